@@ -1,0 +1,48 @@
+# Everything a newcomer needs: `make run` and `make test` work from a fresh clone with Python 3.11 alone.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help install java run test check format bench experiments docs clean
+
+help:            ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 22
+
+install: $(STAMP) java   ## create .venv and install roamcast, with what development needs
+
+$(STAMP): pyproject.toml
+	@tools/venv.sh $(PYTHON) $(VENV)
+	@touch $@
+
+java:
+	@tools/java.sh
+
+run: install     ## run the first scenario and show its result
+	@$(BIN)/roamcast sim scenarios/town.toml
+
+check: install   ## lint, format, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: check      ## check, then the whole test suite
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+format: install  ## let ruff format and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install   ## timings, as ratios; results go to out/bench
+	$(BIN)/python -m bench
+
+experiments: install   ## list the published experiments that can be run
+	$(BIN)/roamcast experiments list
+
+docs: install    ## build the documentation into site/
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[docs]'
+	$(BIN)/zensical build
+
+clean:           ## remove the virtual environment and everything generated
+	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis

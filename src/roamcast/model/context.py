@@ -1,0 +1,99 @@
+"""The context of one host at one time, and the configuration K(t) of all of them (C1)."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from roamcast.model.places import MovementGraph
+from roamcast.model.space import Space
+from roamcast.model.values import BadValue, Point, Value, Velocity, check_attributes, check_point
+
+RESERVED_NAMES = ("host", "position")
+"""Names that a context answers from its own fields."""
+
+
+class Context(Struct, frozen=True):
+    """Who, where, and how it moves: identity, position, motion (M2) and attributes of one host.
+
+    `position` and `velocity` hold at `at_us`; `position_at` carries them forward to another time, exactly as long
+    as the host keeps its velocity.
+    """
+
+    host: str
+    position: Point | None = None
+    at_us: int = 0
+    velocity: Velocity | None = None
+    destination: Point | None = None
+    pause_us: int = 0
+    """How long the host rests at its destination."""
+    pause_left_us: int = 0
+    """How long it still rests where it is; 0 while it moves."""
+    attributes: dict[str, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.host:
+            raise BadValue("context: a host needs a name")
+        for point in (self.position, self.destination):
+            if point is not None:
+                check_point(point, f"host '{self.host}'")
+        for name in RESERVED_NAMES:
+            if name in self.attributes:
+                raise BadValue(f"host '{self.host}': '{name}' is not an attribute but a field of its context")
+        check_attributes(self.attributes)
+
+    def value(self, name: str) -> Value | None:
+        """What a filter finds under `name`: an attribute, or `position` or `host`."""
+        found = self.attributes.get(name)
+        if found is None and name == "position":
+            return self.position
+        if found is None and name == "host":
+            return self.host
+        return found
+
+    def position_at(self, now_us: int, space: Space) -> Point | None:
+        if self.position is None or self.velocity is None or now_us == self.at_us:
+            return self.position
+        seconds = (now_us - self.at_us) / 1e6
+        return space.moved(self.position, self.velocity.east * seconds, self.velocity.north * seconds)
+
+    def at(self, now_us: int, space: Space) -> "Context":
+        """This context carried forward to `now_us`."""
+        if now_us == self.at_us:
+            return self
+        left_us = max(0, self.pause_left_us - (now_us - self.at_us))
+        return replace(self, position=self.position_at(now_us, space), at_us=now_us, pause_left_us=left_us)
+
+
+class Configuration:
+    """K(t): every host's context at one instant.
+
+    The neighbours of a host, over which relational properties range (C2), are the hosts within
+    `neighbour_range_m` of it, itself not among them.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        contexts: Mapping[str, Context] | Sequence[Context],
+        neighbour_range_m: float = 0.0,
+        graph: MovementGraph | None = None,
+    ) -> None:
+        self.space = space
+        self.contexts = (
+            dict(contexts) if isinstance(contexts, Mapping) else {context.host: context for context in contexts}
+        )
+        self.neighbour_range_m = neighbour_range_m
+        self.graph = graph
+
+    def neighbours(self, host: str) -> list[Context]:
+        here = self.contexts[host].position
+        if here is None:
+            return []
+        return [
+            other
+            for other in self.contexts.values()
+            if other.host != host
+            and other.position is not None
+            and self.space.within(here, other.position, self.neighbour_range_m)
+        ]

@@ -1,0 +1,156 @@
+"""Events, their types, and the announcements that promise them (S1 to S3)."""
+
+from enum import StrEnum
+from typing import Literal as Choice
+
+from msgspec import Struct, field
+
+from roamcast.model.context import Context
+from roamcast.model.region import Region
+from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.model.subject import check_subject
+from roamcast.model.values import BadValue, Instant, Point, Value, check_attributes
+
+CONTENT_ATTRIBUTES_MAX = 256
+
+
+class ContentType(StrEnum):
+    INTEGER = "integer"
+    DOUBLE = "double"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    POSITION = "position"
+
+
+class Delivery(Struct, frozen=True):
+    """STEAM's attribute list: how events of a type want to be delivered (S1, S14)."""
+
+    validity_us: int | None = None
+    """How long an event stays of use; None: as long as its expiry says."""
+    priority: int = 0
+    """Higher goes first."""
+    deadline_us: int | None = None
+    """An event not delivered so long after publication is dropped instead."""
+    order: Choice["none", "sender"] = "none"
+
+
+class EventType(Struct, frozen=True):
+    """A subject, the names and types of its content, and how it is delivered."""
+
+    subject: str
+    content: dict[str, ContentType] = field(default_factory=dict)
+    delivery: Delivery = Delivery()
+
+    def __post_init__(self) -> None:
+        check_subject(self.subject)
+
+    def check(self, attributes: dict[str, Value]) -> None:
+        """Raises `BadEvent` unless the attributes are exactly this type's content."""
+        for name, content_type in self.content.items():
+            if name not in attributes:
+                raise BadEvent(f"'{self.subject}': attribute '{name}' ({content_type.value}) is missing")
+            if not fits(attributes[name], content_type):
+                found = type(attributes[name]).__name__
+                raise BadEvent(f"'{self.subject}': attribute '{name}' must be {content_type.value}, not {found}")
+        unknown = [name for name in attributes if name not in self.content]
+        if unknown:
+            raise BadEvent(
+                f"'{self.subject}' has no attribute '{unknown[0]}'; it has {', '.join(self.content) or 'none'}"
+            )
+
+
+class BadEvent(BadValue):
+    """An event that does not fit its type, or a second structure for a known subject."""
+
+
+class Vocabulary:
+    """The event types an application agreed on: one structure for each subject (S1)."""
+
+    def __init__(self) -> None:
+        self.types: dict[str, EventType] = {}
+
+    def add(self, event_type: EventType) -> None:
+        known = self.types.setdefault(event_type.subject, event_type)
+        if known != event_type:
+            raise BadEvent(
+                f"'{event_type.subject}' is already known with another structure: {difference(known, event_type)}"
+            )
+
+    def check(self, subject: str, attributes: dict[str, Value]) -> None:
+        if subject not in self.types:
+            known = ", ".join(sorted(self.types)) or "none"
+            raise BadEvent(f"no event type with subject '{subject}' was announced; known subjects: {known}")
+        self.types[subject].check(attributes)
+
+
+class Event(Struct, frozen=True):
+    """Something that happened: what, when, where, until when it matters, and to whom.
+
+    `relevance` says where the event matters (C4), `audience` who may receive it (C5; for STEAM, who is inside the
+    proximity). `publisher` is the publisher's context when it published; conditions (iv) and (v) do not use it,
+    they look at the configuration when matching occurs.
+    """
+
+    id: str
+    subject: str
+    publisher: Context
+    published_us: int
+    expires_us: int
+    attributes: dict[str, Value] = field(default_factory=dict)
+    relevance: Scope = EVERYWHERE
+    audience: Scope = EVERYWHERE
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise BadEvent("an event needs an id")
+        check_subject(self.subject)
+        if len(self.attributes) > CONTENT_ATTRIBUTES_MAX:
+            raise BadEvent(f"event with {len(self.attributes)} attributes; at most {CONTENT_ATTRIBUTES_MAX}")
+        check_attributes(self.attributes)
+        if self.expires_us < self.published_us:
+            raise BadEvent(
+                f"event '{self.id}' expires at {self.expires_us} µs, before it is published at {self.published_us} µs"
+            )
+
+    @property
+    def instantaneous(self) -> bool:
+        return self.expires_us == self.published_us
+
+
+class Announcement(Struct, frozen=True):
+    """A producer's promise of events of a type within a proximity, until it is withdrawn (S3).
+
+    `initial_naval` names a mobile proximity for its whole life: groups are identified by where it was announced
+    (S7), not by where it is now.
+    """
+
+    id: str
+    event_type: EventType
+    producer: str
+    proximity: Region
+    initial_naval: Point
+
+
+def fits(value: Value, content_type: ContentType) -> bool:
+    match content_type:
+        case ContentType.BOOLEAN:
+            return isinstance(value, bool)
+        case ContentType.INTEGER:
+            return isinstance(value, int) and not isinstance(value, bool)
+        case ContentType.DOUBLE:
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case ContentType.STRING:
+            return isinstance(value, str)
+        case ContentType.TIME:
+            return isinstance(value, Instant)
+        case ContentType.POSITION:
+            return isinstance(value, Point)
+
+
+def difference(known: EventType, other: EventType) -> str:
+    for name in sorted({*known.content, *other.content}):
+        before, after = known.content.get(name), other.content.get(name)
+        if before != after:
+            return f"attribute '{name}' was {before or 'absent'} and is now {after or 'absent'}"
+    return "its delivery attributes (validity, priority, deadline, order) differ"

@@ -1,0 +1,286 @@
+"""A filter as a compiled closure: built once, then asked for each scene.
+
+Three-valued as the tree's prose says. `truth` answers True, False or None; `accepts` is `truth is True`.
+The numpy and Spark evaluators (`mask.py`, `pipeline/predicate.py`) must agree with this one everywhere.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from roamcast.model.context import Context
+from roamcast.model.filter.scene import Scene
+from roamcast.model.filter.tree import (
+    And,
+    AtMyLoc,
+    Attribute,
+    Closing,
+    Compare,
+    Constant,
+    Filter,
+    Inside,
+    IsNull,
+    Like,
+    Literal,
+    Mine,
+    Near,
+    Neighbours,
+    Not,
+    OneOf,
+    Operator,
+    Or,
+    Predicate,
+    Publishers,
+    Term,
+)
+from roamcast.model.places import MovementGraph
+from roamcast.model.region import contains, strictly_contains
+from roamcast.model.space import Space
+from roamcast.model.values import Kind, Point, Value, Velocity, kind_of
+
+Truth: TypeAlias = Callable[[Scene], bool | None]
+Reading: TypeAlias = Callable[[Scene], Value | None]
+
+STANDING = Velocity(0.0, 0.0)
+ORDERS: dict[Operator, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def accepts(filter_: Filter, scene: Scene, space: Space, graph: MovementGraph | None = None) -> bool:
+    return compile_filter(filter_, space, graph)(scene) is True
+
+
+@lru_cache(maxsize=65_536)
+def compile_filter(filter_: Filter, space: Space, graph: MovementGraph | None = None) -> Truth:
+    """The closure of a filter; `graph` is what `myloc` walks on, and without one it is unknown."""
+    return compile_predicate(filter_.root, space, graph)
+
+
+def compile_predicate(part: Predicate, space: Space, graph: MovementGraph | None) -> Truth:
+    match part:
+        case Constant(value):
+            return lambda _: value
+        case And(parts):
+            return conjunction_of([compile_predicate(each, space, graph) for each in parts])
+        case Or(parts):
+            return disjunction_of([compile_predicate(each, space, graph) for each in parts])
+        case Not(inner):
+            return negation_of(compile_predicate(inner, space, graph))
+        case Compare(order, left, right):
+            return comparison_of(order, reading_of(left), reading_of(right))
+        case OneOf(term, values):
+            return membership_of(reading_of(term), values)
+        case Like(term, pattern):
+            return pattern_of(reading_of(term), pattern)
+        case IsNull(term):
+            read = reading_of(term)
+            return lambda scene: read(scene) is None
+        case Near(position, metres):
+            return nearness_of(reading_of(position), metres, space)
+        case Closing():
+            return closing_of(part, space)
+        case AtMyLoc(term, steps):
+            return place_of(reading_of(term), steps, graph)
+        case Inside():
+            return inside_of(part, space)
+
+
+def conjunction_of(parts: list[Truth]) -> Truth:
+    def truth(scene: Scene) -> bool | None:
+        result: bool | None = True
+        for part in parts:
+            found = part(scene)
+            if found is False:
+                return False
+            if found is None:
+                result = None
+        return result
+
+    return truth
+
+
+def disjunction_of(parts: list[Truth]) -> Truth:
+    def truth(scene: Scene) -> bool | None:
+        result: bool | None = False
+        for part in parts:
+            found = part(scene)
+            if found:
+                return True
+            if found is None:
+                result = None
+        return result
+
+    return truth
+
+
+def negation_of(part: Truth) -> Truth:
+    def truth(scene: Scene) -> bool | None:
+        found = part(scene)
+        return None if found is None else not found
+
+    return truth
+
+
+def comparison_of(order: Operator, left: Reading, right: Reading) -> Truth:
+    compare = ORDERS[order]
+    ordering = order not in ("=", "<>")
+
+    def truth(scene: Scene) -> bool | None:
+        a = left(scene)
+        b = right(scene)
+        if a is None or b is None:
+            return None
+        kind = kind_of(a)
+        if kind is not kind_of(b) or (ordering and kind in (Kind.BOOLEAN, Kind.POSITION)):
+            return None
+        return compare(a, b)
+
+    return truth
+
+
+def membership_of(read: Reading, values: tuple[Value, ...]) -> Truth:
+    kind = kind_of(values[0])
+    wanted = frozenset(values)
+
+    def truth(scene: Scene) -> bool | None:
+        found = read(scene)
+        if found is None or kind_of(found) is not kind:
+            return None
+        return found in wanted
+
+    return truth
+
+
+def pattern_of(read: Reading, pattern: str) -> Truth:
+    fits = re.compile(like_regex(pattern), re.DOTALL).fullmatch
+
+    def truth(scene: Scene) -> bool | None:
+        found = read(scene)
+        return fits(found) is not None if isinstance(found, str) else None
+
+    return truth
+
+
+def like_regex(pattern: str) -> str:
+    """LIKE as a regular expression that Python and Java read alike, for a whole-text match with DOTALL."""
+    pieces: list[str] = []
+    taken_literally = False
+    for character in pattern:
+        if not taken_literally and character == "\\":
+            taken_literally = True
+            continue
+        if not taken_literally and character in "%_":
+            pieces.append(".*" if character == "%" else ".")
+        else:
+            pieces.append(re.escape(character) if character.isascii() else character)
+        taken_literally = False
+    if taken_literally:
+        pieces.append(re.escape("\\"))
+    return "".join(pieces)
+
+
+def nearness_of(read: Reading, metres: float, space: Space) -> Truth:
+    def truth(scene: Scene) -> bool | None:
+        point = read(scene)
+        me = scene.me
+        if me is None or me.position is None or not isinstance(point, Point):
+            return None
+        return space.within(me.position, point, metres)
+
+    return truth
+
+
+def closing_of(part: Closing, space: Space) -> Truth:
+    read = reading_of(part.position)
+    of_publisher = part.position == Publishers("position")
+    approaching = part.direction == "approaching"
+
+    def truth(scene: Scene) -> bool | None:
+        point = read(scene)
+        me = scene.me
+        if me is None or me.position is None or me.velocity is None or not isinstance(point, Point):
+            return None
+        other = STANDING
+        if of_publisher:
+            assert scene.publisher is not None  # its position was read just above
+            if scene.publisher.velocity is None:
+                return None
+            other = scene.publisher.velocity
+        east, north = space.offset_m(me.position, point)
+        # The rate at which the gap closes, times the gap: its sign is all that matters.
+        rate = (me.velocity.east - other.east) * east + (me.velocity.north - other.north) * north
+        return rate > 0 if approaching else rate < 0
+
+    return truth
+
+
+def place_of(read: Reading, steps: int, graph: MovementGraph | None) -> Truth:
+    def truth(scene: Scene) -> bool | None:
+        place = read(scene)
+        mine = None if scene.me is None else scene.me.attributes.get("place")
+        if graph is None or not isinstance(place, str) or not isinstance(mine, str):
+            return None
+        return place in graph.ploc(mine, steps)
+
+    return truth
+
+
+def inside_of(part: Inside, space: Space) -> Truth:
+    read = reading_of(part.position)
+    shape = part.shape
+    holds = contains if part.boundary else strictly_contains
+
+    def truth(scene: Scene) -> bool | None:
+        point = read(scene)
+        return holds(shape, point, space) if isinstance(point, Point) else None
+
+    return truth
+
+
+def reading_of(term: Term) -> Reading:
+    match term:
+        case Literal(value):
+            return lambda _: value
+        case Attribute(name):
+            return lambda scene: scene.attribute(name)
+        case Mine(name):
+            return lambda scene: None if scene.me is None else scene.me.value(name)
+        case Publishers(name):
+            return lambda scene: None if scene.publisher is None else scene.publisher.value(name)
+        case Neighbours(aggregate, name):
+            return aggregate_of(aggregate, name)
+
+
+def aggregate_of(aggregate: str, name: str) -> Reading:
+    def read(scene: Scene) -> Value | None:
+        if scene.neighbours is None:
+            return None
+        around = scene.neighbours()
+        if aggregate == "count":
+            return len(around)
+        numbers = [number for each in around if (number := number_of(each, name)) is not None]
+        if not numbers:
+            return None
+        match aggregate:
+            case "avg":
+                return math.fsum(numbers) / len(numbers)
+            case "min":
+                return min(numbers)
+            case _:
+                return max(numbers)
+
+    return read
+
+
+def number_of(context: Context, name: str) -> float | None:
+    value = context.value(name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

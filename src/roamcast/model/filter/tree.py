@@ -1,0 +1,233 @@
+"""The filter tree: what CQL2 text and CQL2-JSON are parsed into, once, and what everything else works on.
+
+A *term* names a value: a literal, an attribute of the event (or, in a scope, of the host that is looked at), an
+attribute of the reader's own context (`me.budget`), of the publisher's (`publisher.speed`), or an aggregate over
+the reader's neighbours. A *predicate* over terms is true, false or unknown: a term that is missing, or of another
+kind than what it is compared with, makes the predicate unknown, and unknown never matches (Kleene's logic).
+
+What does not stand here is written with what does: BETWEEN as two comparisons, `T_DURING` likewise, a polygon with
+holes as an outline without its holes, a list of mixed kinds as one list per kind.
+"""
+
+from collections.abc import Iterator
+from typing import Literal as Choice
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from roamcast.model.region import Shape
+from roamcast.model.values import Kind, Value
+
+DEPTH_MAX = 24
+NODES_MAX = 1_000
+STEPS_MAX = 64
+"""The most movement-graph steps of `myloc`."""
+
+Operator: TypeAlias = Choice["=", "<>", "<", "<=", ">", ">="]
+Aggregate: TypeAlias = Choice["count", "avg", "min", "max"]
+
+MIRRORED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The operator that says the same with the sides exchanged."""
+NEGATED: dict[Operator, Operator] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""The operator that is true exactly where this one is false; both are unknown together."""
+
+
+class Part(Struct, frozen=True, array_like=True, cache_hash=True):
+    """Base of everything in a tree; compact on the wire, comparable and hashable."""
+
+
+# Terms.
+
+
+class Literal(Part, frozen=True, tag="lit"):
+    value: Value
+
+
+class Attribute(Part, frozen=True, tag="attr"):
+    """Of the event; in a scope, of the host under test."""
+
+    name: str
+
+
+class Mine(Part, frozen=True, tag="me"):
+    """Of the reader: `me.<name>`."""
+
+    name: str
+
+
+class Publishers(Part, frozen=True, tag="pub"):
+    """Of the publisher's context that the event carries: `publisher.<name>`."""
+
+    name: str
+
+
+class Neighbours(Part, frozen=True, tag="nbr"):
+    """An aggregate over the reader's neighbours; `count` has no attribute."""
+
+    aggregate: Aggregate
+    name: str = ""
+
+
+Term: TypeAlias = Literal | Attribute | Mine | Publishers | Neighbours
+
+# Predicates.
+
+
+class Constant(Part, frozen=True, tag="const"):
+    """True, false, or unknown (None)."""
+
+    value: bool | None
+
+
+class Compare(Part, frozen=True, tag="cmp"):
+    operator: Operator
+    left: Term
+    right: Term
+
+
+class OneOf(Part, frozen=True, tag="in"):
+    """The term equals one of `values`, which are all of one kind, sorted, none twice."""
+
+    term: Term
+    values: tuple[Value, ...]
+
+
+class Like(Part, frozen=True, tag="like"):
+    """SQL's LIKE, case-sensitive: `%` any text, `_` one character, a backslash takes the next one literally."""
+
+    term: Term
+    pattern: str
+
+
+class IsNull(Part, frozen=True, tag="null"):
+    """The term is missing; never unknown."""
+
+    term: Term
+
+
+class Near(Part, frozen=True, tag="near"):
+    """The position is at most so many metres from the reader."""
+
+    position: Term
+    metres: float
+
+
+class Closing(Part, frozen=True, tag="closing"):
+    """The distance between the reader and the position shrinks (`approaching`) or grows (`receding`) right now.
+
+    `publisher.position` moves with the publisher's velocity, any other position stands still. Unknown unless every
+    velocity that it needs is known.
+    """
+
+    position: Term
+    direction: Choice["approaching", "receding"]
+
+
+class AtMyLoc(Part, frozen=True, tag="myloc"):
+    """The term names a place within so many steps of the reader's own place (`me.place`): Rebeca's marker (R4)."""
+
+    term: Term
+    steps: int
+
+
+class Inside(Part, frozen=True, tag="inside"):
+    """The position lies in a fixed shape, its boundary included or not."""
+
+    position: Term
+    shape: Shape
+    boundary: bool = True
+
+
+class And(Part, frozen=True, tag="and"):
+    parts: "tuple[Predicate, ...]"
+
+
+class Or(Part, frozen=True, tag="or"):
+    parts: "tuple[Predicate, ...]"
+
+
+class Not(Part, frozen=True, tag="not"):
+    part: "Predicate"
+
+
+Atom: TypeAlias = Compare | OneOf | Like | IsNull | Near | Closing | AtMyLoc | Inside
+Predicate: TypeAlias = Constant | Atom | And | Or | Not
+
+TRUE = Constant(True)
+FALSE = Constant(False)
+UNKNOWN = Constant(None)
+
+
+class Filter(Struct, frozen=True, array_like=True, cache_hash=True):
+    """A predicate that was found to be within bounds; what events, subscriptions and scopes hold."""
+
+    root: Predicate
+
+    def __post_init__(self) -> None:
+        depth, nodes = extent(self.root)
+        if depth > DEPTH_MAX or nodes > NODES_MAX:
+            raise ValueError(
+                f"filter of depth {depth} with {nodes} parts; at most depth {DEPTH_MAX} and {NODES_MAX} parts"
+            )
+
+
+def extent(root: Predicate) -> tuple[int, int]:
+    """Depth and number of predicates, without recursion: a hostile tree must not exhaust the stack."""
+    depth = nodes = 0
+    level: list[Predicate] = [root]
+    while level and depth <= DEPTH_MAX and nodes <= NODES_MAX:
+        depth += 1
+        nodes += len(level) + sum(len(part.values) for part in level if isinstance(part, OneOf))
+        level = [child for part in level for child in children(part)]
+    return depth, nodes
+
+
+def children(part: Predicate) -> tuple[Predicate, ...]:
+    match part:
+        case And(parts) | Or(parts):
+            return parts
+        case Not(inner):
+            return (inner,)
+        case _:
+            return ()
+
+
+def atoms(root: Predicate) -> Iterator[Atom]:
+    """Every atom of the tree, left to right."""
+    match root:
+        case And() | Or() | Not():
+            for child in children(root):
+                yield from atoms(child)
+        case Constant():
+            return
+        case _:
+            yield root
+
+
+def terms(atom: Atom) -> tuple[Term, ...]:
+    """The terms an atom reads; `Near`, `Closing` and `AtMyLoc` also read the reader's own context."""
+    match atom:
+        case Compare(_, left, right):
+            return (left, right)
+        case OneOf(term) | Like(term) | IsNull(term) | AtMyLoc(term):
+            return (term,)
+        case Near(position) | Closing(position) | Inside(position):
+            return (position,)
+
+
+def same_kind_operators(kind: Kind) -> tuple[Operator, ...]:
+    """What can be asked of two values of a kind; anything else is unknown."""
+    if kind in (Kind.BOOLEAN, Kind.POSITION):
+        return ("=", "<>")
+    return ("=", "<>", "<", "<=", ">", ">=")
+
+
+def conjunction(parts: "tuple[Predicate, ...] | list[Predicate]") -> Predicate:
+    return TRUE if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def disjunction(parts: "tuple[Predicate, ...] | list[Predicate]") -> Predicate:
+    return FALSE if not parts else parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+EVERYTHING = Filter(TRUE)

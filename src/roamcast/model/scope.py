@@ -1,0 +1,20 @@
+"""Scope: which hosts (C2). A region and a filter over host attributes; both empty means every host."""
+
+from msgspec import Struct
+
+from roamcast.model.filter.tree import Filter
+from roamcast.model.region import Region
+
+
+class Scope(Struct, frozen=True, cache_hash=True):
+    """The hosts inside `region` that `filter` accepts; None places no condition.
+
+    Within the filter, plain attributes and `me.` both mean the host under test, and `neighbours.` its neighbours
+    (relational properties); an anchored region is where its host is when the scope is evaluated.
+    """
+
+    region: Region | None = None
+    filter: Filter | None = None
+
+
+EVERYWHERE = Scope()

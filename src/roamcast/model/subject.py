@@ -1,0 +1,65 @@
+"""Subjects: slash-separated levels, as MQTT's topics are; `+` stands for one level in a pattern, `#` for the rest."""
+
+from functools import lru_cache
+
+from roamcast.model.values import BadValue
+
+SUBJECT_BYTES_MAX = 65_535
+
+
+class BadSubject(BadValue):
+    """A subject or pattern that cannot be used; the message says what is wrong with it."""
+
+
+def check_subject(subject: str) -> None:
+    check_length(subject)
+    if "+" in subject or "#" in subject:
+        raise BadSubject(f"subject '{subject}': wildcards + and # belong in subscriptions")
+
+
+def check_pattern(pattern: str) -> None:
+    check_length(pattern)
+    levels = pattern.split("/")
+    for index, level in enumerate(levels):
+        if level == "#" and index != len(levels) - 1:
+            raise BadSubject(f"subject pattern '{pattern}': # must be the last level")
+        if level not in ("+", "#") and ("+" in level or "#" in level):
+            raise BadSubject(f"subject pattern '{pattern}': a wildcard must be a whole level, not part of '{level}'")
+
+
+def check_length(text: str) -> None:
+    if not text:
+        raise BadSubject("a subject must not be empty")
+    if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > SUBJECT_BYTES_MAX:
+        raise BadSubject(f"a subject has at most {SUBJECT_BYTES_MAX} bytes and no NUL")
+
+
+@lru_cache(maxsize=65_536)
+def subject_matches(pattern: str, subject: str) -> bool:
+    """As MQTT 5, section 4.7: a wildcard at the first level does not match a subject that begins with `$`."""
+    if pattern == subject:
+        return True
+    wanted, given = pattern.split("/"), subject.split("/")
+    if subject.startswith("$") and wanted[0] in ("+", "#"):
+        return False
+    for index, level in enumerate(wanted):
+        if level == "#":
+            return True
+        if index >= len(given) or level not in ("+", given[index]):
+            return False
+    return len(wanted) == len(given)
+
+
+def subject_covers(pattern: str, other: str) -> bool:
+    """Whether every subject that `other` matches is also matched by `pattern`."""
+    if pattern == other:
+        return True
+    if other[0] == "$" and pattern[0] in "+#":
+        return False
+    wide, narrow = pattern.split("/"), other.split("/")
+    for index, level in enumerate(wide):
+        if level == "#":
+            return True
+        if index >= len(narrow) or narrow[index] == "#" or level not in ("+", narrow[index]):
+            return False
+    return len(wide) == len(narrow)

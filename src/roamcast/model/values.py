@@ -1,0 +1,103 @@
+"""What an attribute can hold, and the one notion of "same kind" that every evaluator of a filter shares.
+
+STEAM's event content (S1) has six types: integer, double, string, boolean, time and position. A filter compares
+only values of one *kind*; integers and doubles are one kind, `number`, and compare as IEEE doubles everywhere
+(Python, numpy, Spark), which is why an integer that a double cannot hold exactly is refused at the door.
+"""
+
+import math
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+INTEGER_LIMIT = 2**53
+"""The largest magnitude of an integer attribute: beyond it a double skips integers."""
+
+TEXT_LIMIT_CHARS = 65_536
+
+
+class Point(Struct, frozen=True, array_like=True, tag="p"):
+    """A place: metres east and north on a `Plane`, longitude and latitude in degrees on `Earth`."""
+
+    x: float
+    y: float
+
+
+class Velocity(Struct, frozen=True, array_like=True, tag="v"):
+    """Metres per second, east and north, in either space."""
+
+    east: float
+    north: float
+
+    @property
+    def speed(self) -> float:
+        return math.hypot(self.east, self.north)
+
+
+class Instant(Struct, frozen=True, array_like=True, tag="t", order=True):
+    """A moment: microseconds since 1970 UTC, or since the start of a simulation."""
+
+    us: int
+
+
+Value: TypeAlias = bool | int | float | str | Instant | Point
+
+
+class Kind(StrEnum):
+    NUMBER = "number"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    POSITION = "position"
+
+
+class BadValue(ValueError):
+    """A value that cannot be an attribute; the message says why and what is allowed."""
+
+
+def kind_of(value: Value) -> Kind:
+    # bool before int: in Python True is an integer, in a filter it never is.
+    if isinstance(value, bool):
+        return Kind.BOOLEAN
+    if isinstance(value, int | float):
+        return Kind.NUMBER
+    if isinstance(value, str):
+        return Kind.TEXT
+    if isinstance(value, Instant):
+        return Kind.TIME
+    return Kind.POSITION
+
+
+def check_value(name: str, value: object) -> None:
+    """Raises `BadValue` unless `value` can be an attribute called `name`."""
+    match value:
+        case bool():
+            return
+        case int():
+            if abs(value) > INTEGER_LIMIT:
+                raise BadValue(f"attribute '{name}': {value} is beyond ±2^53, the exact integers of a double")
+        case float():
+            if not math.isfinite(value):
+                raise BadValue(f"attribute '{name}': {value} is not a finite number")
+        case str():
+            if len(value) > TEXT_LIMIT_CHARS:
+                raise BadValue(f"attribute '{name}': text of {len(value)} characters, at most {TEXT_LIMIT_CHARS}")
+        case Instant():
+            if abs(value.us) > INTEGER_LIMIT:
+                raise BadValue(f"attribute '{name}': instant {value.us} µs is beyond ±2^53")
+        case Point():
+            check_point(value, f"attribute '{name}'")
+        case _:
+            kinds = "integer, double, string, boolean, Instant or Point"
+            raise BadValue(f"attribute '{name}': {type(value).__name__} is not one of {kinds}")
+
+
+def check_point(point: Point, what: str) -> None:
+    if not (math.isfinite(point.x) and math.isfinite(point.y)):
+        raise BadValue(f"{what}: ({point.x}, {point.y}) is not a position; both coordinates must be finite numbers")
+
+
+def check_attributes(attributes: dict[str, Value]) -> None:
+    for name, value in attributes.items():
+        check_value(name, value)

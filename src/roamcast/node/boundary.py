@@ -1,0 +1,174 @@
+"""The boundary of every protocol: what goes in, what comes out (DESIGN section 2 in code).
+
+A node is a state machine. It is given one `Input` at a time with the time of its happening, and answers with a list
+of `Effect`s. It never reads a clock, a socket, a file or shared randomness; failures reach it as inputs.
+
+Order matters: a runtime performs the effects of one answer in their order, and gives a node its next input only
+after it has performed all of them.
+"""
+
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from roamcast.model.context import Context
+from roamcast.model.event import Announcement, Event
+from roamcast.model.subscription import Subscription
+
+
+class Message(Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """Base of what nodes say to each other. Each has a `tag`; a field added later has a default."""
+
+
+class Given(Struct, frozen=True):
+    """Base of all inputs."""
+
+
+class Start(Given, frozen=True):
+    """The first input, and the first after a crash: the node sets its timers and says hello.
+
+    `context` is where the host is and how it moves, as far as it is known.
+    """
+
+    context: Context
+    restarted: bool = False
+
+
+class Received(Given, frozen=True):
+    """A message arrived from `sender`: over the air (`group` says on which multicast group), or over a link."""
+
+    message: Message
+    sender: str
+    group: int | None = None
+
+
+class TimerFired(Given, frozen=True):
+    name: str
+
+
+class Moved(Given, frozen=True):
+    """The location service's word: a new position, velocity, destination or attribute of this host.
+
+    Between two of these the host moves on with its velocity; `Context.position_at` says where it is.
+    """
+
+    context: Context
+
+
+class LinkUp(Given, frozen=True):
+    peer: str
+
+
+class LinkDown(Given, frozen=True):
+    """The link to `peer` is gone; whatever was under way on it may be lost."""
+
+    peer: str
+
+
+class Publish(Given, frozen=True):
+    event: Event
+
+
+class Subscribe(Given, frozen=True):
+    subscription: Subscription
+
+
+class Unsubscribe(Given, frozen=True):
+    subscription_id: str
+
+
+class Announce(Given, frozen=True):
+    announcement: Announcement
+
+
+class Unannounce(Given, frozen=True):
+    announcement_id: str
+
+
+Input: TypeAlias = (
+    Start
+    | Received
+    | TimerFired
+    | Moved
+    | LinkUp
+    | LinkDown
+    | Publish
+    | Subscribe
+    | Unsubscribe
+    | Announce
+    | Unannounce
+)
+
+
+class Effect(Struct, frozen=True):
+    """Base of all effects."""
+
+
+class Send(Effect, frozen=True):
+    """To one peer over a link: in order, and whole as long as the link is up."""
+
+    to: str
+    message: Message
+
+
+class Broadcast(Effect, frozen=True):
+    """Over the air to whoever is in range and, with a `group`, has joined it. Best effort.
+
+    `jitter_us`: the runtime may wait a random time up to this before it sends, which keeps forwarders apart.
+    """
+
+    message: Message
+    group: int | None = None
+    jitter_us: int = 0
+
+
+class SetTimer(Effect, frozen=True):
+    """`TimerFired(name)` at `at_us`; a timer of that name that was set before is forgotten."""
+
+    name: str
+    at_us: int
+
+
+class CancelTimer(Effect, frozen=True):
+    name: str
+
+
+class JoinGroup(Effect, frozen=True):
+    group: int
+
+
+class LeaveGroup(Effect, frozen=True):
+    group: int
+
+
+class Deliver(Effect, frozen=True):
+    """Hand an event to the application that made the subscription."""
+
+    event: Event
+    subscription_id: str
+
+
+class Connect(Effect, frozen=True):
+    """Open a link to `peer`; `LinkUp` or `LinkDown` answers."""
+
+    peer: str
+
+
+class Disconnect(Effect, frozen=True):
+    peer: str
+
+
+class Note(Effect, frozen=True):
+    """Something worth counting that nobody has to act on: a drop, a bound reached, a decision taken."""
+
+    what: str
+    detail: str = ""
+
+
+Does: TypeAlias = (
+    Send | Broadcast | SetTimer | CancelTimer | JoinGroup | LeaveGroup | Deliver | Connect | Disconnect | Note
+)
+
+
+class Node(Protocol):
+    def handle(self, now_us: int, given: Input) -> list[Does]: ...
