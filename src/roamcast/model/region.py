@@ -179,16 +179,14 @@ def grown(shape: Shape, margin_m: float, space: Space) -> Shape:
 
 def intersects(a: Shape, b: Shape, space: Space) -> bool:
     """Whether two regions share a point. On Earth a circle meets a box or polygon in metres around its centre."""
-    match a, b:
-        case Circle(), Circle():
+    if isinstance(a, Circle):
+        if isinstance(b, Circle):
             return space.within(a.centre, b.centre, a.radius_m + b.radius_m)
-        case Circle(centre, radius_m), (Box() | Polygon()):
-            around_centre = outline_of(b, space, centre)
-            return bool(around_centre.distance(shapely.Point(0, 0)) <= radius_m)
-        case ((Box() | Polygon()), Circle()):
-            return intersects(b, a, space)
-        case ((Box() | Polygon()), (Box() | Polygon())):
-            return bool(outline_of(a, space).intersects(outline_of(b, space)))
+        around_centre = outline_of(b, space, a.centre)
+        return bool(around_centre.distance(shapely.Point(0, 0)) <= a.radius_m)
+    if isinstance(b, Circle):
+        return intersects(b, a, space)
+    return bool(outline_of(a, space).intersects(outline_of(b, space)))
 
 
 def outline_of(shape: Box | Polygon, space: Space, origin: Point | None = None) -> shapely.Geometry:
