@@ -1,0 +1,36 @@
+"""roamcast: publish/subscribe for things that move.
+
+An application has a `start(port)`; through its `Port` it announces, subscribes and raises events. Everything it needs
+for that is here.
+"""
+
+from roamcast.model.event import ContentType, Delivery, Event, EventType
+from roamcast.model.filter import BadFilter, Filter, parse_text
+from roamcast.model.region import Anchored, Box, Circle, Polygon, rectangle
+from roamcast.model.scope import Scope
+from roamcast.model.values import BadValue, Instant, Point
+from roamcast.node.port import Application, Port
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Anchored",
+    "Application",
+    "BadFilter",
+    "BadValue",
+    "Box",
+    "Circle",
+    "ContentType",
+    "Delivery",
+    "Event",
+    "EventType",
+    "Filter",
+    "Instant",
+    "Point",
+    "Polygon",
+    "Port",
+    "Scope",
+    "__version__",
+    "parse_text",
+    "rectangle",
+]

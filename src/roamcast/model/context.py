@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
-from roamcast.model.values import BadValue, Point, Value, Velocity, check_attributes, check_point
+from roamcast.model.values import BadValue, Point, Value, Velocity, check_attributes, check_point, check_velocity
 
 RESERVED_NAMES = ("host", "position")
 """Names that a context answers from its own fields."""
@@ -37,6 +37,8 @@ class Context(Struct, frozen=True):
         for point in (self.position, self.destination):
             if point is not None:
                 check_point(point, f"host '{self.host}'")
+        if self.velocity is not None:
+            check_velocity(self.velocity, f"host '{self.host}'")
         for name in RESERVED_NAMES:
             if name in self.attributes:
                 raise BadValue(f"host '{self.host}': '{name}' is not an attribute but a field of its context")

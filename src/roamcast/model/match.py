@@ -4,7 +4,7 @@ from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
 from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
-from roamcast.model.region import Anchored, Region, contains, placed
+from roamcast.model.region import Anchored, Region, anchored_contains, contains
 from roamcast.model.scope import Scope
 from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
@@ -83,6 +83,5 @@ def inside(region: Region, context: Context, configuration: Configuration) -> bo
         anchor = configuration.contexts.get(region.host)
         if anchor is None or anchor.position is None:
             return False
-        shape = placed(region.shape, anchor.position, configuration.space, region.reference)
-        return contains(shape, context.position, configuration.space)
+        return anchored_contains(region, anchor.position, context.position, configuration.space)
     return contains(region, context.position, configuration.space)

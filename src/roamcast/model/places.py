@@ -18,16 +18,19 @@ class MovementGraph:
 
     def ploc(self, place: str, steps: int) -> frozenset[str]:
         """The places within `steps` of `place`; of an unknown place, only itself."""
+        if place not in self.neighbours:
+            return frozenset((place,))
         known = self._ploc.get((place, steps))
         if known is not None:
             return known
-        reached = {place}
-        edge: Iterable[str] = (place,)
+        reached = {place: None}
+        edge = [place]
         for _ in range(steps):
-            edge = [near for here in edge for near in self.neighbours.get(here, ()) if near not in reached]
+            nears = dict.fromkeys(near for here in edge for near in self.neighbours.get(here, ()))
+            edge = [near for near in nears if near not in reached]
             if not edge:
                 break
-            reached.update(edge)
+            reached.update(dict.fromkeys(edge))
         found = frozenset(reached)
         self._ploc[(place, steps)] = found
         return found
@@ -39,10 +42,10 @@ def movement_graph(edges: Mapping[str, Iterable[str]], *, both_ways: bool = True
     for place, nears in edges.items():
         neighbours.setdefault(place, {})
         for near in nears:
-            if near == "" or place == "":
-                raise BadValue("movement graph: a place needs a name")
             neighbours[place][near] = None
             neighbours.setdefault(near, {})
             if both_ways:
                 neighbours[near][place] = None
+    if "" in neighbours:
+        raise BadValue("movement graph: a place needs a name")
     return MovementGraph({place: tuple(sorted(nears)) for place, nears in sorted(neighbours.items())})

@@ -16,6 +16,8 @@ EQUATOR_RADIUS_M = 6_378_137.0
 FLATTENING = 1 / 298.257223563
 ECCENTRICITY_SQUARED = FLATTENING * (2 - FLATTENING)
 MEAN_RADIUS_M = 6_371_008.8
+DEGREE_NORTH_MIN_M = 110_570.0
+"""Just under the shortest degree of latitude (110 574 m, at the equator)."""
 
 Cell: TypeAlias = tuple[int, int]
 
@@ -75,9 +77,11 @@ class Plane(Struct, frozen=True, tag="plane"):
             raise BadValue(f"({point.x}, {point.y}) is not a position: coordinates are finite metres")
 
     def cell(self, point: Point, size_m: float) -> Cell:
-        return math.floor(point.x / size_m), math.floor(point.y / size_m)
+        # A millionth wider, so that rounding never puts a point at the very edge one cell too far.
+        side_m = size_m * 1.000_001
+        return math.floor(point.x / side_m), math.floor(point.y / side_m)
 
-    def cells_around(self, cell: Cell, size_m: float) -> list[Cell]:  # noqa: ARG002 - flat cells need no size
+    def cells_around(self, cell: Cell, size_m: float) -> list[Cell]:
         column, row = cell
         return [(column + i, row + j) for j in (-1, 0, 1) for i in (-1, 0, 1)]
 
@@ -163,13 +167,17 @@ def wrapped(longitude: float) -> float:
 
 
 def row_height_degrees(size_m: float) -> float:
-    # 110 574 m is the shortest degree of latitude (at the equator), so a row is never lower than size_m.
-    return size_m / 110_574.0
+    return size_m / DEGREE_NORTH_MIN_M
 
 
 def columns_in_row(row: int, size_m: float) -> int:
+    """So many that a column is wider than `size_m` reaches from any point of the row; one if it reaches a pole."""
     height = row_height_degrees(size_m)
-    south, north = row * height - 90, (row + 1) * height - 90
-    widest = min(89.999, max(abs(south), abs(north)))
-    _, east_per_degree = metres_per_degree(widest)
-    return max(1, math.floor(360 * east_per_degree / size_m))
+    poleward = max(abs(row * height - 90), abs((row + 1) * height - 90))
+    if poleward >= 90:
+        return 1
+    _, east_per_degree = metres_per_degree(poleward)
+    # Seen from the axis, a circle spans more than its diameter laid along the parallel: the tangents count. On an
+    # ellipsoid this is a little more than on the sphere.
+    sine = 1.001 * size_m / math.degrees(east_per_degree)
+    return 1 if sine >= 1 else math.floor(math.tau / math.asin(sine))

@@ -2,9 +2,12 @@
 
 from functools import lru_cache
 
-from roamcast.model.values import BadValue
+from roamcast.model.values import BadValue, is_unicode
 
 SUBJECT_BYTES_MAX = 65_535
+
+SAID_LONGER = {"#": "+/#", "/#": "/+/#"}
+"""Patterns that match the same subjects, since no subject is empty."""
 
 
 class BadSubject(BadValue):
@@ -30,8 +33,8 @@ def check_pattern(pattern: str) -> None:
 def check_length(text: str) -> None:
     if not text:
         raise BadSubject("a subject must not be empty")
-    if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > SUBJECT_BYTES_MAX:
-        raise BadSubject(f"a subject has at most {SUBJECT_BYTES_MAX} bytes and no NUL")
+    if "\0" in text or not is_unicode(text) or len(text.encode()) > SUBJECT_BYTES_MAX:
+        raise BadSubject(f"a subject has at most {SUBJECT_BYTES_MAX} bytes of UTF-8 and no NUL")
 
 
 @lru_cache(maxsize=65_536)
@@ -56,7 +59,7 @@ def subject_covers(pattern: str, other: str) -> bool:
         return True
     if other[0] == "$" and pattern[0] in "+#":
         return False
-    wide, narrow = pattern.split("/"), other.split("/")
+    wide, narrow = pattern.split("/"), SAID_LONGER.get(other, other).split("/")
     for index, level in enumerate(wide):
         if level == "#":
             return True

@@ -16,6 +16,9 @@ INTEGER_LIMIT = 2**53
 
 TEXT_LIMIT_CHARS = 65_536
 
+SPEED_LIMIT_M_PER_S = 299_792_458.0
+"""That of light; a host carried forward with a speed below it stays at finite coordinates."""
+
 
 class Point(Struct, frozen=True, array_like=True, tag="p"):
     """A place: metres east and north on a `Plane`, longitude and latitude in degrees on `Earth`."""
@@ -83,6 +86,8 @@ def check_value(name: str, value: object) -> None:
         case str():
             if len(value) > TEXT_LIMIT_CHARS:
                 raise BadValue(f"attribute '{name}': text of {len(value)} characters, at most {TEXT_LIMIT_CHARS}")
+            if not is_unicode(value):
+                raise BadValue(f"attribute '{name}': text with half a surrogate pair, which UTF-8 cannot hold")
         case Instant():
             if abs(value.us) > INTEGER_LIMIT:
                 raise BadValue(f"attribute '{name}': instant {value.us} µs is beyond ±2^53")
@@ -96,6 +101,17 @@ def check_value(name: str, value: object) -> None:
 def check_point(point: Point, what: str) -> None:
     if not (math.isfinite(point.x) and math.isfinite(point.y)):
         raise BadValue(f"{what}: ({point.x}, {point.y}) is not a position; both coordinates must be finite numbers")
+
+
+def check_velocity(velocity: Velocity, what: str) -> None:
+    # Written so that NaN is refused too.
+    if not velocity.speed < SPEED_LIMIT_M_PER_S:
+        raise BadValue(f"{what}: ({velocity.east}, {velocity.north}) m/s is no velocity; it is faster than light")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether text can be written as UTF-8; Python's strings may hold halves of surrogate pairs, which cannot."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def check_attributes(attributes: dict[str, Value]) -> None:

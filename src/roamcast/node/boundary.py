@@ -9,7 +9,7 @@ after it has performed all of them.
 
 from typing import Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement, Event
@@ -19,6 +19,11 @@ from roamcast.model.subscription import Subscription
 class Message(Struct, frozen=True, tag_field="type", omit_defaults=True):
     """Base of what nodes say to each other. Each has a `tag`; a field added later has a default."""
 
+    @property
+    def event_id(self) -> str | None:
+        """The event this message carries or is about, if any: it lets a journal follow an event's way."""
+        return None
+
 
 class Given(Struct, frozen=True):
     """Base of all inputs."""
@@ -27,11 +32,13 @@ class Given(Struct, frozen=True):
 class Start(Given, frozen=True):
     """The first input, and the first after a crash: the node sets its timers and says hello.
 
-    `context` is where the host is and how it moves, as far as it is known.
+    `context` is where the host is and how it moves, as far as it is known; `stored` is what earlier `Store`s of this
+    host left behind, empty at the very first start and after a crash that took the disk.
     """
 
     context: Context
     restarted: bool = False
+    stored: dict[str, bytes] = field(default_factory=dict)
 
 
 class Received(Given, frozen=True):
@@ -146,6 +153,13 @@ class Deliver(Effect, frozen=True):
 
     event: Event
     subscription_id: str
+
+
+class Store(Effect, frozen=True):
+    """Keep `value` under `key` across crashes, or forget it (None). Safe before any later effect is performed."""
+
+    key: str
+    value: bytes | None
 
 
 class Connect(Effect, frozen=True):

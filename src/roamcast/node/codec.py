@@ -4,7 +4,7 @@
 so that malformed bytes never reach a node and never stop a runtime.
 """
 
-from typing import Union
+from typing import Literal, TypeAlias, Union
 
 import msgspec
 
@@ -16,12 +16,17 @@ HEADER_BYTES = len(MAGIC) + 1
 MESSAGE_BYTES_MAX = 1_048_576
 
 
-class BadMessage(Exception):
-    """Bytes that are no message of ours; `reason` is a short word to count by."""
+Reason: TypeAlias = Literal["too_long", "not_ours", "version", "malformed", "unsendable"]
+"""Longer than agreed; other magic bytes; another version; no message of this family within; and, on the way out, a
+message holding what MessagePack cannot carry (half a surrogate pair, an integer beyond 64 bits)."""
 
-    def __init__(self, reason: str, detail: str) -> None:
+
+class BadMessage(Exception):
+    """Bytes that are no message of ours, or a message that cannot be bytes; `reason` is what to count by."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        self.reason = reason
+        self.reason: Reason = reason
 
 
 class Codec:
@@ -34,7 +39,10 @@ class Codec:
         self._decoder = msgspec.msgpack.Decoder(Union[messages])  # noqa: UP007 - built from a tuple
 
     def encode(self, message: Message) -> bytes:
-        encoded = self._header + self._encoder.encode(message)
+        try:
+            encoded = self._header + self._encoder.encode(message)
+        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as problem:
+            raise BadMessage("unsendable", str(problem)) from problem
         if len(encoded) > self.bytes_max:
             raise BadMessage("too_long", f"{len(encoded)} bytes to send, at most {self.bytes_max}")
         return encoded

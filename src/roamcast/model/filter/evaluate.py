@@ -8,6 +8,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -148,6 +149,8 @@ def comparison_of(order: Operator, left: Reading, right: Reading) -> Truth:
 
 
 def membership_of(read: Reading, values: tuple[Value, ...]) -> Truth:
+    if not values:
+        return lambda _: None
     kind = kind_of(values[0])
     wanted = frozenset(values)
 
@@ -171,21 +174,30 @@ def pattern_of(read: Reading, pattern: str) -> Truth:
 
 
 def like_regex(pattern: str) -> str:
-    """LIKE as a regular expression that Python and Java read alike, for a whole-text match with DOTALL."""
-    pieces: list[str] = []
+    """LIKE as a regular expression that Python and Java read alike, for a whole-text match with DOTALL.
+
+    Between two `%` the first place where a piece fits is as good as any later one, so each such piece is atomic:
+    a hostile pattern cannot make the search try every combination of places.
+    """
+    pieces = [""]
     taken_literally = False
     for character in pattern:
         if not taken_literally and character == "\\":
             taken_literally = True
             continue
-        if not taken_literally and character in "%_":
-            pieces.append(".*" if character == "%" else ".")
+        if not taken_literally and character == "%":
+            pieces.append("")
+        elif not taken_literally and character == "_":
+            pieces[-1] += "."
         else:
-            pieces.append(re.escape(character) if character.isascii() else character)
+            pieces[-1] += re.escape(character) if character.isascii() else character
         taken_literally = False
     if taken_literally:
-        pieces.append(re.escape("\\"))
-    return "".join(pieces)
+        pieces[-1] += re.escape("\\")
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *between, last = pieces
+    return first + "".join(f"(?>.*?{piece})" for piece in between if piece) + ".*" + last
 
 
 def nearness_of(read: Reading, metres: float, space: Space) -> Truth:
@@ -272,7 +284,7 @@ def aggregate_of(aggregate: str, name: str) -> Reading:
             return None
         match aggregate:
             case "avg":
-                return math.fsum(numbers) / len(numbers)
+                return mean_of(numbers)
             case "min":
                 return min(numbers)
             case _:
@@ -284,3 +296,11 @@ def aggregate_of(aggregate: str, name: str) -> Reading:
 def number_of(context: Context, name: str) -> float | None:
     value = context.value(name)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def mean_of(numbers: list[float]) -> float:
+    try:
+        return math.fsum(numbers) / len(numbers)
+    except OverflowError:
+        # The sum of huge numbers is no double, their mean always is.
+        return float(sum(map(Fraction, numbers)) / len(numbers))

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from roamcast.model.region import Shape
-from roamcast.model.values import Kind, Value
+from roamcast.model.values import Kind, Value, kind_of
 
 DEPTH_MAX = 24
 NODES_MAX = 1_000
@@ -41,6 +41,15 @@ class Part(Struct, frozen=True, array_like=True, cache_hash=True):
 
 class Literal(Part, frozen=True, tag="lit"):
     value: Value
+
+    # Python holds True == 1, a filter does not: without this `a = TRUE` and `a = 1` would be one key of a cache.
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Literal) and kind_of(self.value) is kind_of(other.value) and self.value == other.value
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
 class Attribute(Part, frozen=True, tag="attr"):
@@ -90,6 +99,14 @@ class OneOf(Part, frozen=True, tag="in"):
 
     term: Term
     values: tuple[Value, ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OneOf) or self.term != other.term or self.values != other.values:
+            return False
+        return all(kind_of(a) is kind_of(b) for a, b in zip(self.values, other.values, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((self.term, self.values))
 
 
 class Like(Part, frozen=True, tag="like"):

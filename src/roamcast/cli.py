@@ -1,0 +1,135 @@
+"""The command line: it parses arguments and prints; everything else is somewhere else."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from roamcast import __version__
+from roamcast.experiments.assemble import kit_of
+from roamcast.journal.records import BadJournal
+from roamcast.journal.records import Run as RunRecord
+from roamcast.journal.writer import Journal
+from roamcast.model.filter import BadFilter, parse_text
+from roamcast.model.space import Plane
+from roamcast.show import filter_panel, result_table
+from roamcast.sim.checkers import CheckFailed
+from roamcast.sim.run import Run
+from roamcast.sim.scenario import BadScenario, Scenario, load_scenario
+
+EXIT_CHECK_FAILED = 1
+EXIT_BAD_INPUT = 2
+
+app = typer.Typer(
+    name="roamcast",
+    help="Publish/subscribe for things that move.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+filters = typer.Typer(help="Understand filters.", no_args_is_help=True)
+app.add_typer(filters, name="filter")
+
+console = Console()
+complaints = Console(stderr=True)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    if version:
+        console.print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def sim(
+    scenario: Annotated[Path, typer.Argument(help="A scenario file in TOML; see `scenarios/`.")],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same run, to the byte.")] = 1,
+    journal: Annotated[Path | None, typer.Option(help="Write what happens into this directory, as Parquet.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Run a scenario in virtual time and show what was delivered, missed and spent.
+
+    `expected` is what an ideal system would have delivered: one that knows where everybody is at every moment.
+
+    Exit codes: 0 all checks of the scenario passed, 1 a check failed (the seed is printed), 2 the scenario is wrong.
+    """
+    try:
+        loaded = load_scenario(scenario)
+        kit = kit_of(loaded.protocol)
+        opened = None if journal is None else open_journal(journal, loaded, seed)
+        run = Run(loaded, kit, seed, opened, None if json else say)
+        show_progress(run, quiet=json)
+        if opened is not None:
+            opened.close()
+        result = run.finish()
+    except (BadScenario, BadJournal) as problem:
+        complaints.print(f"[red]{problem}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    except CheckFailed as failure:
+        complaints.print(f"[red]{failure}[/red]", soft_wrap=True)
+        complaints.print(f"Repeat it: roamcast sim {scenario} --seed {failure.seed}", soft_wrap=True)
+        raise typer.Exit(EXIT_CHECK_FAILED) from None
+    if json:
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+    else:
+        console.print(result_table(result, loaded))
+
+
+def say(now_us: int, host: str, text: str) -> None:
+    """What an application tells the person who watches."""
+    console.print(f"[dim]{now_us / 1e6:9.3f} s[/dim]  [bold]{escape(host)}[/bold]  {escape(text)}", soft_wrap=True)
+
+
+def open_journal(directory: Path, scenario: Scenario, seed: int) -> Journal:
+    graph = scenario.graph()
+    return Journal(
+        directory,
+        RunRecord(
+            host=scenario.name,
+            at_us=0,
+            space=Plane(),
+            seed=seed,
+            scenario=scenario.name,
+            neighbour_range_m=scenario.radio.range_m if scenario.radio else 0.0,
+            movement_graph=None if graph is None else graph.neighbours,
+        ),
+        incarnation=0,
+        durable=False,
+    )
+
+
+def show_progress(run: Run, *, quiet: bool) -> None:
+    seconds = run.scenario.seconds
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} s"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=complaints, transient=True, disable=quiet) as progress:
+        task = progress.add_task(run.scenario.name, total=seconds)
+        for now_us in run.steps():
+            progress.update(task, completed=now_us / 1e6)
+
+
+@filters.command("explain")
+def explain_filter(
+    text: Annotated[str, typer.Argument(help='A filter in CQL2, e.g. "price < me.budget AND near(position, 200)".')],
+    covers: Annotated[str | None, typer.Option(help="Another filter: does the first one cover it?")] = None,
+) -> None:
+    """Show what a filter is made of: its tree, its normal form, what it reads, and what it covers."""
+    try:
+        console.print(filter_panel(parse_text(text), None if covers is None else parse_text(covers)))
+    except BadFilter as problem:
+        complaints.print(f"[red]{problem}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,231 @@
+"""Writing a journal: records are kept in memory, and go to disk together as one segment.
+
+A *segment* is what was recorded since the last one, a Parquet file for each table that has something, all under one
+number. It is bounded in rows and bytes. Its files are written under names that readers ignore, fsynced, and only
+when all of them are whole renamed one after the other to their final names. A process that is killed leaves whole
+files and perhaps hidden ones, never a part of a file.
+
+Opening a journal writes segment 0 at once: the `Run`, and every other table without rows, so that each table has a
+schema for whoever looks. That also claims the *incarnation*, the number of this opening in its directory: a host
+that was restarted counts its records from 0 again, under a greater incarnation. (host, incarnation, sequence) is
+unique, and a host's sequence numbers run through all tables without a gap.
+
+Recording is a few dictionary steps and an append; all else happens once a segment. A writer belongs to one thread.
+A write that fails closes the journal: the error says why, and later records are refused, not silently dropped.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import msgspec
+import pyarrow.parquet as pq
+
+from roamcast.journal.columns import to_arrow
+from roamcast.journal.layout import Segment, leftovers, temporary_name, used_incarnations, writer_name
+from roamcast.journal.plain import plain_filter
+from roamcast.journal.records import BadJournal, Record, Run
+from roamcast.journal.schema import TABLES, VERSION_DIRECTORY, Table
+from roamcast.model.filter.bad_filter import BadFilter
+
+SEGMENT_ROWS_MAX = 131_072
+SEGMENT_BYTES_MAX = 16 * 1024 * 1024
+"""Of weighed records in MessagePack; their columns take some twenty times as much while a segment is written."""
+UNWEIGHABLE_BYTES = 65_536
+"""What a record counts that MessagePack cannot write: rare, and then better too heavy."""
+
+ENCODER = msgspec.msgpack.Encoder()
+
+
+class Recorder(Protocol):
+    """Where a runtime puts what happened: a `Journal`, or a `NullJournal` for runs without one."""
+
+    def record(self, record: Record) -> None: ...
+
+    def flush(self) -> None:
+        """What was recorded so far becomes visible to readers."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class NullJournal:
+    """Keeps nothing."""
+
+    def record(self, record: Record) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        pass
+
+
+class Buffer:
+    """What waits for the next segment of one table: sequence numbers and records."""
+
+    __slots__ = ("entries", "table", "weighed")
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.weighed = table.weighed
+        self.entries: list[tuple[int, Record]] = []
+
+
+class Journal:
+    """One opening of the journal in `directory`.
+
+    Without an `incarnation` the next free one is taken: right for a live host that may have been restarted. A
+    simulation gives 0, because its bytes must not depend on what the directory held; it is refused one that is used.
+    What is not `durable` is not fsynced: a killed process loses no visible segment, a power failure may, which is
+    good enough for what can be computed again.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        run: Run,
+        *,
+        incarnation: int | None = None,
+        durable: bool = True,
+        segment_rows_max: int = SEGMENT_ROWS_MAX,
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    ) -> None:
+        if segment_rows_max < 1 or segment_bytes_max < 1:
+            raise BadJournal("a segment holds at least 1 row and 1 byte")
+        self.directory = directory / VERSION_DIRECTORY
+        self.writer = writer_name(run.host)
+        for table in TABLES:
+            (self.directory / table.name).mkdir(parents=True, exist_ok=True)
+        used = used_incarnations(self.directory)
+        if incarnation is not None and incarnation in used:
+            raise BadJournal(f"{directory}: holds a journal already; give an empty directory or remove it")
+        self.incarnation = max(used, default=-1) + 1 if incarnation is None else incarnation
+        for path in leftovers(self.directory, self.writer):
+            path.unlink(missing_ok=True)
+        self.segment = 0
+        self._durable = durable
+        self._rows_max = self._rows_left = segment_rows_max
+        self._bytes_max = self._bytes_left = segment_bytes_max
+        self._sequences: defaultdict[str, int] = defaultdict(int)
+        self._buffers = {table.record: Buffer(table) for table in TABLES}
+        self._buffers[Run].entries.append((0, run))
+        self._sequences[run.host] = 1
+        self._write(list(self._buffers.values()))
+        # A run describes an opening, so there is one in each.
+        del self._buffers[Run]
+
+    def record(self, record: Record) -> None:
+        buffer = self._buffers.get(type(record))
+        if buffer is None:
+            raise self._refusal(record)
+        if buffer.weighed:
+            check_filters(buffer.table, record)
+            self._bytes_left -= weight_bytes(record)
+        host = record.host
+        sequence = self._sequences[host]
+        self._sequences[host] = sequence + 1
+        # One append for both, so that an interrupt cannot part a record from its number.
+        buffer.entries.append((sequence, record))
+        self._rows_left -= 1
+        if self._rows_left <= 0 or self._bytes_left <= 0:
+            self.flush()
+
+    def flush(self) -> None:
+        filled = [buffer for buffer in self._buffers.values() if buffer.entries]
+        if filled:
+            self._write(filled)
+
+    def close(self) -> None:
+        """Writes what is left; after that nothing can be recorded. Closing again does nothing."""
+        self.flush()
+        self._buffers = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, buffers: Sequence[Buffer]) -> None:
+        file_name = Segment(self.writer, self.incarnation, self.segment).file_name
+        places = [self.directory / buffer.table.name for buffer in buffers]
+        try:
+            for place, buffer in zip(places, buffers, strict=True):
+                write_file(place / temporary_name(file_name), buffer, self.incarnation, durable=self._durable)
+            for place in places:
+                appear(place, file_name)
+            for place in places if self._durable else ():
+                sync_directory(place)
+        except BaseException:
+            self._buffers = {}
+            for place in places:
+                (place / temporary_name(file_name)).unlink(missing_ok=True)
+            raise
+        self.segment += 1
+        self._rows_left = self._rows_max
+        self._bytes_left = self._bytes_max
+        for buffer in buffers:
+            buffer.entries = []
+
+    def _refusal(self, record: Record) -> BadJournal:
+        if not self._buffers:
+            return BadJournal(f"{self.directory}: the journal is closed; nothing more can be recorded")
+        return BadJournal(f"{self.directory}: {type(record).__name__} cannot be recorded")
+
+
+def check_filters(table: Table, record: Record) -> None:
+    for filter_ in table.filters(record):
+        if filter_ is not None:
+            try:
+                plain_filter(filter_)
+            except BadFilter as problem:
+                raise BadJournal(
+                    f"table '{table.name}': a filter of this record cannot be written: {problem}"
+                ) from problem
+
+
+def weight_bytes(record: Record) -> int:
+    try:
+        return len(ENCODER.encode(record))
+    except (OverflowError, UnicodeEncodeError):
+        return UNWEIGHABLE_BYTES
+
+
+def write_file(path: Path, buffer: Buffer, incarnation: int, *, durable: bool) -> None:
+    arrow: Any = to_arrow(buffer.table, buffer.entries, incarnation)
+    with open(path, "wb") as file:
+        rows = max(1, len(buffer.entries))
+        pq.write_table(arrow, file, compression="zstd", row_group_size=rows, **buffer.table.encoding)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def appear(place: Path, file_name: str) -> None:
+    final = place / file_name
+    if final.exists():
+        raise BadJournal(f"{final}: is there already; does another process write as the same host?")
+    os.replace(place / temporary_name(file_name), final)
+
+
+def sync_directory(place: Path) -> None:
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,98 @@
+"""A host: one node, and the only caller of its `handle`.
+
+The way of every input is the same: journal what the application did, ask the node, journal what the node decided,
+perform its effects in order. The runtime (simulated or live) decides when `give` is called and what performing an
+effect means; the observer is the journal, a checker, or several of them.
+"""
+
+from typing import Protocol
+
+from roamcast.model.context import Context
+from roamcast.model.event import Announcement, Event
+from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import (
+    Announce,
+    Deliver,
+    Does,
+    Input,
+    Moved,
+    Node,
+    Note,
+    Publish,
+    Received,
+    Start,
+    Subscribe,
+    TimerFired,
+    Unannounce,
+    Unsubscribe,
+)
+
+
+class Observer(Protocol):
+    """What happened at a host, as it happened. `now_us` is the runtime's time, not the host's own clock."""
+
+    def moved(self, now_us: int, context: Context) -> None: ...
+    def published(self, now_us: int, host: str, event: Event) -> None: ...
+    def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None: ...
+    def unsubscribed(self, now_us: int, host: str, subscription_id: str) -> None: ...
+    def announced(self, now_us: int, host: str, announcement: Announcement) -> None: ...
+    def unannounced(self, now_us: int, host: str, announcement_id: str) -> None: ...
+    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None: ...
+    def noted(self, now_us: int, host: str, what: str, detail: str) -> None: ...
+    def transmitted(
+        self, now_us: int, host: str, message_type: str, size_bytes: int, to: str | None, event_id: str | None
+    ) -> None: ...
+
+
+class Runtime(Protocol):
+    def perform(self, host: "Host", effect: Does) -> None: ...
+
+
+class Host:
+    __slots__ = ("clock_offset_us", "id", "node", "observers", "runtime")
+
+    def __init__(
+        self,
+        host_id: str,
+        node: Node,
+        runtime: Runtime,
+        observers: tuple[Observer, ...] = (),
+        clock_offset_us: int = 0,
+    ) -> None:
+        self.id = host_id
+        self.node = node
+        self.runtime = runtime
+        self.observers = observers
+        self.clock_offset_us = clock_offset_us
+        """How far the host's own clock is ahead of the runtime's; the node knows only its own."""
+
+    def give(self, now_us: int, given: Input) -> None:
+        # Most inputs by far are messages and timers, and nothing is journalled of those.
+        if not isinstance(given, Received | TimerFired):
+            self._journal_input(now_us, given)
+        for effect in self.node.handle(now_us + self.clock_offset_us, given):
+            if isinstance(effect, Deliver):
+                for observer in self.observers:
+                    observer.delivered(now_us, self.id, effect.event, effect.subscription_id)
+            elif isinstance(effect, Note):
+                for observer in self.observers:
+                    observer.noted(now_us, self.id, effect.what, effect.detail)
+            self.runtime.perform(self, effect)
+
+    def _journal_input(self, now_us: int, given: Input) -> None:
+        for observer in self.observers:
+            match given:
+                case Start(context) | Moved(context):
+                    observer.moved(now_us, context)
+                case Publish(event):
+                    observer.published(now_us, self.id, event)
+                case Subscribe(subscription):
+                    observer.subscribed(now_us, self.id, subscription)
+                case Unsubscribe(subscription_id):
+                    observer.unsubscribed(now_us, self.id, subscription_id)
+                case Announce(announcement):
+                    observer.announced(now_us, self.id, announcement)
+                case Unannounce(announcement_id):
+                    observer.unannounced(now_us, self.id, announcement_id)
+                case _:
+                    return

@@ -1,0 +1,194 @@
+"""The application's side of a host: announce, subscribe, raise, and a handler for what arrives.
+
+An application is written once and runs in the simulator and live, whether its events are scoped by a proximity (S) or
+by contexts (C): the difference is one argument. Whatever is wrong with a call is said at the call, and nothing has
+changed then.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from roamcast.model.context import Context
+from roamcast.model.event import Announcement, BadEvent, Event, EventType, Vocabulary
+from roamcast.model.filter import EVERYTHING, Filter, parse_text
+from roamcast.model.region import Anchored, Region, Shape, check_region, placed
+from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.model.space import Space
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import BadValue, Point, Value
+from roamcast.node.boundary import Announce, Input, Publish, Subscribe, Unannounce, Unsubscribe
+
+Handler: TypeAlias = Callable[[Event], None]
+FOREVER_US = 2**53
+
+
+class Ground(Protocol):
+    """What a runtime gives an application to stand on."""
+
+    space: Space
+
+    def now_us(self) -> int: ...
+    def context(self) -> Context: ...
+    def give(self, given: Input) -> None: ...
+    def after(self, delay_us: int, action: Callable[[], None]) -> None: ...
+    def say(self, text: str) -> None: ...
+    def set_attributes(self, attributes: dict[str, Value]) -> None: ...
+
+
+class Application(Protocol):
+    """What runs on a host. `start` is called once, when the host is up."""
+
+    def start(self, port: "Port") -> None: ...
+
+
+class Port:
+    def __init__(self, host: str, ground: Ground, incarnation: int = 0) -> None:
+        self.host = host
+        self.ground = ground
+        self.vocabulary = Vocabulary()
+        self.announcements: dict[str, Announcement] = {}
+        self.handlers: dict[str, Handler] = {}
+        self._incarnation = incarnation
+        self._count = 0
+
+    @property
+    def me(self) -> Context:
+        """Where this host is and how it moves, now."""
+        return self.ground.context()
+
+    def announce(self, event_type: EventType, proximity: Shape | None = None, *, stationary: bool = False) -> None:
+        """Promises events of a type, within a proximity if one is given.
+
+        The shape is in metres around this host and moves with it; `stationary` pins it to where the host is now. Without
+        a proximity the events go to whom their scopes say.
+        """
+        if event_type.subject in self.announcements:
+            raise BadEvent(f"'{event_type.subject}' is announced already; unannounce it first")
+        self.vocabulary.add(event_type)
+        naval = self.position("announce")
+        region: Region | None = None
+        if proximity is not None:
+            region = placed(proximity, naval, self.ground.space) if stationary else Anchored(proximity, self.host)
+            check_region(region, self.ground.space)
+        announcement = Announcement(self._next_id("a"), event_type, self.host, region, naval)
+        self.announcements[event_type.subject] = announcement
+        if region is not None:
+            self.ground.give(Announce(announcement))
+
+    def unannounce(self, subject: str) -> None:
+        announcement = self.announcements.pop(subject, None)
+        if announcement is None:
+            raise BadEvent(f"'{subject}' is not announced; announced are {', '.join(self.announcements) or 'none'}")
+        if announcement.proximity is not None:
+            self.ground.give(Unannounce(announcement.id))
+
+    def raise_(
+        self,
+        subject: str,
+        attributes: dict[str, Value] | None = None,
+        *,
+        lifetime_s: float = 0.0,
+        relevance: Scope = EVERYWHERE,
+        audience: Scope = EVERYWHERE,
+    ) -> Event:
+        """Publishes an event of an announced type; with a proximity, that is its audience."""
+        content = dict(attributes or {})
+        self.vocabulary.check(subject, content)
+        announcement = self.announcements.get(subject)
+        if announcement is None:
+            raise BadEvent(f"'{subject}' is not announced any more; announce it again before raising it")
+        if announcement.proximity is not None:
+            if audience.region is not None:
+                raise BadEvent(f"'{subject}' is announced with a proximity; its events take no other audience region")
+            audience = Scope(announcement.proximity, audience.filter)
+        now_us = self.ground.now_us()
+        event = Event(
+            id=self._next_id("e"),
+            subject=subject,
+            publisher=self.me,
+            published_us=now_us,
+            expires_us=now_us + lifetime_us(lifetime_s),
+            attributes=content,
+            relevance=self._checked(relevance),
+            audience=self._checked(audience),
+        )
+        self.ground.give(Publish(event))
+        return event
+
+    def subscribe(
+        self,
+        subject: str,
+        handler: Handler,
+        filter: str | Filter = EVERYTHING,  # noqa: A002 - the word of the model and of the wire
+        *,
+        lifetime_s: float | None = None,
+        interest: Scope = EVERYWHERE,
+        publishers: Scope = EVERYWHERE,
+    ) -> str:
+        """Wants events of a subject; `handler` gets each one. Answers with the subscription's id."""
+        now_us = self.ground.now_us()
+        subscription = Subscription(
+            id=self._next_id("s"),
+            subscriber=self.host,
+            subject=subject,
+            issued_us=now_us,
+            expires_us=FOREVER_US if lifetime_s is None else now_us + lifetime_us(lifetime_s),
+            filter=parse_text(filter) if isinstance(filter, str) else filter,
+            interest=self._checked(interest),
+            publishers=self._checked(publishers),
+        )
+        self.handlers[subscription.id] = handler
+        self.ground.give(Subscribe(subscription))
+        return subscription.id
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        if self.handlers.pop(subscription_id, None) is None:
+            raise BadValue(f"there is no subscription '{subscription_id}' on this host")
+        self.ground.give(Unsubscribe(subscription_id))
+
+    def every(self, seconds: float, action: Callable[[], None]) -> None:
+        """Calls `action` now and then every so many seconds."""
+
+        def again() -> None:
+            action()
+            self.ground.after(round(seconds * 1e6), again)
+
+        again()
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        self.ground.after(round(seconds * 1e6), action)
+
+    def say(self, text: str) -> None:
+        """Tells the person who watches."""
+        self.ground.say(text)
+
+    def set(self, **attributes: Value) -> None:
+        """Changes attributes of this host's own context."""
+        self.ground.set_attributes({**self.me.attributes, **attributes})
+
+    def deliver(self, event: Event, subscription_id: str) -> None:
+        """Called by the runtime with what the node delivers."""
+        handler = self.handlers.get(subscription_id)
+        if handler is not None:
+            handler(event)
+
+    def position(self, what: str) -> Point:
+        here = self.me.position
+        if here is None:
+            raise BadValue(f"cannot {what}: this host has no position yet; wait for its location service")
+        return here
+
+    def _checked(self, scope: Scope) -> Scope:
+        if scope.region is not None:
+            check_region(scope.region, self.ground.space)
+        return scope
+
+    def _next_id(self, kind: str) -> str:
+        self._count += 1
+        return f"{self.host}:{kind}{self._incarnation}.{self._count}"
+
+
+def lifetime_us(seconds: float) -> int:
+    if not seconds >= 0:
+        raise BadValue(f"lifetime of {seconds} s; give 0 (instantaneous) or more")
+    return min(round(seconds * 1e6), FOREVER_US)

@@ -1,0 +1,149 @@
+"""Checkers watch a run and fail it. A failure says what went wrong, when, and with which seed it happens again.
+
+Safety is checked as things happen (nothing twice, nothing unwanted, nothing out of order); liveness at the end
+(everything that the ideal system delivers has arrived).
+"""
+
+from typing import Literal, TypeAlias, assert_never
+
+from roamcast.model.event import Event
+from roamcast.model.match import matches
+from roamcast.model.subscription import Subscription
+from roamcast.sim.ideal import Ideal
+from roamcast.sim.observers import SilentObserver
+from roamcast.sim.world import World
+
+Check: TypeAlias = Literal["no-duplicates", "only-matching", "sender-order", "complete"]
+CHECKS: tuple[Check, ...] = ("no-duplicates", "only-matching", "sender-order", "complete")
+
+
+FLIGHT_US_MAX = 1_000_000
+
+
+class CheckFailed(Exception):
+    """A run broke a promise; `repeat` is the command that shows it again."""
+
+    def __init__(self, check: str, what: str, now_us: int, seed: int) -> None:
+        super().__init__(f"{check} failed at {now_us / 1e6:.6f} s with seed {seed}: {what}")
+        self.check = check
+        self.seed = seed
+
+
+class Checker(SilentObserver):
+    """Base of all checkers. `finish` is called once, after the last step of the run."""
+
+    name: Check
+
+    def __init__(self) -> None:
+        self.world: World | None = None
+
+    def watch(self, world: World) -> None:
+        self.world = world
+
+    def fail(self, what: str) -> None:
+        assert self.world is not None
+        raise CheckFailed(self.name, what, self.world.kernel.now_us, self.world.seed)
+
+    def finish(self) -> None: ...
+
+
+class NoDuplicates(Checker):
+    """An event is delivered at most once to a subscription."""
+
+    name = "no-duplicates"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[tuple[str, str]] = set()
+
+    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
+        if (event.id, subscription_id) in self.seen:
+            self.fail(f"event '{event.id}' was delivered twice to subscription '{subscription_id}' at '{host}'")
+        self.seen.add((event.id, subscription_id))
+
+
+class OnlyMatching(Checker):
+    """What is delivered matches, all five conditions: where everybody is at that moment, or was when the event was
+    published, as long as that is no longer ago than a message takes to travel.
+
+    An instantaneous event lives at its moment of publication, so its lifetime is judged then.
+    """
+
+    name = "only-matching"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.subscriptions: dict[str, Subscription] = {}
+
+    def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None:
+        self.subscriptions[subscription.id] = subscription
+
+    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
+        assert self.world is not None
+        subscription = self.subscriptions.get(subscription_id)
+        if subscription is None or subscription.subscriber != host:
+            self.fail(f"event '{event.id}' was delivered to '{subscription_id}', which '{host}' never subscribed")
+            return
+        moment_us = event.published_us if event.instantaneous else now_us
+        if matches(event, subscription, self.world.configuration(), moment_us):
+            return
+        before_us = max(0, event.published_us)
+        young = now_us - before_us <= FLIGHT_US_MAX
+        if not (young and matches(event, subscription, self.world.configuration(before_us), moment_us)):
+            self.fail(f"event '{event.id}' was delivered to '{subscription_id}' at '{host}' but does not match it")
+
+
+class SenderOrder(Checker):
+    """A subscription gets the events of one publisher in the order in which they were published."""
+
+    name = "sender-order"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: dict[str, int] = {}
+        self.latest: dict[tuple[str, str], str] = {}
+
+    def published(self, now_us: int, host: str, event: Event) -> None:
+        self.order[event.id] = len(self.order)
+
+    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
+        pair = (event.publisher.host, subscription_id)
+        before = self.latest.get(pair)
+        if before is not None and self.order[before] > self.order[event.id]:
+            self.fail(f"'{subscription_id}' got event '{event.id}' after '{before}', which was published later")
+        self.latest[pair] = event.id
+
+
+class Complete(Checker):
+    """At the end, whatever the ideal system would have delivered has been delivered."""
+
+    name = "complete"
+
+    def __init__(self, ideal: Ideal) -> None:
+        super().__init__()
+        self.ideal = ideal
+        self.arrived: set[tuple[str, str]] = set()
+
+    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
+        self.arrived.add((event.id, subscription_id))
+
+    def finish(self) -> None:
+        missing = [pair for pair in self.ideal.expected if pair not in self.arrived]
+        if missing:
+            event_id, subscription_id = missing[0]
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+            self.fail(f"event '{event_id}' never reached subscription '{subscription_id}'{more}")
+
+
+def make_checker(check: Check, ideal: Ideal) -> Checker:
+    match check:
+        case "no-duplicates":
+            return NoDuplicates()
+        case "only-matching":
+            return OnlyMatching()
+        case "sender-order":
+            return SenderOrder()
+        case "complete":
+            return Complete(ideal)
+        case _:
+            assert_never(check)

@@ -1,0 +1,108 @@
+"""A validation error in words that help: the key as it stands in the file, what was found, what is allowed."""
+
+import re
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+PATH = re.compile(r" - at `(?:key in )?(?P<path>\$[^`]*)`$")
+STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+
+
+def complaint(problem: msgspec.ValidationError, given: object, wanted: Any) -> str:
+    """msgspec's message with the path as a TOML key, and the allowed keys or values where it names none."""
+    text = str(problem)
+    found = PATH.search(text)
+    steps = steps_of(found["path"]) if found else []
+    what = text[: found.start()] if found else text
+    key = ".".join(str(step) if isinstance(step, str) else f"[{step + 1}]" for step in steps).replace(".[", "[")
+    allowed = allowed_at(inspect.type_info(wanted), given, steps)
+    unknown = re.search(r"unknown field `([^`]*)`", what)
+    if unknown:
+        keys = allowed_keys(inspect.type_info(wanted), given, steps)
+        near = get_close_matches(unknown[1], keys, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        where = f"{key}." if key else ""
+        return f"unknown key '{where}{unknown[1]}'{hint} (allowed here: {', '.join(keys)})"
+    return f"{key or 'the file'}: {what}{f' (allowed: {allowed})' if allowed else ''}"
+
+
+def steps_of(path: str) -> list[str | int]:
+    steps: list[str | int] = []
+    for name, index in STEP.findall(path):
+        # msgspec does not say under which key of a table it found the mistake.
+        steps.append(name or ("…" if index == "..." else int(index)))
+    return steps
+
+
+def types_at(info: inspect.Type, given: object, steps: list[str | int]) -> list[inspect.Type]:
+    """The types that the value at the end of `steps` may have, following the given `kind` through tagged unions."""
+    candidates = [info]
+    for step in steps:
+        following: list[inspect.Type] = []
+        for each in flatten(candidates):
+            if isinstance(each, inspect.StructType) and isinstance(step, str) and fits_tag(each, given):
+                following += [field.type for field in each.fields if field.encode_name == step]
+                if step == each.tag_field:
+                    following += [inspect.LiteralType((each.tag,))]
+            elif isinstance(each, inspect.DictType):
+                following.append(each.value_type)
+            elif isinstance(each, inspect.VarTupleType | inspect.ListType):
+                following.append(each.item_type)
+            elif isinstance(each, inspect.TupleType) and isinstance(step, int):
+                following += each.item_types[step : step + 1]
+        given = child_of(given, step)
+        candidates = following
+    return flatten(candidates)
+
+
+def flatten(types: list[inspect.Type]) -> list[inspect.Type]:
+    flat: list[inspect.Type] = []
+    for each in types:
+        flat += flatten(list(each.types)) if isinstance(each, inspect.UnionType) else [each]
+    return flat
+
+
+def fits_tag(struct: inspect.StructType, given: object) -> bool:
+    """Whether the given table says it is of this kind; one that says nothing known may be of any."""
+    if struct.tag_field is None or not isinstance(given, dict):
+        return True
+    return given.get(struct.tag_field) in (None, struct.tag) or not isinstance(given.get(struct.tag_field), str)
+
+
+def child_of(given: object, step: str | int) -> object:
+    if isinstance(given, dict):
+        return given.get(step)
+    if isinstance(given, list) and isinstance(step, int) and step < len(given):
+        return given[step]
+    return None
+
+
+def allowed_keys(info: inspect.Type, given: object, steps: list[str | int]) -> list[str]:
+    here = given
+    for step in steps:
+        here = child_of(here, step)
+    keys: dict[str, None] = {}
+    for each in types_at(info, given, steps):
+        if isinstance(each, inspect.StructType) and fits_tag(each, here):
+            keys.update(dict.fromkeys([each.tag_field] if each.tag_field else []))
+            keys.update(dict.fromkeys(field.encode_name for field in each.fields))
+    return list(keys)
+
+
+def allowed_at(info: inspect.Type, given: object, steps: list[str | int]) -> str:
+    """The values a choice allows: literals, and the kinds of a tagged union."""
+    if steps:
+        parents = types_at(info, None, steps[:-1])
+        kinds = [
+            str(each.tag) for each in parents if isinstance(each, inspect.StructType) and each.tag_field == steps[-1]
+        ]
+        if kinds:
+            return ", ".join(kinds)
+    values: list[str] = []
+    for each in types_at(info, given, steps):
+        if isinstance(each, inspect.LiteralType):
+            values += [str(value) for value in each.values]
+    return ", ".join(values)

@@ -1,0 +1,55 @@
+"""Observers of a simulation: the base that ignores everything, and the tally behind the result table."""
+
+from collections import Counter
+
+from roamcast.model.context import Context
+from roamcast.model.event import Announcement, Event
+from roamcast.model.subscription import Subscription
+
+
+class SilentObserver:
+    """Hears everything and keeps nothing; the others override what they care about."""
+
+    def moved(self, now_us: int, context: Context) -> None: ...
+    def published(self, now_us: int, host: str, event: Event) -> None: ...
+    def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None: ...
+    def unsubscribed(self, now_us: int, host: str, subscription_id: str) -> None: ...
+    def announced(self, now_us: int, host: str, announcement: Announcement) -> None: ...
+    def unannounced(self, now_us: int, host: str, announcement_id: str) -> None: ...
+    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None: ...
+    def noted(self, now_us: int, host: str, what: str, detail: str) -> None: ...
+    def transmitted(
+        self, now_us: int, host: str, message_type: str, size_bytes: int, to: str | None, event_id: str | None
+    ) -> None: ...
+
+
+class Tally(SilentObserver):
+    """Counts what the result table shows."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.subscriptions = 0
+        self.deliveries: Counter[tuple[str, str]] = Counter()
+        self.latencies_us: list[int] = []
+        self.notes: Counter[str] = Counter()
+        self.messages: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+
+    def published(self, now_us: int, host: str, event: Event) -> None:
+        self.events += 1
+
+    def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None:
+        self.subscriptions += 1
+
+    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
+        self.deliveries[(event.id, subscription_id)] += 1
+        self.latencies_us.append(now_us - event.published_us)
+
+    def noted(self, now_us: int, host: str, what: str, detail: str) -> None:
+        self.notes[what] += 1
+
+    def transmitted(
+        self, now_us: int, host: str, message_type: str, size_bytes: int, to: str | None, event_id: str | None
+    ) -> None:
+        self.messages[message_type] += 1
+        self.bytes[message_type] += size_bytes

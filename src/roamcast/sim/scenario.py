@@ -1,0 +1,118 @@
+"""Scenario files: a world, its hosts, what applications do in it and what goes wrong, in TOML.
+
+A scenario is validated once, as a whole, before anything runs. A mistake gets an error that names the key, what
+stands there, and what is allowed.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roamcast.model.places import MovementGraph, movement_graph
+from roamcast.sim.checkers import Check
+from roamcast.sim.complaints import complaint
+from roamcast.sim.draws import Drawn
+from roamcast.sim.faults import FaultParams
+from roamcast.sim.links import LinkParams
+from roamcast.sim.mobility import MobilityModel, Streets, TraceReplay
+from roamcast.sim.radio import RadioParams
+from roamcast.sim.traffic import PublishRule, SubscribeRule
+
+HOSTS_MAX = 100_000
+
+
+class BadScenario(ValueError):
+    """A scenario that cannot be run; the message names the file, the key and what is allowed."""
+
+
+class HostGroup(Struct, frozen=True, forbid_unknown_fields=True):
+    """Hosts that are made alike. With a `count` they are called name-1, name-2, …; without, there is one: name."""
+
+    name: str
+    mobility: MobilityModel
+    count: int | None = None
+    attributes: dict[str, Drawn] = {}
+    application: str = ""
+    """`file.py:Class`, beside the scenario: what runs on these hosts."""
+
+    def __post_init__(self) -> None:
+        if self.count is not None and not 1 <= self.count <= HOSTS_MAX:
+            raise ValueError(f"count is {self.count}; give 1 to {HOSTS_MAX}")
+
+    def hosts(self) -> list[str]:
+        return [self.name] if self.count is None else [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+
+
+class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    seconds: float
+    hosts: tuple[HostGroup, ...]
+    protocol: dict[str, Any]
+    """`kind` says which one; the rest are its parameters, checked by whoever knows the protocols."""
+    about: str = ""
+    area_m: tuple[float, float] = (1_000.0, 1_000.0)
+    radio: RadioParams | None = None
+    links: tuple[LinkParams, ...] = ()
+    publish: tuple[PublishRule, ...] = ()
+    subscribe: tuple[SubscribeRule, ...] = ()
+    faults: FaultParams = FaultParams()
+    checks: tuple[Check, ...] = ("no-duplicates",)
+    packet_bytes: int | None = None
+    """Every message counts as so many bytes; by default as many as it has."""
+    places: dict[str, tuple[str, ...]] = {}
+    """The movement graph that `myloc` walks on: each place with those next to it."""
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ValueError(f"seconds is {self.seconds}; a run takes some time")
+        if not self.hosts:
+            raise ValueError("hosts is empty; a scenario needs at least one [[hosts]] group")
+        names = [group.name for group in self.hosts]
+        for by in [rule.by for rule in self.publish] + [rule.by for rule in self.subscribe]:
+            if by not in names:
+                raise ValueError(f"by = '{by}' names no group of hosts; there are {', '.join(names)}")
+
+    @property
+    def end_us(self) -> int:
+        return round(self.seconds * 1e6)
+
+    def graph(self) -> MovementGraph | None:
+        return movement_graph(self.places) if self.places else None
+
+
+def load_scenario(path: Path) -> Scenario:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadScenario(f"{path}: cannot be read: {problem}") from problem
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise BadScenario(f"{path}: not valid TOML: {problem}") from problem
+    return beside(scenario_from(given, str(path)), path.parent)
+
+
+def beside(scenario: Scenario, folder: Path) -> Scenario:
+    """The scenario with the files it names looked for in its own folder."""
+
+    def group_beside(group: HostGroup) -> HostGroup:
+        mobility = group.mobility
+        if isinstance(mobility, TraceReplay):
+            mobility = replace(mobility, path=str(folder / mobility.path))
+        elif isinstance(mobility, Streets) and isinstance(mobility.map, str):
+            mobility = replace(mobility, map=str(folder / mobility.map))
+        application = str(folder / group.application) if group.application else ""
+        return replace(group, mobility=mobility, application=application)
+
+    return replace(scenario, hosts=tuple(group_beside(group) for group in scenario.hosts))
+
+
+def scenario_from(given: dict[str, Any], name: str = "scenario") -> Scenario:
+    try:
+        return msgspec.convert(given, Scenario)
+    except msgspec.ValidationError as problem:
+        raise BadScenario(f"{name}: {complaint(problem, given, Scenario)}") from problem

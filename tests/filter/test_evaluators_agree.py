@@ -1,0 +1,258 @@
+"""The closure, the numpy evaluator and the Spark evaluator of a filter give one answer (S4, C2, R4, R7, P2)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+
+from roamcast.model.context import Context
+from roamcast.model.filter.evaluate import aggregate_of, compile_filter
+from roamcast.model.filter.mask import Column, Columns, mask, truths, velocities_of
+from roamcast.model.filter.scene import Scene
+from roamcast.model.filter.tree import And, Attribute, Compare, Filter, Inside, Literal, Not
+from roamcast.model.places import MovementGraph, movement_graph
+from roamcast.model.region import Polygon
+from roamcast.model.space import Earth, Plane, Space
+from roamcast.model.values import Instant, Point, Value, Velocity
+from roamcast.pipeline.predicate import (
+    ATTRIBUTES_TYPE,
+    NEIGHBOURS_TYPE,
+    VELOCITY_TYPE,
+    Cell,
+    Namespaces,
+    predicate,
+)
+from tests.filter.strategies import CONTEXT_NAMES, NAMES, filters, graphs, scene_with, scenes
+
+Answers: TypeAlias = list[bool | None]
+Drawn = TypeVar("Drawn")
+
+AGGREGATES = (("count", ""), *((aggregate, name) for aggregate in ("avg", "min", "max") for name in ("a", "b")))
+HOST_NAMES = (*CONTEXT_NAMES, "position", "host")
+GRAPH = movement_graph({"p": ["q"], "q": ["r"], "r": ["s"]})
+SPACES = (Plane(), Earth())
+
+
+def by_closure(filter_: Filter, seen: Sequence[Scene], space: Space, graph: MovementGraph | None) -> Answers:
+    truth = compile_filter(filter_, space, graph)
+    return [truth(scene) for scene in seen]
+
+
+def by_numpy(filter_: Filter, seen: Sequence[Scene], space: Space, graph: MovementGraph | None) -> Answers:
+    found = truths(filter_, columns_of(seen), space, graph)
+    pairs = zip(found.true.tolist(), found.known.tolist(), strict=True)
+    return [true if known else None for true, known in pairs]
+
+
+def columns_of(seen: Sequence[Scene]) -> Columns:
+    def read(ask: Callable[[Scene], Value | None]) -> Column:
+        return Column.of([ask(scene) for scene in seen])
+
+    def hosts(ask: Callable[[Scene], Context | None]) -> dict[str, Column]:
+        contexts = [ask(scene) for scene in seen]
+        return {name: Column.of([None if c is None else c.value(name) for c in contexts]) for name in HOST_NAMES}
+
+    return Columns(
+        rows=len(seen),
+        attributes={name: read(lambda scene, name=name: scene.attribute(name)) for name in NAMES},  # type: ignore[misc]
+        me=hosts(lambda scene: scene.me),
+        publisher=hosts(lambda scene: scene.publisher),
+        me_velocity=velocities_of([velocity_of(scene.me) for scene in seen]),
+        publisher_velocity=velocities_of([velocity_of(scene.publisher) for scene in seen]),
+        neighbours={key: read(aggregate_of(*key)) for key in AGGREGATES},
+    )
+
+
+def velocity_of(context: Context | None) -> Velocity | None:
+    return None if context is None else context.velocity
+
+
+def disagreement(
+    filter_: Filter, seen: Sequence[Scene], expected: Sequence[bool | None], found: Sequence[bool | None]
+) -> str:
+    """Says on which scenes two evaluators differ; empty where they agree."""
+    return "\n".join(
+        f"{filter_.root}: {right} by closure, {other} otherwise, for "
+        f"{ {name: scene.attribute(name) for name in NAMES} }, me={scene.me}, publisher={scene.publisher}"
+        for scene, right, other in zip(seen, expected, found, strict=True)
+        if right is not other
+    )
+
+
+@pytest.mark.parametrize("space", SPACES, ids=["plane", "earth"])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_numpy_is_true_false_and_unknown_where_the_closure_is_s4_c2_r7(space: Space, data: st.DataObject) -> None:
+    filter_ = data.draw(filters(space))
+    seen = data.draw(st.lists(scenes(space), max_size=6))
+    graph = data.draw(st.none() | graphs())
+    expected = by_closure(filter_, seen, space, graph)
+    assert disagreement(filter_, seen, expected, by_numpy(filter_, seen, space, graph)) == ""
+
+
+def test_mask_holds_the_rows_that_are_definitely_true_s4() -> None:
+    seen = [scene_with(a=1), scene_with(a=2), scene_with(a=True), scene_with(a="1"), scene_with()]
+    found = mask(Filter(Compare("<", Attribute("a"), Literal(2))), columns_of(seen), Plane())
+    assert found.tolist() == [True, False, False, False, False]
+
+
+def drawn(strategy: st.SearchStrategy[Drawn], count: int) -> list[Drawn]:
+    """Always the same examples: one Spark job over all of them instead of one job for each."""
+    found: list[Drawn] = []
+
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(example: Drawn) -> None:
+        found.append(example)
+
+    collect()
+    return found
+
+
+def spark_value(value: Value) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"flag": value}
+        case int() | float():
+            return {"number": float(value)}
+        case str():
+            return {"text": value}
+        case Instant(us):
+            return {"time_us": us}
+        case Point(x, y):
+            return {"x": x, "y": y}
+
+
+def spark_map(names: Sequence[str], read: Callable[[str], Value | None]) -> dict[str, dict[str, Any]]:
+    return {name: spark_value(value) for name in names if (value := read(name)) is not None}
+
+
+def spark_velocity(velocity: Velocity | None) -> tuple[float, float] | None:
+    return None if velocity is None else (velocity.east, velocity.north)
+
+
+def spark_row(index: int, scene: Scene) -> tuple[Any, ...]:
+    me, publisher = scene.me, scene.publisher
+    aggregates = {
+        "count" if aggregate == "count" else f"{aggregate}({name})": float(value)
+        for aggregate, name in AGGREGATES
+        if isinstance(value := aggregate_of(aggregate, name)(scene), int | float)
+    }
+    return (
+        index,
+        spark_map(NAMES, scene.attribute),
+        None if me is None else spark_map(HOST_NAMES, me.value),
+        None if publisher is None else spark_map(HOST_NAMES, publisher.value),
+        None if me is None else spark_velocity(me.velocity),
+        None if publisher is None else spark_velocity(publisher.velocity),
+        aggregates,
+    )
+
+
+SCHEMA = (
+    f"row int, attributes {ATTRIBUTES_TYPE}, me {ATTRIBUTES_TYPE}, publisher {ATTRIBUTES_TYPE}, "
+    f"me_velocity {VELOCITY_TYPE}, publisher_velocity {VELOCITY_TYPE}, neighbours {NEIGHBOURS_TYPE}"
+)
+
+
+def by_spark(
+    spark: SparkSession, asked: Sequence[Filter], seen: Sequence[Scene], space: Space, graph: MovementGraph | None
+) -> list[Answers]:
+    """One list of answers for each filter, all from one job."""
+    frame = spark.createDataFrame([spark_row(index, scene) for index, scene in enumerate(seen)], SCHEMA)
+    names = Namespaces(
+        F.col("attributes"),
+        F.col("me"),
+        F.col("publisher"),
+        F.col("me_velocity"),
+        F.col("publisher_velocity"),
+        F.col("neighbours"),
+    )
+    answers = [predicate(each, names, space, graph).alias(f"f{index}") for index, each in enumerate(asked)]
+    rows = sorted(frame.select("row", *answers).collect())
+    return [[row[f"f{index}"] for row in rows] for index in range(len(asked))]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("space", SPACES, ids=["plane", "earth"])
+@pytest.mark.parametrize("graph", [GRAPH, None], ids=["graph", "no_graph"])
+def test_spark_is_true_false_and_null_where_the_closure_is_s4_c2_r7(
+    spark: SparkSession, space: Space, graph: MovementGraph | None
+) -> None:
+    asked, seen = drawn(filters(space, max_leaves=4), 50 if graph else 10), drawn(scenes(space), 80)
+    found = by_spark(spark, asked, seen, space, graph)
+    differing = [
+        disagreement(filter_, seen, by_closure(filter_, seen, space, graph), answers)
+        for filter_, answers in zip(asked, found, strict=True)
+    ]
+    assert "".join(differing) == ""
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_spark_reads_names_that_were_flattened_into_columns_s4(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1.0,), (3.0,), (None,)], "speed double")
+    names = Namespaces(attributes={"speed": Cell(number=F.col("speed"))})
+    above = Filter(Compare(">", Attribute("speed"), Literal(2)))
+    other = Filter(Compare(">", Attribute("height"), Literal(2)))
+    rows = frame.select(predicate(above, names, Plane()), predicate(other, names, Plane())).collect()
+    assert [tuple(row) for row in rows] == [(False, None), (True, None), (None, None)]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_spark_takes_the_largest_filters_s4(spark: SparkSession) -> None:
+    """A polygon of a thousand corners and a conjunction of nearly a thousand terms: neither is too deep for Spark."""
+    saw = [Point(float(i), float(i % 2)) for i in range(999)]
+    teeth = Filter(Inside(Attribute("position"), Polygon((Point(500.0, -9.0), *saw))))
+    wide = Filter(And(tuple(Compare("<>", Attribute("a"), Literal(i)) for i in range(990))))
+    points = (Point(500.0, -1.0), Point(3.0, 0.9), Point(2.5, 0.5))
+    seen = [scene_with(position=point, a=point.x) for point in points]
+    found = by_spark(spark, [teeth, wide], seen, Plane(), None)
+    assert found == [by_closure(each, seen, Plane(), None) for each in (teeth, wide)]
+
+
+def two_valued(filter_: Filter, seen: Sequence[Scene]) -> Answers:
+    """Wrong on purpose: unknown counts as false inside NOT, as in a language without a third value."""
+    match filter_.root:
+        case Not(inner):
+            return [not found for found in by_closure(Filter(inner), seen, Plane(), None)]
+        case _:
+            return by_closure(filter_, seen, Plane(), None)
+
+
+def test_the_comparison_catches_an_evaluator_without_unknown_s4() -> None:
+    seen = [scene_with(), scene_with(a=1)]
+    wanted = Filter(Not(Compare("=", Attribute("a"), Literal(1))))
+    expected = by_closure(wanted, seen, Plane(), None)
+    assert expected == [None, False]
+    assert "None by closure, True otherwise" in disagreement(wanted, seen, expected, two_valued(wanted, seen))
+
+
+def test_random_filters_catch_an_evaluator_without_unknown_s4() -> None:
+    seen = drawn(scenes(), 20)
+    asked = [Filter(Not(each.root)) for each in drawn(filters(max_leaves=3), 60)]
+    assert any(
+        disagreement(each, seen, by_closure(each, seen, Plane(), None), two_valued(each, seen)) for each in asked
+    )
+
+
+def test_random_filters_reach_all_three_values_s4() -> None:
+    """Agreement on filters that are always unknown would prove nothing."""
+    seen = drawn(scenes(), 40)
+    answers = [tuple(by_closure(each, seen, Plane(), GRAPH)) for each in drawn(filters(max_leaves=4), 120)]
+    mixed = [each for each in answers if len(set(each)) > 1]
+    assert {True, False, None} == {value for each in answers for value in each}
+    assert len(mixed) > len(answers) / 4

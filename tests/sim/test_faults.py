@@ -1,0 +1,143 @@
+"""What goes wrong, and how a node learns of it."""
+
+import pytest
+
+from roamcast.model.values import Point
+from roamcast.node.boundary import Broadcast, Does, Input, Note, Send, SetTimer, Start, Store, TimerFired
+from roamcast.sim.faults import Crash, FaultParams, Pause
+from roamcast.sim.links import LinkParams
+from roamcast.sim.mobility.legs import absent, resting, resting_forever
+from roamcast.sim.radio import UnitDiskParams
+from tests.sim.worlds import Said, SmallWorld
+
+DISK = UnitDiskParams(range_m=200)
+PAIR: dict[str, tuple[float, float]] = {"a": (0, 0), "b": (10, 0)}
+
+
+def hundred(faults: FaultParams, seed: int = 1) -> SmallWorld:
+    small = SmallWorld({**PAIR}, DISK, faults=faults, seed=seed)
+    for number in range(100):
+        small.does(1 + number / 100, "a", Broadcast(Said(f"{number:02}")))
+    small.run(4)
+    return small
+
+
+def test_loss_takes_about_its_share() -> None:
+    assert 50 <= len(hundred(FaultParams(loss=0.3))["b"].heard()) <= 85
+    assert hundred(FaultParams(loss=1.0))["b"].heard() == []
+
+
+def test_duplication_brings_frames_twice() -> None:
+    heard = hundred(FaultParams(duplicate=1.0))["b"].heard()
+    assert sorted(heard) == sorted([f"{number:02}" for number in range(100)] * 2)
+
+
+def test_reordering_brings_late_what_was_sent_early() -> None:
+    heard = hundred(FaultParams(reorder=0.5, reorder_by_ms=200))["b"].heard()
+    assert sorted(heard) == [f"{number:02}" for number in range(100)]
+    assert heard != sorted(heard)
+
+
+def test_the_same_seed_loses_the_same_frames_and_another_one_others() -> None:
+    faults = FaultParams(loss=0.5)
+    assert hundred(faults, 7)["b"].heard() == hundred(faults, 7)["b"].heard()
+    assert hundred(faults, 7)["b"].heard() != hundred(faults, 8)["b"].heard()
+
+
+def test_faults_end_when_the_scenario_says_so() -> None:
+    """First safety, then liveness: after quiet_after_s everything arrives."""
+    heard = hundred(FaultParams(loss=1.0, quiet_after_s=1.5))["b"].heard()
+    assert heard == [f"{number:02}" for number in range(50, 100)]
+
+
+def keeps_a_diary_on_disk(now_us: int, given: Input) -> list[Does]:
+    match given:
+        case Start(_, _, stored):
+            return [Store("starts", b"x" + stored.get("starts", b"")), SetTimer("tick", now_us + 300_000)]
+        case _:
+            return []
+
+
+@pytest.mark.parametrize(("keeps_disk", "stored"), [(True, {"starts": b"x"}), (False, {})])
+def test_a_crashed_host_comes_back_as_a_new_node_on_its_old_disk_if_it_has_one(
+    keeps_disk: bool, stored: dict[str, bytes]
+) -> None:
+    faults = FaultParams(crash=(Crash("a", 1, 2, keeps_disk),))
+    small = SmallWorld({**PAIR}, DISK, faults=faults, answers={"a": keeps_a_diary_on_disk})
+    small.does(0.9, "a", SetTimer("never", 1_100_000))
+    small.does(1.5, "b", Broadcast(Said("nobody hears")))
+    small.does(2.5, "b", Broadcast(Said("hello again")))
+    small.run(3)
+    first, second = small.diaries["a"]
+    assert first.heard() == []
+    assert TimerFired("never") not in [given for _, given in first.entries]
+    time_us, start = second.entries[0]
+    assert isinstance(start, Start)
+    assert (time_us, start.restarted, start.stored) == (2_000_000, True, stored)
+    assert second.heard() == ["hello again"]
+
+
+def test_peers_on_links_hear_of_a_crash() -> None:
+    small = SmallWorld({**PAIR}, links=[LinkParams("a", "b")], faults=FaultParams(crash=(Crash("a", 1, 2),)))
+    small.does(1.5, "b", Send("a", Said("into the void")))
+    small.run(3)
+    assert small["b"].kinds() == ["Start", "LinkUp", "LinkDown", "LinkUp"]
+    assert small["a"].heard() == []
+
+
+def test_a_paused_host_gets_everything_late_and_in_order() -> None:
+    faults = FaultParams(pause=(Pause("b", 1.0, 2.0),))
+    small = SmallWorld({**PAIR}, DISK, faults=faults)
+    small.does(0.5, "b", SetTimer("due", 1_500_000))
+    small.does(1.2, "a", Broadcast(Said("one")))
+    small.does(1.8, "a", Broadcast(Said("two")))
+    small.run(3)
+    later = [(time_us, given) for time_us, given in small["b"].entries if time_us >= 1_000_000]
+    assert [time_us for time_us, _ in later] == [2_000_000] * 3
+    assert small["b"].kinds()[-3:] == ["Received", "TimerFired", "Received"]
+
+
+def test_a_share_of_hosts_refuses_to_forward() -> None:
+    hosts: dict[str, tuple[float, float]] = {f"h{index}": (index, 0) for index in range(50)}
+    small = SmallWorld({**hosts}, DISK, faults=FaultParams(refuse_share=0.2))
+    assert sum(small[host].seat.refuses for host in hosts) == 10
+
+
+def test_clocks_are_off_by_a_constant_and_timers_still_fire_when_meant() -> None:
+    def sets_a_timer(now_us: int, given: Input) -> list[Does]:
+        return [SetTimer("tick", now_us + 500_000)] if isinstance(given, Start) else []
+
+    small = SmallWorld({**PAIR}, faults=FaultParams(clock_offset_ms=1_000), answers={"a": sets_a_timer})
+    small.run(2)
+    offset_us = small.world.by_name["a"].host.clock_offset_us
+    assert offset_us != 0
+    start, tick = small["a"].entries
+    assert (start[0], tick[0]) == (offset_us, offset_us + 500_000)
+
+
+def test_hosts_come_and_go_with_their_trace() -> None:
+    place = Point(0, 0)
+    visitor = [absent(0, 1_000_000, place), resting(1_000_000, place, 1_000_000), absent(2_000_000, 2**53, place)]
+    small = SmallWorld({"visitor": visitor, "b": (10, 0)}, DISK)
+    for second in (0.5, 1.5, 2.5):
+        small.does(second, "b", Broadcast(Said(f"at {second}")))
+    small.run(3)
+    assert small["visitor"].heard() == ["at 1.5"]
+    assert list(small.world.configuration().contexts) == ["b"]
+
+
+def test_a_fault_at_an_unknown_host_is_refused() -> None:
+    with pytest.raises(ValueError, match="no host is called 'z'"):
+        SmallWorld({**PAIR}, faults=FaultParams(crash=(Crash("z", 1),)))
+
+
+def test_effects_of_one_answer_are_performed_before_the_next_input() -> None:
+    def answer(now_us: int, given: Input) -> list[Does]:
+        return (
+            [Broadcast(Said("first")), Note("between"), Broadcast(Said("second"))] if isinstance(given, Start) else []
+        )
+
+    small = SmallWorld({"a": [resting_forever(0, Point(0, 0))], "b": (1, 0)}, DISK, answers={"a": answer})
+    small.run(1)
+    assert small["b"].heard() == ["first", "second"]
+    assert small.notes.notes == [(0, "a", "between")]

@@ -1,0 +1,59 @@
+"""Who is in range is exact at every microsecond, and costs nothing for those who are far away."""
+
+import math
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roamcast.model.values import Point
+from roamcast.sim.mobility.legs import Track, resting_forever
+from roamcast.sim.mobility.waypoint import RandomWaypoint
+from roamcast.sim.whereabouts import Whereabouts
+
+
+def tracks(seed: int, count: int, speed_mps: float) -> list[Track]:
+    model = RandomWaypoint(500, 500, speed_mps / 2, speed_mps)
+    return [Track(model.legs(Random(f"{seed}/{index}"), index, count)) for index in range(count)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    speed_mps=st.sampled_from([1.0, 20.0, 300.0]),
+    times_us=st.lists(st.integers(0, 60_000_000), min_size=1, max_size=40),
+)
+def test_in_range_equals_brute_force_at_any_time(seed: int, speed_mps: float, times_us: list[int]) -> None:
+    count, range_m = 12, 120.0
+    whereabouts = Whereabouts(tracks(seed, count, speed_mps), range_m)
+    reference = tracks(seed, count, speed_mps)
+    for now_us in sorted(times_us):
+        points = [track.position_at(now_us) for track in reference]
+        for index in range(count):
+            expected = [
+                other
+                for other in range(count)
+                if other != index
+                and math.dist((points[index].x, points[index].y), (points[other].x, points[other].y)) <= range_m
+            ]
+            assert whereabouts.in_range(index, now_us) == expected
+
+
+def test_a_host_exactly_at_the_range_is_in_it() -> None:
+    whereabouts = Whereabouts([Track([resting_forever(0, Point(x, 0))]) for x in (0, 200, 200.001)], 200)
+    assert whereabouts.in_range(0, 5_000_000) == [1]
+
+
+def test_hops_are_the_shortest_way_over_the_air_and_none_where_there_is_no_way() -> None:
+    places = [(0, 0), (150, 0), (300, 0), (150, 100), (1_000, 0)]
+    whereabouts = Whereabouts([Track([resting_forever(0, Point(x, y))]) for x, y in places], 200)
+    assert whereabouts.hops(0, 0) == [0, 1, 2, 1, None]
+
+
+def test_the_work_of_a_query_does_not_grow_with_hosts_out_of_range() -> None:
+    near = [(0.0, 0.0), (50.0, 0.0)]
+    for far_count in (0, 500):
+        far = [(10_000.0 + 300 * index, 0.0) for index in range(far_count)]
+        whereabouts = Whereabouts([Track([resting_forever(0, Point(x, y))]) for x, y in near + far], 100)
+        whereabouts.in_range(0, 0)
+        assert len(whereabouts.candidates_of(0)) == 1
