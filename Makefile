@@ -37,8 +37,8 @@ format: install  ## let ruff format and mend what it can
 bench: install   ## timings, as ratios; results go to out/bench
 	$(BIN)/python -m bench
 
-experiments: install   ## list the published experiments that can be run
-	$(BIN)/roamcast experiments list
+experiments: install   ## reproduce what the papers published, as far as the protocols are there
+	$(BIN)/roamcast sim scenarios/context-flooding.toml
 
 docs: install    ## build the documentation into site/
 	@$(BIN)/pip install -q --disable-pip-version-check -e '.[docs]'

@@ -1,6 +1,8 @@
 """True, false and unknown: what a single filter says of a single scene (S4, C2, R4, R7)."""
 
+import math
 import re
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -112,8 +114,26 @@ def test_is_null_is_never_unknown_s4() -> None:
     assert truth(IsNull(A), scene_with(a=0)) is False
 
 
-def test_a_list_without_values_is_unknown_s4() -> None:
-    assert truth(OneOf(A, ()), scene_with(a=1)) is None
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Literal(math.nan),
+        lambda: Literal(math.inf),
+        lambda: Literal(2**53 + 1),
+        lambda: Literal("\ud800"),
+        lambda: Literal(Instant(10**20)),
+        lambda: OneOf(A, ()),
+        lambda: OneOf(A, (1, "one")),
+        lambda: OneOf(A, (1, math.nan)),
+        lambda: Near(POSITION, -1.0),
+        lambda: Near(POSITION, math.nan),
+        lambda: AtMyLoc(A, -1),
+        lambda: AtMyLoc(A, 65),
+    ],
+)
+def test_a_tree_that_no_evaluator_could_answer_for_cannot_be_made_s4(make: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        make()
 
 
 def test_like_asks_only_texts_s4() -> None:

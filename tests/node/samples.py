@@ -130,4 +130,22 @@ def outcome(decode: Callable[[bytes], Message], data: bytes) -> str:
 
 
 def body(**fields: object) -> bytes:
-    return HEADER + msgspec.msgpack.encode({"type": "carry", **fields})
+    """A `Carry` with these fields, whatever they are; those of the model may be given by name."""
+    given = {name: arrayed(PARTS[name], each) if name in PARTS else each for name, each in fields.items()}
+    return HEADER + msgspec.msgpack.encode(arrayed(Carry, given))
+
+
+PARTS: dict[str, type[msgspec.Struct]] = {"context": Context, "subscription": Subscription, "event": Event}
+
+
+def arrayed(struct: type[msgspec.Struct], given: object) -> object:
+    """The array that a struct is on the wire, from a dict of its fields; anything else goes as it is."""
+    if not isinstance(given, dict) or not set(given) <= set(struct.__struct_fields__):
+        return given
+    tag = struct.__struct_config__.tag
+    found: list[object] = [] if tag is None else [tag]
+    for each in msgspec.structs.fields(struct):
+        default = each.default_factory() if each.default_factory is not msgspec.NODEFAULT else each.default
+        missing = None if default is msgspec.NODEFAULT else msgspec.to_builtins(default, builtin_types=(bytes,))
+        found.append(given.get(each.name, missing))
+    return found

@@ -30,14 +30,16 @@ from roamcast.node.boundary import Message
 from roamcast.node.codec import HEADER_BYTES, Codec
 from tests.node.samples import CODEC, CORNERS, FILTER, FULL, HEADER, SUBSCRIPTION, Carry, Hello, body, outcome
 
-TYPE = b"\xa4type\xa5carry"
+FIELDS = (*Carry.__struct_fields__, "unknown")
 
 
 def field_with(name: str, content: bytes) -> bytes:
-    return HEADER + b"\x82" + TYPE + bytes([0xA0 + len(name)]) + name.encode() + content
-
-
-FIELDS = ("event", "subscription", "context", "payload", "numbers", "unknown")
+    """A `Carry` that ends with this field, all fields before it left at their defaults."""
+    before = msgspec.msgpack.encode(Carry())[1:]
+    place = FIELDS.index(name)
+    defaults = [msgspec.msgpack.encode(getattr(Carry(), each)) for each in FIELDS[:place]]
+    assert before.startswith(b"\xa5carry" + b"".join(defaults))
+    return HEADER + bytes([0x92 + place]) + b"\xa5carry" + b"".join(defaults) + content
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -13,7 +13,7 @@ RESERVED_NAMES = ("host", "position")
 """Names that a context answers from its own fields."""
 
 
-class Context(Struct, frozen=True):
+class Context(Struct, frozen=True, array_like=True):
     """Who, where, and how it moves: identity, position, motion (M2) and attributes of one host.
 
     `position` and `velocity` hold at `at_us`; `position_at` carries them forward to another time, exactly as long

@@ -23,7 +23,7 @@ class ContentType(StrEnum):
     POSITION = "position"
 
 
-class Delivery(Struct, frozen=True):
+class Delivery(Struct, frozen=True, array_like=True):
     """STEAM's attribute list: how events of a type want to be delivered (S1, S14)."""
 
     validity_us: int | None = None
@@ -35,7 +35,7 @@ class Delivery(Struct, frozen=True):
     order: Choice["none", "sender"] = "none"
 
 
-class EventType(Struct, frozen=True):
+class EventType(Struct, frozen=True, array_like=True):
     """A subject, the names and types of its content, and how it is delivered."""
 
     subject: str
@@ -84,7 +84,7 @@ class Vocabulary:
         self.types[subject].check(attributes)
 
 
-class Event(Struct, frozen=True):
+class Event(Struct, frozen=True, array_like=True):
     """Something that happened: what, when, where, until when it matters, and to whom.
 
     `relevance` says where the event matters (C4), `audience` who may receive it (C5; for STEAM, who is inside the
@@ -118,7 +118,7 @@ class Event(Struct, frozen=True):
         return self.expires_us == self.published_us
 
 
-class Announcement(Struct, frozen=True):
+class Announcement(Struct, frozen=True, array_like=True):
     """A producer's promise of events of a type within a proximity, until it is withdrawn (S3).
 
     `initial_naval` names a mobile proximity for its whole life: groups are identified by where it was announced
@@ -128,7 +128,8 @@ class Announcement(Struct, frozen=True):
     id: str
     event_type: EventType
     producer: str
-    proximity: Region
+    proximity: Region | None
+    """None: the events go to whom their own scopes say, or where consumers want them (S14)."""
     initial_naval: Point
 
 

@@ -6,7 +6,7 @@ from roamcast.model.filter.tree import Filter
 from roamcast.model.region import Region
 
 
-class Scope(Struct, frozen=True, cache_hash=True):
+class Scope(Struct, frozen=True, array_like=True, cache_hash=True):
     """The hosts inside `region` that `filter` accepts; None places no condition.
 
     Within the filter, plain attributes and `me.` both mean the host under test, and `neighbours.` its neighbours

@@ -8,7 +8,7 @@ from roamcast.model.subject import check_pattern
 from roamcast.model.values import BadValue
 
 
-class Subscription(Struct, frozen=True, cache_hash=True):
+class Subscription(Struct, frozen=True, array_like=True, cache_hash=True):
     """`interest` says where events must be relevant (C4), `publishers` who may have published them (C5).
 
     `modulator` names a function that a broker applies to each event before it delivers it (O1).

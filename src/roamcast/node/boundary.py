@@ -16,8 +16,11 @@ from roamcast.model.event import Announcement, Event
 from roamcast.model.subscription import Subscription
 
 
-class Message(Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """Base of what nodes say to each other. Each has a `tag`; a field added later has a default."""
+class Message(Struct, frozen=True, array_like=True):
+    """Base of what nodes say to each other. Each has a `tag`; a field added later goes to the end and has a default.
+
+    Messages and the model's values are arrays on the wire: names would be half of every packet.
+    """
 
     @property
     def event_id(self) -> str | None:
@@ -122,11 +125,13 @@ class Broadcast(Effect, frozen=True):
     """Over the air to whoever is in range and, with a `group`, has joined it. Best effort.
 
     `jitter_us`: the runtime may wait a random time up to this before it sends, which keeps forwarders apart.
+    `priority`: of what waits to be sent, the higher goes first (S14).
     """
 
     message: Message
     group: int | None = None
     jitter_us: int = 0
+    priority: int = 0
 
 
 class SetTimer(Effect, frozen=True):

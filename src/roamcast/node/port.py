@@ -72,15 +72,13 @@ class Port:
             check_region(region, self.ground.space)
         announcement = Announcement(self._next_id("a"), event_type, self.host, region, naval)
         self.announcements[event_type.subject] = announcement
-        if region is not None:
-            self.ground.give(Announce(announcement))
+        self.ground.give(Announce(announcement))
 
     def unannounce(self, subject: str) -> None:
         announcement = self.announcements.pop(subject, None)
         if announcement is None:
             raise BadEvent(f"'{subject}' is not announced; announced are {', '.join(self.announcements) or 'none'}")
-        if announcement.proximity is not None:
-            self.ground.give(Unannounce(announcement.id))
+        self.ground.give(Unannounce(announcement.id))
 
     def raise_(
         self,

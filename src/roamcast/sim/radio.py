@@ -136,6 +136,13 @@ class Station:
         self.latest_until_us = 0
         """The frame that began last: not sensed for the first `BLIND_US`."""
 
+    def enqueue(self, frame: Frame) -> None:
+        """Behind all frames of the same or a higher priority."""
+        place = len(self.queue)
+        while place > 0 and self.queue[place - 1].said.priority < frame.said.priority:
+            place -= 1
+        self.queue.insert(place, frame)
+
     def senses_busy_until(self, now_us: int) -> int:
         if now_us - self.latest_start_us >= BLIND_US:
             return max(self.busy_until_us, self.latest_until_us)
@@ -164,10 +171,10 @@ class SharedMedium:
 
     def broadcast(self, sender: int, said: Broadcast, size_bytes: int) -> None:
         station = self.stations[sender]
-        if len(station.queue) >= self.params.queue_frames_max:
+        station.enqueue(Frame(sender, said, size_bytes))
+        if len(station.queue) > self.params.queue_frames_max:
+            station.queue.pop()
             self.dropped(sender, "radio_queue_full")
-            return
-        station.queue.append(Frame(sender, said, size_bytes))
         if not station.waiting:
             self._wait_for_turn(sender)
 

@@ -43,17 +43,11 @@ from roamcast.model.filter.tree import (
     terms,
 )
 from roamcast.model.places import MovementGraph
-from roamcast.model.region import Box, Circle
+from roamcast.model.region import Circle
 from roamcast.model.space import Space
-from roamcast.model.values import Point
 
 SMALLEST_M = math.ulp(0.0)
 """A circle must have a radius; one of this radius holds its centre alone, as nearness of 0 m does."""
-LARGEST = 1.7976931348623157e308
-WHOLE = Box(Point(-LARGEST, -LARGEST), Point(LARGEST, LARGEST))
-"""Holds every position, whichever the space."""
-GAP = Box(Point(0.0, 0.0), Point(SMALLEST_M, SMALLEST_M))
-"""Without its boundary it holds no position: no double lies between its sides."""
 
 
 def bind(
@@ -134,11 +128,7 @@ class Reader:
         here = self.me.position
         if here is None:
             return UNKNOWN
-        if not self.space.within(here, here, metres):
-            return Inside(position, GAP, boundary=False)
-        if not math.isfinite(metres):
-            return Inside(position, WHOLE)
-        return Inside(position, Circle(here, abs(metres) or SMALLEST_M))
+        return Inside(position, Circle(here, metres or SMALLEST_M))
 
     def at_my_places(self, atom: AtMyLoc) -> Predicate:
         place = self.me.attributes.get("place")

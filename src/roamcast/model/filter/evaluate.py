@@ -149,8 +149,6 @@ def comparison_of(order: Operator, left: Reading, right: Reading) -> Truth:
 
 
 def membership_of(read: Reading, values: tuple[Value, ...]) -> Truth:
-    if not values:
-        return lambda _: None
     kind = kind_of(values[0])
     wanted = frozenset(values)
 

@@ -294,8 +294,6 @@ def common_ranks(left: Texts, right: Texts) -> tuple[Ranks, Ranks]:
 
 
 def membership(column: Column, values: tuple[Value, ...]) -> Truths:
-    if not values:
-        return UNKNOWN
     match kind_of(values[0]):
         case Kind.NUMBER:
             return scalar_membership(column.number, values)

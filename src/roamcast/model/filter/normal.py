@@ -156,8 +156,6 @@ def folded_atom(part: Predicate) -> Predicate:
     match part:
         case Compare(operator, left, right):
             return folded_comparison(operator, left, right)
-        case OneOf(_, ()):
-            return UNKNOWN
         case OneOf(Literal(value), values):
             same_kind = kind_of(value) is kind_of(values[0])
             return Constant(value in values) if same_kind else UNKNOWN

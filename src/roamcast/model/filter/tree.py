@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from roamcast.model.region import Shape
-from roamcast.model.values import Kind, Value, kind_of
+from roamcast.model.values import Kind, Value, check_value, kind_of
 
 DEPTH_MAX = 24
 NODES_MAX = 1_000
@@ -41,6 +41,10 @@ class Part(Struct, frozen=True, array_like=True, cache_hash=True):
 
 class Literal(Part, frozen=True, tag="lit"):
     value: Value
+
+    # What comes over the wire is checked here and below, so that no evaluator ever meets a NaN or a mixed list.
+    def __post_init__(self) -> None:
+        check_value("literal", self.value)
 
     # Python holds True == 1, a filter does not: without this `a = TRUE` and `a = 1` would be one key of a cache.
     def __eq__(self, other: object) -> bool:
@@ -100,6 +104,12 @@ class OneOf(Part, frozen=True, tag="in"):
     term: Term
     values: tuple[Value, ...]
 
+    def __post_init__(self) -> None:
+        for value in self.values:
+            check_value("list", value)
+        if len({kind_of(value) for value in self.values}) != 1:
+            raise ValueError("a list in a filter holds values of one kind, at least one")
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OneOf) or self.term != other.term or self.values != other.values:
             return False
@@ -128,6 +138,10 @@ class Near(Part, frozen=True, tag="near"):
     position: Term
     metres: float
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.metres < float("inf"):
+            raise ValueError(f"near within {self.metres} m; give metres of 0 or more")
+
 
 class Closing(Part, frozen=True, tag="closing"):
     """The distance between the reader and the position shrinks (`approaching`) or grows (`receding`) right now.
@@ -145,6 +159,10 @@ class AtMyLoc(Part, frozen=True, tag="myloc"):
 
     term: Term
     steps: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.steps <= STEPS_MAX:
+            raise ValueError(f"myloc({self.steps}); give 0 to {STEPS_MAX} steps")
 
 
 class Inside(Part, frozen=True, tag="inside"):

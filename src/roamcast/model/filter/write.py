@@ -16,7 +16,6 @@ from roamcast.model.filter.read_terms import EPOCH, attribute_name, read_name, r
 from roamcast.model.filter.tree import (
     FALSE,
     TRUE,
-    UNKNOWN,
     And,
     AtMyLoc,
     Attribute,
@@ -251,8 +250,6 @@ def slimmed(part: Predicate) -> Predicate:
             return TRUE
         case Or(()):
             return FALSE
-        case OneOf(_, ()):
-            return UNKNOWN
         case And((only,)) | Or((only,)):
             return slimmed(only)
         case _:
