@@ -9,12 +9,13 @@ STAMP  := $(VENV)/.installed
 help:            ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 22
 
-install: $(STAMP) java   ## create .venv and install roamcast, with what development needs
+install: $(STAMP)   ## create .venv and install roamcast, with what development needs
 
 $(STAMP): pyproject.toml
 	@tools/venv.sh $(PYTHON) $(VENV)
 	@touch $@
 
+# Only Spark needs Java, so only what uses Spark asks for it.
 java:
 	@tools/java.sh
 
@@ -27,7 +28,7 @@ check: install   ## lint, format, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: check      ## check, then the whole test suite
+test: check java ## check, then the whole test suite (about five minutes on two cores)
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 format: install  ## let ruff format and mend what it can

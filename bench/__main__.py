@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-BENCHMARKS = ("filters", "journal", "sim")
+BENCHMARKS = ("context", "filters", "journal", "raise_", "sim")
 
 
 def main() -> None:

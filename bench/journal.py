@@ -25,13 +25,16 @@ def measured_s(segment_rows_max: int, *, with_close: bool) -> float:
         return time.perf_counter() - started
 
 
-def main() -> None:
+def main() -> dict[str, float]:
+    figures: dict[str, float] = {}
     for what, rows_max, with_close in (
         ("buffered only", RECORDS + 1, False),
         ("with segments", 131_072, True),
     ):
         seconds = min(measured_s(rows_max, with_close=with_close) for _ in range(3))
         print(f"transmissions, {what}: {RECORDS / seconds:,.0f} records/s, {seconds / RECORDS * 1e6:.2f} µs each")
+        figures[f"us_per_transmission_{what.replace(' ', '_')}"] = seconds / RECORDS * 1e6
+    return figures
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 set -euo pipefail
 python=$1 venv=$2
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-  echo "roamcast needs Python 3.11 or newer; '$python' is $("$python" --version 2>&1 || echo missing)." >&2
+  found=$("$python" --version 2>/dev/null || echo "not installed")
+  echo "roamcast needs Python 3.11 or newer; '$python' is $found." >&2
   echo "Install it (Debian: apt-get install python3 python3-venv) or say which: make PYTHON=python3.12 ..." >&2
   exit 1
 fi

@@ -14,16 +14,18 @@ from roamcast import __version__
 from roamcast.experiments.assemble import kit_of
 from roamcast.journal.records import BadJournal
 from roamcast.journal.records import Run as RunRecord
-from roamcast.journal.writer import Journal
+from roamcast.journal.writer import Journal, NullJournal
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.model.space import Plane
 from roamcast.show import filter_panel, result_table
 from roamcast.sim.checkers import CheckFailed
+from roamcast.sim.doubts import doubts
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, Scenario, load_scenario
 
 EXIT_CHECK_FAILED = 1
 EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="roamcast",
@@ -55,30 +57,46 @@ def sim(
 ) -> None:
     """Run a scenario in virtual time and show what was delivered, missed and spent.
 
-    `expected` is what an ideal system would have delivered: one that knows where everybody is at every moment.
+    `expected` is what an ideal system would have delivered: one that knows where everybody is. It looks whenever
+    something is published or subscribed, and once a second in between.
 
-    Exit codes: 0 all checks of the scenario passed, 1 a check failed (the seed is printed), 2 the scenario is wrong.
+    Exit codes: 0 all checks of the scenario passed, 1 a check failed (the seed is printed), 2 the scenario or the
+    journal's directory is wrong, 130 interrupted.
     """
     try:
         loaded = load_scenario(scenario)
-        kit = kit_of(loaded.protocol)
-        opened = None if journal is None else open_journal(journal, loaded, seed)
-        run = Run(loaded, kit, seed, opened, None if json else say)
-        show_progress(run, quiet=json)
-        if opened is not None:
-            opened.close()
-        result = run.finish()
+        kit = kit_of(loaded.protocol, loaded.radio)
+        opened = NullJournal() if journal is None else open_journal(journal, loaded, seed)
+        with opened:
+            run = Run(loaded, kit, seed, opened, None if json else say)
+            failure = play(run, quiet=json)
     except (BadScenario, BadJournal) as problem:
-        complaints.print(f"[red]{problem}[/red]", soft_wrap=True)
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
-    except CheckFailed as failure:
-        complaints.print(f"[red]{failure}[/red]", soft_wrap=True)
-        complaints.print(f"Repeat it: roamcast sim {scenario} --seed {failure.seed}", soft_wrap=True)
-        raise typer.Exit(EXIT_CHECK_FAILED) from None
+    result = run.result()
     if json:
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     else:
-        console.print(result_table(result, loaded))
+        console.print(result_table(result, loaded, passed=failure is None))
+    if isinstance(failure, CheckFailed):
+        complaints.print(f"[red]{escape(str(failure))}[/red]", soft_wrap=True)
+        complaints.print(f"Repeat it: roamcast sim {scenario} --seed {failure.seed}", soft_wrap=True)
+        raise typer.Exit(EXIT_CHECK_FAILED)
+    if failure is not None:
+        complaints.print(f"[yellow]interrupted at {result.seconds:g} s; this is what there was until then[/yellow]")
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def play(run: Run, *, quiet: bool) -> CheckFailed | KeyboardInterrupt | None:
+    """Runs to the end, or until a check fails or the person has seen enough: then there is still a result to show."""
+    for doubt in doubts(run.scenario):
+        complaints.print(f"[yellow]{escape(doubt)}[/yellow]", soft_wrap=True)
+    try:
+        show_progress(run, quiet=quiet)
+        run.check()
+    except (CheckFailed, KeyboardInterrupt) as failure:
+        return failure
+    return None
 
 
 def say(now_us: int, host: str, text: str) -> None:
@@ -88,20 +106,19 @@ def say(now_us: int, host: str, text: str) -> None:
 
 def open_journal(directory: Path, scenario: Scenario, seed: int) -> Journal:
     graph = scenario.graph()
-    return Journal(
-        directory,
-        RunRecord(
-            host=scenario.name,
-            at_us=0,
-            space=Plane(),
-            seed=seed,
-            scenario=scenario.name,
-            neighbour_range_m=scenario.radio.range_m if scenario.radio else 0.0,
-            movement_graph=None if graph is None else graph.neighbours,
-        ),
-        incarnation=0,
-        durable=False,
+    about = RunRecord(
+        host=scenario.name,
+        at_us=0,
+        space=Plane(),
+        seed=seed,
+        scenario=scenario.name,
+        neighbour_range_m=scenario.radio.range_m if scenario.radio else 0.0,
+        movement_graph=None if graph is None else graph.neighbours,
     )
+    try:
+        return Journal(directory, about, incarnation=0, durable=False)
+    except OSError as problem:
+        raise BadJournal(f"{directory}: cannot be a journal's directory: {problem.strerror}") from problem
 
 
 def show_progress(run: Run, *, quiet: bool) -> None:
@@ -127,7 +144,7 @@ def explain_filter(
     try:
         console.print(filter_panel(parse_text(text), None if covers is None else parse_text(covers)))
     except BadFilter as problem:
-        complaints.print(f"[red]{problem}[/red]", soft_wrap=True)
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
 
 

@@ -11,7 +11,7 @@ from roamcast.sim.run import Result
 from roamcast.sim.scenario import Scenario
 
 
-def result_table(result: Result, scenario: Scenario) -> RenderableType:
+def result_table(result: Result, scenario: Scenario, *, passed: bool) -> RenderableType:
     table = Table(show_header=False, box=None, padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -33,17 +33,22 @@ def result_table(result: Result, scenario: Scenario) -> RenderableType:
             f"median; 99 % within {milliseconds(result.latency_p99_ms)}",
         ),
         ("transmissions", f"{result.transmissions:,}", messages_of(result)),
-        ("on the air", f"{result.megabits:.2f} Mbit", "or on the links"),
+        ("volume", f"{result.megabits:.2f} Mbit", "on the air and on links"),
     ]
     for row in rows:
         table.add_row(*row)
     for what, count in result.notes.items():
         table.add_row(f"note: {what}", f"{count:,}", "")
-    passed = f"checks passed: {', '.join(scenario.checks)}" if scenario.checks else "no checks asked for"
-    footer = Text(f"{passed}; seed {result.seed}", style="green" if scenario.checks else "yellow")
+    footer = Text(f"{verdict(scenario, passed)}; seed {result.seed}", style="green" if passed else "red")
     about = [Text(scenario.about, style="italic"), Text()] if scenario.about else []
     title = f"{result.scenario}, {result.seconds:g} s simulated"
     return Panel(Group(*about, table, Text(), footer), title=title, title_align="left", expand=False)
+
+
+def verdict(scenario: Scenario, passed: bool) -> str:
+    if not passed:
+        return "not all checks passed"
+    return f"checks passed: {', '.join(scenario.checks)}" if scenario.checks else "no checks asked for"
 
 
 def milliseconds(value: float | None) -> str:

@@ -10,7 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from roamcast import __version__
-from roamcast.cli import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, app
+from roamcast.cli import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, app
+from roamcast.journal.reader import read_entries
+from roamcast.journal.records import Published
 
 SCENARIO = Path("scenarios/brokers-flooding.toml")
 
@@ -66,6 +68,57 @@ def test_a_failed_check_prints_the_command_that_repeats_it(tmp_path: Path) -> No
     assert code == EXIT_CHECK_FAILED
     assert "complete failed" in output
     assert f"roamcast sim {lossy} --seed 6" in output
+
+
+def test_a_check_that_fails_during_the_run_leaves_a_whole_journal_and_a_result(tmp_path: Path) -> None:
+    scenario = tmp_path / "strict.toml"
+    flooding = Path("scenarios/context-flooding.toml").read_text()
+    scenario.write_text(flooding.replace('checks = ["no-duplicates"]', 'checks = ["only-matching"]'))
+    code, output = invoke("sim", str(scenario), "--journal", str(tmp_path / "journal"))
+    assert code == EXIT_CHECK_FAILED
+    assert "not all checks passed" in output
+    assert len(list(read_entries(tmp_path / "journal", Published))) > 0
+
+
+def test_ctrl_c_ends_a_run_with_what_there_was_and_a_journal(tmp_path: Path) -> None:
+    scenario = tmp_path / "long.toml"
+    scenario.write_text(Path("scenarios/town.toml").read_text().replace("seconds = 60", "seconds = 100_000"))
+    arguments = ["roamcast", "sim", str(scenario), "--journal", str(tmp_path / "journal")]
+    script = (
+        "import sys, roamcast.sim.run as run\n"
+        "from roamcast.cli import app\n"
+        "steps = run.Run.steps\n"
+        "def interrupted(self):\n"
+        "    for now_us in steps(self):\n"
+        "        yield now_us\n"
+        "        if now_us >= 3_000_000:\n"
+        "            raise KeyboardInterrupt\n"
+        "run.Run.steps = interrupted\n"
+        f"sys.argv = {arguments!r}\n"
+        "app()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == EXIT_INTERRUPTED
+    assert "interrupted at 3 s" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(list(read_entries(tmp_path / "journal", Published))) > 0
+
+
+def test_a_directory_that_cannot_hold_a_journal_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("taken")
+    code, output = invoke("sim", str(SCENARIO), "--journal", str(tmp_path / "file"))
+    assert code == EXIT_BAD_INPUT
+    assert "cannot be a journal's directory" in output
+
+
+def test_what_is_hardly_meant_is_said_before_the_run(tmp_path: Path) -> None:
+    odd = tmp_path / "odd.toml"
+    text = SCENARIO.read_text().replace('"parking/+"', '"orad/+"').replace('"complete"', '"no-duplicates"')
+    odd.write_text(text + '\n[faults]\ncrash = [{ host = "B1", at_s = 200 }]\n')
+    code, output = invoke("sim", str(odd))
+    assert code == 0
+    assert "nobody publishes what 'orad/+' asks for" in output
+    assert "the crash of 'B1' at 200 s comes after the end of the run" in output
 
 
 def test_filter_explain_shows_the_tree_and_what_it_covers() -> None:

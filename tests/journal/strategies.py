@@ -115,7 +115,7 @@ event_types = st.builds(
     st.dictionaries(names, st.sampled_from(ContentType), max_size=4),
     st.builds(Delivery, st.none() | times, integers, st.none() | times, st.sampled_from(["none", "sender"])),
 )
-announcements = st.builds(Announcement, names, event_types, hosts, regions, points)
+announcements = st.builds(Announcement, names, event_types, hosts, st.none() | regions, points)
 graphs = st.dictionaries(names, st.lists(names, max_size=3).map(tuple), max_size=3)
 runs = st.builds(
     Run, hosts, times, st.sampled_from([Plane(), Earth()]), st.none() | integers, texts, metres, st.none() | graphs

@@ -7,6 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roamcast.model.context import Configuration, Context
+from roamcast.model.filter import parse_text
+from roamcast.model.match import includes
+from roamcast.model.scope import Scope
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import BadValue, Point, Velocity
 
@@ -106,3 +109,24 @@ def test_c1_a_configuration_is_the_same_from_a_list_or_by_name() -> None:
     hosts = [Context("a"), Context("b")]
     by_name = Configuration(PLANE, {host.host: host for host in hosts})
     assert by_name.contexts == Configuration(PLANE, hosts).contexts
+
+
+def test_c1_a_mapping_may_make_a_context_when_it_is_asked_for() -> None:
+    class OnDemand(dict[str, Context]):
+        def __missing__(self, host: str) -> Context:
+            self[host] = Context(host, Point(1, 2))
+            return self[host]
+
+    contexts = OnDemand()
+    configuration = Configuration(PLANE, contexts)
+    assert configuration.contexts["a"].position == Point(1, 2)
+    assert list(contexts) == ["a"]
+
+
+def test_c2_a_filter_over_neighbours_that_nobody_knows_is_unknown_and_never_matches() -> None:
+    hosts = [Context("a", Point(0, 0)), Context("b", Point(1, 0))]
+    for text in ("neighbours.count() = 0", "neighbours.count() > 0", "NOT neighbours.count() = 0"):
+        scope = Scope(filter=parse_text(text))
+        assert not includes(scope, "a", Configuration(PLANE, hosts, neighbour_range_m=None))
+    known = Configuration(PLANE, hosts, neighbour_range_m=5)
+    assert includes(Scope(filter=parse_text("neighbours.count() > 0")), "a", known)

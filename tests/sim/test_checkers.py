@@ -4,13 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from roamcast.model.event import Event
-from roamcast.node.boundary import Deliver, Does, Input, Received
+from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import Deliver, Does, Input, Received, Subscribe, Unsubscribe
 from roamcast.node.codec import Codec
+from roamcast.node.kit import ProtocolKit
 from roamcast.protocols.baseline.flooding import MESSAGES, AdhocFlooding, Flooded, FloodingParams
 from roamcast.sim.checkers import CheckFailed
-from roamcast.sim.run import ProtocolKit, run_scenario
+from roamcast.sim.run import Run, run_scenario
 from roamcast.sim.scenario import scenario_from
 
 Twist = Callable[["Twisted", int, Input, list[Does]], list[Does]]
@@ -23,6 +26,8 @@ class Twisted(AdhocFlooding):
         super().__init__(FloodingParams(forward_jitter_ms=5))
         self.twist = twist
         self.kept: list[Event] = []
+        self.held: list[tuple[int, Deliver]] = []
+        self.ended: dict[str, Subscription] = {}
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
         return self.twist(self, now_us, given, super().handle(now_us, given))
@@ -64,9 +69,34 @@ def delivers_to_a_stranger(node: Twisted, now_us: int, given: Input, does: list[
     return [Deliver(each.event, "nobody") if isinstance(each, Deliver) else each for each in does]
 
 
-def run_with(twist: Twist, check: str) -> None:
+def delivers_what_nobody_published(node: Twisted, now_us: int, given: Input, does: list[Does]) -> list[Does]:
+    return [
+        Deliver(replace(each.event, id="mine"), each.subscription_id) if isinstance(each, Deliver) else each
+        for each in does
+    ]
+
+
+def remembers_for_ever(node: Twisted, now_us: int, given: Input, does: list[Does]) -> list[Does]:
+    """Never forgets a subscription that it was told to end."""
+    if isinstance(given, Unsubscribe):
+        node.subscriptions[given.subscription_id] = node.ended[given.subscription_id]
+    elif isinstance(given, Subscribe):
+        node.ended[given.subscription.id] = given.subscription
+    return does
+
+
+def delivers_when_it_has_expired(node: Twisted, now_us: int, given: Input, does: list[Does]) -> list[Does]:
+    """Holds everything back for more than the second that an event lives."""
+    result: list[Does] = [each for each in does if not isinstance(each, Deliver)]
+    node.held += [(now_us, each) for each in does if isinstance(each, Deliver)]
+    while node.held and node.held[0][0] < now_us - 1_100_000:
+        result.append(node.held.pop(0)[1])
+    return result
+
+
+def scenario_with(check: str, **changes: Any) -> dict[str, Any]:
     line = {"kind": "line", "start": [0, 0], "end": [400, 0]}
-    scenario: dict[str, Any] = {
+    return {
         "name": "checked",
         "seconds": 20,
         "protocol": {"kind": "flooding"},
@@ -85,9 +115,16 @@ def run_with(twist: Twist, check: str) -> None:
         ],
         "subscribe": [{"by": "h", "subject": "x"}],
         "checks": [check],
+        **changes,
     }
-    kit = ProtocolKit(Codec(MESSAGES), lambda _: Twisted(twist))
-    run_scenario(scenario_from(scenario), kit, seed=5)
+
+
+def kit_with(twist: Twist) -> ProtocolKit:
+    return ProtocolKit(Codec(MESSAGES), lambda _: Twisted(twist))
+
+
+def run_with(twist: Twist, check: str, **changes: Any) -> None:
+    run_scenario(scenario_from(scenario_with(check, **changes)), kit_with(twist), seed=5)
 
 
 @pytest.mark.parametrize("check", ["no-duplicates", "only-matching", "sender-order", "complete"])
@@ -101,6 +138,8 @@ def test_a_correct_protocol_passes_every_check(check: str) -> None:
         ("no-duplicates", delivers_twice, "was delivered twice"),
         ("only-matching", ignores_the_audience, "does not match"),
         ("only-matching", delivers_to_a_stranger, "never subscribed"),
+        ("only-matching", delivers_what_nobody_published, "nobody published it"),
+        ("only-matching", delivers_when_it_has_expired, "does not match"),
         ("sender-order", swaps_neighbours, "which was published later"),
         ("complete", forgets_a_delivery, "never reached"),
     ],
@@ -110,3 +149,52 @@ def test_each_check_fails_the_run_that_breaks_it_and_names_the_seed(check: str, 
         run_with(twist, check)
     assert failure.value.check == check
     assert "seed 5" in str(failure.value)
+
+
+WRONG_CLOCKS = {"clock_offset_ms": 3_000}
+INSTANTANEOUS = {"by": "h", "share": 0.2, "subject": "x", "every_s": 1, "until_s": 18, "first_s": 7}
+NEAR = {"circle_m": 250, "at": "with-me"}
+
+
+def test_wrong_clocks_do_not_fail_what_matches_and_do_not_hide_what_does_not() -> None:
+    """C6 by true time, whatever the hosts' clocks say."""
+    rules = {"publish": [{**INSTANTANEOUS, "audience": NEAR}], "faults": WRONG_CLOCKS}
+    run_with(as_it_should_be, "only-matching", **rules)
+    with pytest.raises(CheckFailed, match="does not match"):
+        run_with(ignores_the_audience, "only-matching", **rules)
+
+
+@pytest.mark.parametrize("offset_us", [-3_000_000, 3_000_000])
+def test_an_event_lives_from_when_it_was_really_published(offset_us: int) -> None:
+    """C3: a publisher whose clock is three seconds slow or fast may deliver to itself for as long as it said."""
+    scenario = scenario_from(scenario_with("only-matching"))
+    run = Run(scenario, kit_with(as_it_should_be), 5)
+    for body in run.world.bodies:
+        body.host.clock_offset_us = offset_us
+    for _ in run.steps():
+        pass
+    result = run.finish()
+    assert (result.missed, result.unwanted) == (0, 0)
+    assert result.delivered > 15
+    assert result.latency_p99_ms is not None
+    assert 0 <= result.latency_p99_ms < 100
+
+
+def ends_at(twist: Twist, at_s: float, last_s: float) -> None:
+    """Everybody ends every subscription at `at_s`; the last event comes at `last_s`."""
+    rule = {"by": "h", "subject": "x", "every_s": 0.4, "first_s": 1, "until_s": last_s}
+    scenario = scenario_from(scenario_with("only-matching", publish=[rule], seconds=6))
+    run = Run(scenario, kit_with(twist), 5)
+    for host in run.world.by_name:
+        run.world.kernel.at(round(at_s * 1e6), run.world.give, host, Unsubscribe(f"{host}:s0.1"))
+    for _ in run.steps():
+        pass
+    assert run.result().delivered > 0
+
+
+def test_a_delivery_after_the_end_of_a_subscription_fails_unless_it_was_on_its_way() -> None:
+    """R1: what was sent before may still come."""
+    ends_at(as_it_should_be, at_s=3, last_s=5)
+    ends_at(remembers_for_ever, at_s=3, last_s=3.9)
+    with pytest.raises(CheckFailed, match="which had ended at 3"):
+        ends_at(remembers_for_ever, at_s=3, last_s=5)

@@ -1,4 +1,4 @@
-"""Same seed, same journal, byte for byte, in every process (DESIGN section 2)."""
+"""Same seed, same journal, byte for byte, in every process (docs/ARCHITECTURE.md)."""
 
 import os
 import subprocess

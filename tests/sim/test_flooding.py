@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from roamcast.experiments.assemble import kit_of
 from roamcast.sim.run import Result, run_scenario
 from roamcast.sim.scenario import load_scenario, scenario_from
@@ -10,7 +12,7 @@ from roamcast.sim.scenario import load_scenario, scenario_from
 
 def run(scenario: dict[str, Any], seed: int = 1) -> Result:
     loaded = scenario_from(scenario)
-    return run_scenario(loaded, kit_of(loaded.protocol), seed)
+    return run_scenario(loaded, kit_of(loaded.protocol), seed, round_trip=True)
 
 
 def chain(**changes: Any) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def test_only_the_audience_gets_an_event() -> None:
 def test_over_links_every_broker_gets_every_event_once_for_each_link() -> None:
     """R2: flooding over an acyclic graph costs one message for each link."""
     scenario = load_scenario(Path("scenarios/brokers-flooding.toml"))
-    result = run_scenario(scenario, kit_of(scenario.protocol), 1)
+    result = run_scenario(scenario, kit_of(scenario.protocol), 1, round_trip=True)
     assert result.missed == result.unwanted == result.duplicates == 0
     assert result.transmissions == result.events * len(scenario.links)
 
@@ -120,3 +122,23 @@ def test_crashes_pauses_loss_and_wrong_clocks_are_survived() -> None:
         )
     )
     assert 0 < result.delivered < 50
+
+
+def test_a_place_within_reach_is_known_by_the_movement_graph_of_the_scenario() -> None:
+    """R5: myloc walks on [places]; h-1 to h-5 are at b, and a subscription asks for places one step from there."""
+
+    def delivered_from(place: str) -> int:
+        scenario = chain(places={"a": ["b"], "b": ["c"], "c": ["d"]}, checks=["no-duplicates", "complete"])
+        scenario["hosts"][1]["attributes"] = {"place": "b"}
+        scenario["publish"][0]["content"] = {"place": place}
+        scenario["subscribe"][0]["filter"] = "place IN myloc(1)"
+        return run(scenario).delivered
+
+    assert [delivered_from(place) for place in "acd"] == [50, 50, 0]
+
+
+@pytest.mark.parametrize("asked", ["neighbours.count() = 0", "neighbours.count() > 0", "NOT neighbours.count() > 0"])
+def test_neighbours_are_unknown_to_a_host_that_floods(asked: str) -> None:
+    """C2: it hears of nobody around it, so no filter over them is true, and none is false either."""
+    subscribe = [{"by": "h", "subject": "x", "filter": asked}]
+    assert run(chain(subscribe=subscribe, checks=[])).delivered == 0

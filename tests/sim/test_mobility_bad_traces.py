@@ -133,7 +133,7 @@ def test_more_fixes_than_the_bound_are_refused(tmp_path: Path, monkeypatch: pyte
     [
         ({"path": ""}, "path is empty"),
         ({"path": "a.txt"}, "kind of trace"),
-        ({"gap_limit_us": 0}, "gap_limit_us"),
+        ({"gap_limit_s": 0}, "gap_limit_s"),
         ({"origin": (0, 91)}, "not a position on Earth"),
     ],
 )

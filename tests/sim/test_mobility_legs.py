@@ -79,7 +79,7 @@ def test_an_absent_host_has_neither_position_nor_motion() -> None:
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 200 * SECOND_US), min_size=1, max_size=20))
 @settings(max_examples=60, deadline=None)
 def test_a_context_carried_forward_within_its_leg_is_the_context_then(seed: int, times: list[int]) -> None:
-    model = RandomWaypoint(500, 500, 1, 20, pause_us=(0, 10 * SECOND_US))
+    model = RandomWaypoint(500, 500, 1, 20, pause_s=(0, 10))
     track = Track(legs_of(model, seed))
     for now_us in sorted(times):
         leg = track.leg_at(now_us)
@@ -90,7 +90,7 @@ def test_a_context_carried_forward_within_its_leg_is_the_context_then(seed: int,
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 2_000 * SECOND_US), min_size=1, max_size=50))
 @settings(max_examples=60, deadline=None)
 def test_a_track_finds_the_leg_of_every_time_asked_in_order(seed: int, times: list[int]) -> None:
-    model = RandomWaypoint(100, 100, 1, 20, pause_us=(0, 5 * SECOND_US))
+    model = RandomWaypoint(100, 100, 1, 20, pause_s=(0, 5))
     track = Track(legs_of(model, seed))
     all_legs = until(legs_of(model, seed), 2_001 * SECOND_US)
     for now_us in sorted(times):

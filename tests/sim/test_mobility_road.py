@@ -68,7 +68,7 @@ def test_vehicles_that_wrap_around_jump_back_and_are_spread_from_the_start() -> 
 
 
 def test_vehicles_enter_one_headway_apart_in_each_lane_and_leave_for_good() -> None:
-    road = Road(1000, (10,), 1, 1, at_end="leave", headway_us=3 * SECOND_US)
+    road = Road(1000, (10,), 1, 1, at_end="leave", headway_s=3)
     entries_us = []
     for index in range(6):
         legs = list(legs_of(road, index=index, count=6))
@@ -79,7 +79,7 @@ def test_vehicles_enter_one_headway_apart_in_each_lane_and_leave_for_good() -> N
 
 
 def test_vehicles_that_reenter_are_away_in_between() -> None:
-    road = Road(100, (10,), 1, 0, at_end="reenter", away_us=(5 * SECOND_US, 6 * SECOND_US))
+    road = Road(100, (10,), 1, 0, at_end="reenter", away_s=(5, 6))
     legs = first(legs_of(road), 7)
     assert [leg.present for leg in legs] == [True, False, True, False, True, False, True]
     assert all(5 * SECOND_US <= leg.end_us - leg.start_us <= 6 * SECOND_US for leg in legs if not leg.present)
@@ -87,7 +87,7 @@ def test_vehicles_that_reenter_are_away_in_between() -> None:
 
 def test_a_vehicle_passes_the_intersection_at_constant_speed() -> None:
     """S13: 25 mph through a bend, absent before it enters and after it leaves."""
-    turn = Route("approach 1", ((-200, 0), (0, 0), (0, 150)), TOWN_MPS, (10 * SECOND_US,))
+    turn = Route("approach 1", ((-200, 0), (0, 0), (0, 150)), TOWN_MPS, (10,))
     legs = list(legs_of(Routes((turn,))))
     check_legs(legs)
     assert [leg.present for leg in legs] == [False, True, True, False]
@@ -99,7 +99,7 @@ def test_a_vehicle_passes_the_intersection_at_constant_speed() -> None:
 
 
 def test_a_vehicle_may_be_under_way_or_gone_at_time_zero() -> None:
-    routes = Routes((Route("r", ((0, 0), (100, 0)), 10, (-4 * SECOND_US, -20 * SECOND_US)),))
+    routes = Routes((Route("r", ((0, 0), (100, 0)), 10, (-4, -20)),))
     under_way = list(legs_of(routes, index=0, count=2))
     assert under_way[0].start == Point(40, 0)
     gone = list(legs_of(routes, index=1, count=2))
@@ -110,9 +110,9 @@ def test_a_vehicle_may_be_under_way_or_gone_at_time_zero() -> None:
 def test_vehicles_are_numbered_route_by_route() -> None:
     routes = Routes((Route("east", ((0, 0), (9, 0)), 1, (1, 2)), Route("north", ((0, 0), (0, 9)), 1, (3,))))
     assert [(routes.entry_of(n)[0].name, routes.entry_of(n)[1]) for n in range(3)] == [
-        ("east", 1),
-        ("east", 2),
-        ("north", 3),
+        ("east", 1_000_000),
+        ("east", 2_000_000),
+        ("north", 3_000_000),
     ]
     assert first(legs_of(routes, index=2, count=3), 2)[1].velocity == Velocity(0, 1)
     with pytest.raises(ValueError, match="only 3 vehicles"):
@@ -124,9 +124,9 @@ def test_vehicles_are_numbered_route_by_route() -> None:
 def test_entries_during_green_let_every_vehicle_pass_the_light_while_green(
     vehicles: int, green_us: int, length_us: int
 ) -> None:
-    entries_us = entries_during(green_us, green_us + length_us, vehicles, 200, TOWN_MPS)
-    assert len(entries_us) == vehicles
-    routes = Routes((Route("r", ((-200, 0), (100, 0)), TOWN_MPS, entries_us),))
+    entries_s = entries_during(green_us / 1e6, (green_us + length_us) / 1e6, vehicles, 200, TOWN_MPS)
+    assert len(entries_s) == vehicles
+    routes = Routes((Route("r", ((-200, 0), (100, 0)), TOWN_MPS, entries_s),))
     for index in (0, vehicles - 1):
         track = Track(legs_of(routes, index=index, count=vehicles))
         at_green = track.position_at(green_us).x if track.present_at(green_us) else -math.inf
@@ -144,8 +144,8 @@ def test_entries_during_green_let_every_vehicle_pass_the_light_while_green(
         ({"speed_mps": ()}, "0 entries"),
         ({"eastbound_lanes": 0, "westbound_lanes": 0}, "together is 0"),
         ({"eastbound_lanes": -1}, "eastbound_lanes"),
-        ({"headway_us": -1}, "headway_us"),
-        ({"away_us": 0}, "away_us"),
+        ({"headway_s": -1}, "headway_s"),
+        ({"away_s": 0}, "away_s"),
         ({"origin": (math.nan, 0)}, "origin"),
     ],
 )

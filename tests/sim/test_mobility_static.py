@@ -76,7 +76,7 @@ width_m = 1000
 height_m = 500.0
 speed_min_mps = 1
 speed_max_mps = 10
-pause_us = [0, 10_000_000]
+pause_s = [0, 10]
 [[hosts]]
 kind = "static"
 placement = { kind = "grid", width_m = 100, height_m = 100 }
@@ -87,7 +87,7 @@ speed_mps = [10, [12, 14.5]]
 at_end = "leave"
 [[hosts]]
 kind = "routes"
-routes = [{ name = "west", points = [[-100, 0], [100, 0]], speed_mps = 11.176, entries_us = [0, 5] }]
+routes = [{ name = "west", points = [[-100, 0], [100, 0]], speed_mps = 11.176, entries_s = [0, 5.5] }]
 [[hosts]]
 kind = "streets"
 columns = 4
@@ -100,13 +100,13 @@ columns = 3
 rows = 3
 cell_m = 250
 corners = true
-residence_us = 100_000_000
+residence_s = 100
 speed_mps = 10
 [[hosts]]
 kind = "places"
 places = { a = [0, 0], b = [10, 0] }
 ways = { a = ["b"] }
-residence_us = 20_000_000
+residence_s = 20
 speed_mps = 1
 [[hosts]]
 kind = "trace"

@@ -15,7 +15,7 @@ from roamcast.model.values import Point
 from roamcast.sim.mobility import streets as streets_module
 from roamcast.sim.mobility.legs import Leg
 from roamcast.sim.mobility.streets import BadStreets, Street, StreetGraph, Streets, load_streets, manhattan
-from tests.sim.mobility_checks import SECOND_US, check_legs, check_trips, first, legs_of
+from tests.sim.mobility_checks import check_legs, check_trips, first, legs_of
 
 DIAMOND = {
     "nodes": {"a": [0, 0], "b": [100, 0], "c": [100, 100], "d": [0, 100], "sink": [500, 500]},
@@ -58,7 +58,7 @@ def on_an_edge(graph: StreetGraph, leg: Leg) -> bool:
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(2, 5))
 @settings(max_examples=40, deadline=None)
 def test_hosts_stay_on_the_streets(seed: int, columns: int, rows: int) -> None:
-    model = Streets(5, 20, columns=columns, rows=rows, block_m=80, pause_us=(0, SECOND_US))
+    model = Streets(5, 20, columns=columns, rows=rows, block_m=80, pause_s=(0, 1))
     legs = first(legs_of(model, seed), 60)
     check_legs(legs)
     check_trips(legs)
@@ -72,7 +72,7 @@ def test_the_check_of_edges_can_fail() -> None:
 
 
 def test_a_trip_takes_the_shortest_path() -> None:
-    model = Streets(10, 10, columns=6, rows=5, block_m=100, pause_us=SECOND_US)
+    model = Streets(10, 10, columns=6, rows=5, block_m=100, pause_s=1)
     legs = [leg for leg in first(legs_of(model), 300) if not leg.resting]
     trips = [list(trip) for _, trip in groupby(legs, key=lambda leg: leg.destination)]
     assert len(trips) > 20
@@ -189,7 +189,7 @@ def test_a_missing_map_is_named(tmp_path: Path) -> None:
         ({"columns": 1, "rows": 1}, "1 crossings"),
         ({"columns": 2, "rows": 2, "block_m": 0}, "block_m"),
         ({"columns": 2, "rows": 2, "speed_min_mps": 0}, "speed_min_mps"),
-        ({"columns": 2, "rows": 2, "pause_us": -5}, "pause_us"),
+        ({"columns": 2, "rows": 2, "pause_s": -5}, "pause_s"),
     ],
 )
 def test_bad_parameters_are_refused(changed: dict[str, object], said: str) -> None:

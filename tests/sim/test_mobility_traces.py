@@ -254,7 +254,7 @@ def test_a_replay_gives_host_number_i_the_ith_host_of_the_trace(tmp_path: Path) 
 
 def test_a_replay_takes_the_options_of_the_loader(tmp_path: Path) -> None:
     origin = geo(-100, 0)
-    replay = TraceReplay(str(gpx(tmp_path)), "gpx", 10**6, "rest", (origin.x, origin.y))
+    replay = TraceReplay(str(gpx(tmp_path)), "gpx", 1, "rest", (origin.x, origin.y))
     expected = load_trace(replay.path, gap_limit_us=10**6, outside="rest", origin=origin)
     assert legs(replay.trace()) == legs(expected)
     assert replay.trace() is replay.trace()

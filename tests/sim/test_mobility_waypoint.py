@@ -17,8 +17,8 @@ models = st.builds(
     height_m=st.floats(1, 1e5),
     speed_min_mps=st.floats(0.01, 5),
     speed_max_mps=st.floats(5, 50),
-    pause_us=st.one_of(st.integers(0, 10**8), st.tuples(st.integers(0, 10**6), st.integers(10**6, 10**8))),
-    warm_up_us=st.sampled_from([0, 1, 77 * SECOND_US]),
+    pause_s=st.one_of(st.floats(0, 100), st.tuples(st.floats(0, 1), st.floats(1, 100))),
+    warm_up_s=st.sampled_from([0, 0.000001, 77]),
     candidate_half_m=st.one_of(st.none(), st.floats(1, 1000)),
 )
 
@@ -47,19 +47,19 @@ def test_hosts_stay_within_the_area_and_the_speeds(model: RandomWaypoint, seed: 
 @given(st.integers(0, 2**32))
 @settings(max_examples=20, deadline=None)
 def test_the_same_seed_gives_the_same_legs(seed: int) -> None:
-    model = RandomWaypoint(1000, 1000, 1, 10, pause_us=(0, SECOND_US))
+    model = RandomWaypoint(1000, 1000, 1, 10, pause_s=(0, 1))
     assert first(legs_of(model, seed), 50) == first(legs_of(model, seed), 50)
     assert first(legs_of(model, seed), 50) != first(legs_of(model, seed + 1), 50)
 
 
 def test_a_process_begins_with_a_pause_as_in_m() -> None:
-    legs = first(legs_of(RandomWaypoint(100, 100, 1, 2, pause_us=7 * SECOND_US)), 21)
+    legs = first(legs_of(RandomWaypoint(100, 100, 1, 2, pause_s=7)), 21)
     assert [leg.resting for leg in legs] == [n % 2 == 0 for n in range(21)]
     assert all(leg.end_us - leg.start_us == 7 * SECOND_US for leg in legs if leg.resting)
 
 
 def test_pauses_are_drawn_from_their_range() -> None:
-    legs = first(legs_of(RandomWaypoint(100, 100, 1, 2, pause_us=(3 * SECOND_US, 5 * SECOND_US))), 400)
+    legs = first(legs_of(RandomWaypoint(100, 100, 1, 2, pause_s=(3, 5))), 400)
     pauses_us = [leg.end_us - leg.start_us for leg in legs if leg.resting]
     assert 3 * SECOND_US <= min(pauses_us) < 3.2 * SECOND_US
     assert 4.8 * SECOND_US < max(pauses_us) <= 5 * SECOND_US
@@ -80,21 +80,21 @@ def speeds_at_zero(model: RandomWaypoint, hosts: int) -> list[float]:
 def test_after_a_warm_up_the_mean_speed_is_that_of_the_stationary_state() -> None:
     hosts = 3000
     cold = statistics.mean(speeds_at_zero(RandomWaypoint(1000, 1000, 1, 10), hosts))
-    warm = statistics.mean(speeds_at_zero(RandomWaypoint(1000, 1000, 1, 10, warm_up_us=5000 * SECOND_US), hosts))
+    warm = statistics.mean(speeds_at_zero(RandomWaypoint(1000, 1000, 1, 10, warm_up_s=5000), hosts))
     assert cold == pytest.approx(5.5, abs=0.2)
     assert warm == pytest.approx(9 / math.log(10), abs=0.2)
     assert warm < cold - 1
 
 
 def test_after_a_warm_up_hosts_are_nearer_the_centre_than_at_random() -> None:
-    model = RandomWaypoint(1000, 1000, 1, 10, warm_up_us=5000 * SECOND_US)
+    model = RandomWaypoint(1000, 1000, 1, 10, warm_up_s=5000)
     places = [next(legs_of(model, seed)).start for seed in range(2000)]
     inner = sum(250 <= place.x <= 750 and 250 <= place.y <= 750 for place in places) / len(places)
     assert inner > 0.35
 
 
 def test_after_a_warm_up_the_share_of_resting_hosts_is_that_of_the_stationary_state() -> None:
-    model = RandomWaypoint(1000, 1000, 5, 5, pause_us=100 * SECOND_US, warm_up_us=4000 * SECOND_US)
+    model = RandomWaypoint(1000, 1000, 5, 5, pause_s=100, warm_up_s=4000)
     share = sum(next(legs_of(model, seed)).resting for seed in range(2000)) / 2000
     # The mean distance of two random points of a unit square is 0.5214.
     assert share == pytest.approx(100 / (100 + 521.4 / 5), abs=0.04)
@@ -110,9 +110,11 @@ def test_after_a_warm_up_the_share_of_resting_hosts_is_that_of_the_stationary_st
         ({"speed_max_mps": math.nan}, "speed_max_mps"),
         ({"width_m": 0}, "width_m"),
         ({"height_m": math.nan}, "height_m"),
-        ({"pause_us": -1}, "pause_us"),
-        ({"pause_us": (5, 4)}, "pause_us"),
-        ({"warm_up_us": -1}, "warm_up_us"),
+        ({"pause_s": -1}, "pause_s is -1; give seconds"),
+        ({"pause_s": (5, 4)}, "pause_s"),
+        ({"pause_s": (0, math.inf)}, "pause_s"),
+        ({"pause_s": math.nan}, "pause_s"),
+        ({"warm_up_s": -1}, "warm_up_s"),
         ({"candidate_half_m": 0}, "candidate_half_m"),
         ({"start": (101.0, 5.0)}, "outside the area"),
     ],

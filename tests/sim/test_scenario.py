@@ -1,5 +1,6 @@
 """Scenario files: a mistake is named with its key and what is allowed."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def test_hosts_of_a_group_are_numbered_and_a_single_one_has_the_groups_name() ->
         ({"publish": [{"by": "car", "subject": "x", "every_s": -1}]}, "every_s is -1"),
         (
             {"subscribe": [{"by": "car", "subject": "x", "filter": "price <"}]},
-            r"(?s)subscribe\[1\].*expected a value.*price <",
+            r"(?s)subscribe\[1\]\.filter: .*expected a value.*price <",
         ),
         ({"faults": {"loss": 1.5}}, "loss is 1.5"),
         ({"publish": [{"by": "car", "subject": "x", "every_s": 1, "audience": {"circle_m": 0}}]}, "encloses no area"),
@@ -69,11 +70,97 @@ def test_a_mistake_is_named_with_its_key_and_what_is_allowed(changes: dict[str, 
         scenario_from(small(**changes))
 
 
-def test_a_missing_key_is_named() -> None:
-    given = small()
-    del given["protocol"]
-    with pytest.raises(BadScenario, match="protocol"):
+def publishing(**changes: Any) -> dict[str, Any]:
+    return {"publish": [{"by": "car", "subject": "x", "every_s": 1, **changes}]}
+
+
+def subscribing(**changes: Any) -> dict[str, Any]:
+    return {"subscribe": [{"by": "car", "subject": "x", **changes}]}
+
+
+def having(value: Any) -> dict[str, Any]:
+    return {"hosts": [{"name": "car", "mobility": WALK, "attributes": {"seats": 4, "load": value}}]}
+
+
+INFINITE, NOTHING = math.inf, math.nan
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"seconds": INFINITE}, "seconds is inf"),
+        ({"seconds": NOTHING}, "seconds is nan"),
+        ({"area_m": [-1, 5]}, r"area_m is \[-1.0, 5.0\]"),
+        ({"area_m": [NOTHING, 5]}, "area_m is"),
+        ({"packet_bytes": 0}, "packet_bytes is 0; give at least 1"),
+        ({"packet_bytes": -128}, "packet_bytes is -128"),
+        (
+            {"radio": {"kind": "shared-medium", "range_m": 50, "queue_frames_max": 0}},
+            r"radio.*queue_frames_max is 0; give at least 1",
+        ),
+        (publishing(every_s=0), r"publish\[1\].*every_s is 0.0; give a period of 0.001"),
+        (publishing(every_s=0.000_9), "every_s is 0.0009"),
+        (publishing(every_s=INFINITE), "every_s is inf"),
+        (publishing(every_s=NOTHING), "every_s is nan"),
+        (publishing(lifetime_s=[1, INFINITE]), "lifetime_s is inf"),
+        (publishing(lifetime_s=[]), "lifetime_s is empty"),
+        (publishing(first_s=-1), "first_s is -1"),
+        (publishing(until_s=NOTHING), "until_s is nan"),
+        (publishing(share=NOTHING), "share is nan"),
+        (publishing(content={"a": 1, "b": NOTHING}), r"publish\[1\]\.content: attribute 'b': nan"),
+        (publishing(content={"a": 1, "b": {"number": [0, INFINITE]}}), r"publish\[1\]\.content\.b: .*'number': inf"),
+        (publishing(content={"b": {"choice": [1, NOTHING]}}), r"content\.b: .*'choice': nan"),
+        (publishing(content={f"a{n}": n for n in range(256)}), "content has 256 entries"),
+        (publishing(audience={"box_m": [-5, 5]}), r"audience.*box_m is \[-5.0, 5.0\]"),
+        (publishing(audience={"circle_m": 5, "box_m": [5, 5]}), "one shape"),
+        (publishing(announce={"first_s": INFINITE}), "first_s is inf"),
+        (subscribing(every_s=0), r"subscribe\[1\].*every_s is 0.0; give a period"),
+        (subscribing(every_s=NOTHING), "every_s is nan"),
+        (subscribing(lifetime_s=[]), "lifetime_s is empty"),
+        (subscribing(lifetime_s=[NOTHING]), "lifetime_s is nan"),
+        (subscribing(first_s=INFINITE), "first_s is inf"),
+        (having(INFINITE), r"hosts\[1\]\.attributes: attribute 'load': inf"),
+        (having({"number": [0, INFINITE]}), r"hosts\[1\]\.attributes\.load: .*'number': inf"),
+        (having({"numbr": [0, 1]}), r"unknown key 'hosts\[1\]\.attributes\.load\.numbr'; did you mean 'number'"),
+        (having([1, 2]), r"hosts\[1\]\.attributes\.load: Expected"),
+    ],
+)
+def test_an_amount_that_makes_no_sense_is_refused_with_its_key(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(BadScenario, match=expected):
+        scenario_from(small(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"hosts": {"name": "car", "mobility": WALK}}, r"hosts: .*write \[\[hosts\]\]"),
+        ({"faults": {"crash": {"host": "car", "at_s": 1}}}, r"faults\.crash: .*write \[\[faults\.crash\]\]"),
+        ({"radio": [{"kind": "unit-disk", "range_m": 5}]}, r"radio: .*write \[radio\]"),
+        (publishing(audience=[{"circle_m": 5}]), r"publish\[1\]\.audience: .*write \[publish\.audience\]"),
+    ],
+)
+def test_one_bracket_for_two_or_two_for_one_gets_a_hint(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(BadScenario, match=expected):
+        scenario_from(small(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"hosts": [{"mobility": WALK}]}, r"hosts\[1\]: missing key 'name'"),
+        ({"publish": [{"by": "car", "subject": "x"}]}, r"publish\[1\]: missing key 'every_s'"),
+        ({"protocol": None}, "the file: missing key 'protocol'"),
+    ],
+)
+def test_a_missing_key_is_named(changes: dict[str, Any], expected: str) -> None:
+    given = {key: value for key, value in small(**changes).items() if value is not None}
+    with pytest.raises(BadScenario, match=expected):
         scenario_from(given)
+
+
+def test_the_filter_of_a_scope_is_named_where_it_stands() -> None:
+    with pytest.raises(BadScenario, match=r"publish\[1\]\.audience\.filter: "):
+        scenario_from(small(**publishing(audience={"filter": "price <"})))
 
 
 @pytest.mark.parametrize(
@@ -83,6 +170,11 @@ def test_a_missing_key_is_named() -> None:
         ({}, r"protocol\.kind"),
         ({"kind": "flooding", "jitter": 1}, "unknown key 'jitter'"),
         ({"kind": "flooding", "over": "pigeons"}, "over.*allowed: air, links"),
+        ({"kind": "flooding", "seen_ids_max": 0}, "seen_ids_max is 0; give at least 1"),
+        ({"kind": "flooding", "hops_max": 0}, "hops_max is 0"),
+        ({"kind": "flooding", "forward_jitter_ms": -1}, "forward_jitter_ms is -1.0; give 0 to"),
+        ({"kind": "flooding", "forward_jitter_ms": math.nan}, "forward_jitter_ms is nan"),
+        ({"kind": "flooding", "forward_jitter_ms": math.inf}, "forward_jitter_ms is inf"),
     ],
 )
 def test_a_mistake_in_the_protocol_is_named_too(protocol: dict[str, Any], expected: str) -> None:

@@ -6,8 +6,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roamcast.model.region import Box
 from roamcast.model.values import Point
-from roamcast.sim.mobility.legs import Track, resting_forever
+from roamcast.sim.mobility.legs import Track, absent, resting_forever
 from roamcast.sim.mobility.waypoint import RandomWaypoint
 from roamcast.sim.whereabouts import Whereabouts
 
@@ -37,6 +38,40 @@ def test_in_range_equals_brute_force_at_any_time(seed: int, speed_mps: float, ti
                 and math.dist((points[index].x, points[index].y), (points[other].x, points[other].y)) <= range_m
             ]
             assert whereabouts.in_range(index, now_us) == expected
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    speed_mps=st.sampled_from([1.0, 20.0, 300.0]),
+    times_us=st.lists(st.integers(0, 60_000_000), min_size=1, max_size=40),
+    west=st.floats(-100, 500),
+    south=st.floats(-100, 500),
+    width_m=st.floats(1, 400),
+    height_m=st.floats(1, 400),
+)
+def test_within_a_box_equals_brute_force_at_any_time(
+    seed: int, speed_mps: float, times_us: list[int], west: float, south: float, width_m: float, height_m: float
+) -> None:
+    whereabouts = Whereabouts(tracks(seed, 12, speed_mps), 120.0)
+    reference = tracks(seed, 12, speed_mps)
+    box = Box(Point(west, south), Point(west + width_m, south + height_m))
+    for now_us in sorted(times_us):
+        points = [track.position_at(now_us) for track in reference]
+        assert whereabouts.within(box, now_us) == [
+            index
+            for index, point in enumerate(points)
+            if box.low.x <= point.x <= box.high.x and box.low.y <= point.y <= box.high.y
+        ]
+
+
+def test_within_a_box_are_its_borders_and_nobody_who_is_away() -> None:
+    here = [Track([resting_forever(0, Point(x, 5))]) for x in (0.0, 10.0, 10.001)]
+    gone = Track([absent(0, 1_000_000, Point(5, 5)), resting_forever(1_000_000, Point(5, 5))])
+    whereabouts = Whereabouts([*here, gone], 100)
+    box = Box(Point(0, 5), Point(10, 6))
+    assert whereabouts.within(box, 999_999) == [0, 1]
+    assert whereabouts.within(box, 1_000_000) == [0, 1, 3]
 
 
 def test_a_host_exactly_at_the_range_is_in_it() -> None:

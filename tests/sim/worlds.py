@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Sequence
 
+from roamcast.model.places import MovementGraph
 from roamcast.model.values import Point
 from roamcast.node.boundary import Does, Input, Message, Node, Received
 from roamcast.node.codec import Codec
 from roamcast.node.host import Observer
+from roamcast.node.kit import Seat
+from roamcast.node.port import Application
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import Leg, Track, resting_forever
 from roamcast.sim.observers import SilentObserver
 from roamcast.sim.radio import RadioParams
-from roamcast.sim.residents import Resident, Seat
+from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 
 
@@ -74,6 +77,9 @@ class SmallWorld:
         seed: int = 1,
         answers: dict[str, Callable[[int, Input], list[Does]]] | None = None,
         observers: tuple[Observer, ...] = (),
+        applications: dict[str, Callable[[], Application]] | None = None,
+        packet_bytes: int | None = None,
+        graph: MovementGraph | None = None,
     ) -> None:
         self.diaries: dict[str, list[Diary]] = {}
         self.notes = Notes()
@@ -83,8 +89,15 @@ class SmallWorld:
             self.diaries.setdefault(seat.host, []).append(diary)
             return diary
 
-        residents = [Resident(name, track_of(where), make_node) for name, where in hosts.items()]
-        self.world = World(residents, CODEC, seed, radio, links, faults, (self.notes, *observers))
+        made = applications or {}
+        residents = [
+            Resident(name, track_of(where), make_node, make_application=made.get(name))
+            for name, where in hosts.items()
+        ]
+        everybody = (self.notes, *observers)
+        self.world = World(
+            residents, CODEC, seed, radio, links, faults, everybody, packet_bytes, graph, round_trip=True
+        )
 
     def __getitem__(self, host: str) -> Diary:
         """The latest diary of a host: it gets a new one when it restarts after a crash."""

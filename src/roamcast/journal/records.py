@@ -21,6 +21,10 @@ class BadJournal(Exception):
     """A journal that cannot be written or read as it is; the message names the file and the field."""
 
 
+class UnwritableRecord(BadJournal):
+    """A record that the tables cannot hold; the journal goes on without it."""
+
+
 class Base(Struct, frozen=True):
     """Base of all records."""
 

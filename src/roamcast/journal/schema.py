@@ -329,7 +329,7 @@ TABLES = (
             Column("priority", INTEGER),
             Column("deadline_us", INTEGER, nullable=True),
             Column("order", TEXT),
-            Column("proximity", REGION, value=plain.region_of),
+            Column("proximity", REGION, nullable=True, value=plain.region_of),
             Column("initial_naval_x", DOUBLE),
             Column("initial_naval_y", DOUBLE),
         ),

@@ -15,6 +15,7 @@ from roamcast.journal.records import (
     Transmitted,
     Unannounced,
     Unsubscribed,
+    UnwritableRecord,
 )
 from roamcast.journal.writer import Recorder
 from roamcast.model.context import Context
@@ -45,10 +46,17 @@ class Scribe:
             self.record(ContextChange(context.host, now_us, context.attributes))
 
     def published(self, now_us: int, host: str, event: Event) -> None:
-        self.record(Published(host, now_us, event))
+        self._record_or_note(Published(host, now_us, event))
 
     def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None:
-        self.record(Subscribed(host, now_us, subscription))
+        self._record_or_note(Subscribed(host, now_us, subscription))
+
+    def _record_or_note(self, record: Published | Subscribed) -> None:
+        """What a peer sends must not stop a host, even a filter that has no text."""
+        try:
+            self.record(record)
+        except UnwritableRecord as problem:
+            self.record(Noted(record.host, record.at_us, "unwritable_record", str(problem)))
 
     def unsubscribed(self, now_us: int, host: str, subscription_id: str) -> None:
         self.record(Unsubscribed(host, now_us, subscription_id))

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from roamcast.journal.columns import to_arrow
 from roamcast.journal.layout import Segment, leftovers, temporary_name, used_incarnations, writer_name
 from roamcast.journal.plain import plain_filter
-from roamcast.journal.records import BadJournal, Record, Run
+from roamcast.journal.records import BadJournal, Record, Run, UnwritableRecord
 from roamcast.journal.schema import TABLES, VERSION_DIRECTORY, Table
 from roamcast.model.filter.bad_filter import BadFilter
 
@@ -194,7 +194,7 @@ def check_filters(table: Table, record: Record) -> None:
             try:
                 plain_filter(filter_)
             except BadFilter as problem:
-                raise BadJournal(
+                raise UnwritableRecord(
                     f"table '{table.name}': a filter of this record cannot be written: {problem}"
                 ) from problem
 

@@ -71,26 +71,29 @@ class Configuration:
     """K(t): every host's context at one instant.
 
     The neighbours of a host, over which relational properties range (C2), are the hosts within
-    `neighbour_range_m` of it, itself not among them.
+    `neighbour_range_m` of it, itself not among them. None says that nobody knows them, as a host that has heard of
+    two others only does not: what a filter asks of neighbours is then unknown too.
+
+    A mapping of contexts is used as it is, so it may make a context when that is first asked for.
     """
 
     def __init__(
         self,
         space: Space,
         contexts: Mapping[str, Context] | Sequence[Context],
-        neighbour_range_m: float = 0.0,
+        neighbour_range_m: float | None = 0.0,
         graph: MovementGraph | None = None,
     ) -> None:
         self.space = space
-        self.contexts = (
-            dict(contexts) if isinstance(contexts, Mapping) else {context.host: context for context in contexts}
+        self.contexts: Mapping[str, Context] = (
+            contexts if isinstance(contexts, Mapping) else {context.host: context for context in contexts}
         )
         self.neighbour_range_m = neighbour_range_m
         self.graph = graph
 
     def neighbours(self, host: str) -> list[Context]:
         here = self.contexts[host].position
-        if here is None:
+        if here is None or self.neighbour_range_m is None:
             return []
         return [
             other

@@ -9,9 +9,13 @@ from roamcast.model.context import Context
 from roamcast.model.region import Region
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.subject import check_subject
-from roamcast.model.values import BadValue, Instant, Point, Value, check_attributes
+from roamcast.model.values import BadValue, Instant, Point, Value, check_attributes, check_point
 
 CONTENT_ATTRIBUTES_MAX = 256
+
+
+class BadEvent(BadValue):
+    """An event that does not fit its type, or a second structure for a known subject."""
 
 
 class ContentType(StrEnum):
@@ -33,6 +37,11 @@ class Delivery(Struct, frozen=True, array_like=True):
     deadline_us: int | None = None
     """An event not delivered so long after publication is dropped instead."""
     order: Choice["none", "sender"] = "none"
+
+    def __post_init__(self) -> None:
+        for name, value in (("validity_us", self.validity_us), ("deadline_us", self.deadline_us)):
+            if value is not None and value < 0:
+                raise BadEvent(f"{name} is {value}; give 0 µs or more")
 
 
 class EventType(Struct, frozen=True, array_like=True):
@@ -58,10 +67,6 @@ class EventType(Struct, frozen=True, array_like=True):
             raise BadEvent(
                 f"'{self.subject}' has no attribute '{unknown[0]}'; it has {', '.join(self.content) or 'none'}"
             )
-
-
-class BadEvent(BadValue):
-    """An event that does not fit its type, or a second structure for a known subject."""
 
 
 class Vocabulary:
@@ -131,6 +136,11 @@ class Announcement(Struct, frozen=True, array_like=True):
     proximity: Region | None
     """None: the events go to whom their own scopes say, or where consumers want them (S14)."""
     initial_naval: Point
+
+    def __post_init__(self) -> None:
+        if not self.id or not self.producer:
+            raise BadEvent("an announcement needs an id and a producer")
+        check_point(self.initial_naval, f"announcement '{self.id}'")
 
 
 def fits(value: Value, content_type: ContentType) -> bool:

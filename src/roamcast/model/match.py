@@ -1,5 +1,7 @@
 """The definition of matching (C6): slow, short, and obviously right. Everything fast is tested against it."""
 
+from collections.abc import Callable, Sequence
+
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
 from roamcast.model.filter.evaluate import accepts
@@ -30,7 +32,7 @@ def standard_matching(event: Event, subscription: Subscription, configuration: C
     if not subject_matches(subscription.subject, event.subject):
         return False
     me = configuration.contexts.get(subscription.subscriber)
-    neighbours = None if me is None else lambda: configuration.neighbours(me.host)
+    neighbours = None if me is None else neighbours_of(me.host, configuration)
     scene = Scene(event.attributes.get, me, event.publisher, neighbours)
     return accepts(subscription.filter, scene, configuration.space, configuration.graph)
 
@@ -72,8 +74,15 @@ def includes(scope: Scope, host: str, configuration: Configuration) -> bool:
         return False
     if scope.filter is None:
         return True
-    scene = Scene(context.value, context, None, lambda: configuration.neighbours(host))
+    scene = Scene(context.value, context, None, neighbours_of(host, configuration))
     return accepts(scope.filter, scene, configuration.space, configuration.graph)
+
+
+def neighbours_of(host: str, configuration: Configuration) -> Callable[[], Sequence[Context]] | None:
+    """A way to find them; None where nobody knows them."""
+    if configuration.neighbour_range_m is None:
+        return None
+    return lambda: configuration.neighbours(host)
 
 
 def inside(region: Region, context: Context, configuration: Configuration) -> bool:

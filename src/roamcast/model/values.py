@@ -15,6 +15,9 @@ INTEGER_LIMIT = 2**53
 """The largest magnitude of an integer attribute: beyond it a double skips integers."""
 
 TEXT_LIMIT_CHARS = 65_536
+NAME_CHARS_MAX = 128
+FOREVER_US = 2**53
+"""The end of time, 285 years on: the last integer that journals and doubles hold exactly."""
 
 SPEED_LIMIT_M_PER_S = 299_792_458.0
 """That of light; a host carried forward with a speed below it stays at finite coordinates."""
@@ -116,4 +119,6 @@ def is_unicode(text: str) -> bool:
 
 def check_attributes(attributes: dict[str, Value]) -> None:
     for name, value in attributes.items():
+        if not 1 <= len(name) <= NAME_CHARS_MAX or not name.isprintable():
+            raise BadValue(f"attribute name {name!r}; give 1 to {NAME_CHARS_MAX} characters that can be printed")
         check_value(name, value)

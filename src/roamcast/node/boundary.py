@@ -1,4 +1,4 @@
-"""The boundary of every protocol: what goes in, what comes out (DESIGN section 2 in code).
+"""The boundary of every protocol: what goes in, what comes out (docs/ARCHITECTURE.md tells the whole way).
 
 A node is a state machine. It is given one `Input` at a time with the time of its happening, and answers with a list
 of `Effect`s. It never reads a clock, a socket, a file or shared randomness; failures reach it as inputs.
@@ -185,7 +185,7 @@ class Note(Effect, frozen=True):
 
 
 Does: TypeAlias = (
-    Send | Broadcast | SetTimer | CancelTimer | JoinGroup | LeaveGroup | Deliver | Connect | Disconnect | Note
+    Send | Broadcast | SetTimer | CancelTimer | JoinGroup | LeaveGroup | Deliver | Store | Connect | Disconnect | Note
 )
 
 

@@ -68,7 +68,8 @@ class Host:
 
     def give(self, now_us: int, given: Input) -> None:
         # Most inputs by far are messages and timers, and nothing is journalled of those.
-        if not isinstance(given, Received | TimerFired):
+        kind = type(given)
+        if kind is not Received and kind is not TimerFired:
             self._journal_input(now_us, given)
         for effect in self.node.handle(now_us + self.clock_offset_us, given):
             if isinstance(effect, Deliver):

@@ -8,6 +8,8 @@ changed then.
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from msgspec.structs import replace
+
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement, BadEvent, Event, EventType, Vocabulary
 from roamcast.model.filter import EVERYTHING, Filter, parse_text
@@ -15,11 +17,11 @@ from roamcast.model.region import Anchored, Region, Shape, check_region, placed
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import BadValue, Point, Value
+from roamcast.model.values import FOREVER_US, BadValue, Point, Value
 from roamcast.node.boundary import Announce, Input, Publish, Subscribe, Unannounce, Unsubscribe
 
 Handler: TypeAlias = Callable[[Event], None]
-FOREVER_US = 2**53
+PERIOD_MIN_S = 0.001
 
 
 class Ground(Protocol):
@@ -59,17 +61,17 @@ class Port:
     def announce(self, event_type: EventType, proximity: Shape | None = None, *, stationary: bool = False) -> None:
         """Promises events of a type, within a proximity if one is given.
 
-        The shape is in metres around this host and moves with it; `stationary` pins it to where the host is now. Without
-        a proximity the events go to whom their scopes say.
+        The shape is in metres around this host and moves with it; `stationary` pins it to where the host is now.
+        Without a proximity the events go to whom their scopes say.
         """
         if event_type.subject in self.announcements:
             raise BadEvent(f"'{event_type.subject}' is announced already; unannounce it first")
-        self.vocabulary.add(event_type)
         naval = self.position("announce")
         region: Region | None = None
         if proximity is not None:
             region = placed(proximity, naval, self.ground.space) if stationary else Anchored(proximity, self.host)
             check_region(region, self.ground.space)
+        self.vocabulary.add(event_type)
         announcement = Announcement(self._next_id("a"), event_type, self.host, region, naval)
         self.announcements[event_type.subject] = announcement
         self.ground.give(Announce(announcement))
@@ -146,6 +148,8 @@ class Port:
 
     def every(self, seconds: float, action: Callable[[], None]) -> None:
         """Calls `action` now and then every so many seconds."""
+        if not PERIOD_MIN_S <= seconds <= FOREVER_US / 1e6:
+            raise BadValue(f"every {seconds} s: give a period of at least {PERIOD_MIN_S} s")
 
         def again() -> None:
             action()
@@ -162,7 +166,8 @@ class Port:
 
     def set(self, **attributes: Value) -> None:
         """Changes attributes of this host's own context."""
-        self.ground.set_attributes({**self.me.attributes, **attributes})
+        changed = replace(self.me, attributes={**self.me.attributes, **attributes})
+        self.ground.set_attributes(changed.attributes)
 
     def deliver(self, event: Event, subscription_id: str) -> None:
         """Called by the runtime with what the node delivers."""

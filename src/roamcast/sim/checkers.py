@@ -4,20 +4,20 @@ Safety is checked as things happen (nothing twice, nothing unwanted, nothing out
 (everything that the ideal system delivers has arrived).
 """
 
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, NoReturn, TypeAlias, assert_never
 
+from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.model.match import matches
 from roamcast.model.subscription import Subscription
 from roamcast.sim.ideal import Ideal
-from roamcast.sim.observers import SilentObserver
+from roamcast.sim.observers import SilentObserver, begun, issued
 from roamcast.sim.world import World
 
 Check: TypeAlias = Literal["no-duplicates", "only-matching", "sender-order", "complete"]
 CHECKS: tuple[Check, ...] = ("no-duplicates", "only-matching", "sender-order", "complete")
 
-
 FLIGHT_US_MAX = 1_000_000
+"""How long a message may be on its way."""
 
 
 class CheckFailed(Exception):
@@ -40,7 +40,7 @@ class Checker(SilentObserver):
     def watch(self, world: World) -> None:
         self.world = world
 
-    def fail(self, what: str) -> None:
+    def fail(self, what: str) -> NoReturn:
         assert self.world is not None
         raise CheckFailed(self.name, what, self.world.kernel.now_us, self.world.seed)
 
@@ -63,34 +63,62 @@ class NoDuplicates(Checker):
 
 
 class OnlyMatching(Checker):
-    """What is delivered matches, all five conditions: where everybody is at that moment, or was when the event was
-    published, as long as that is no longer ago than a message takes to travel.
+    """What is delivered matches, all five conditions: as everybody is at that moment, or was when the ideal system
+    would have delivered it, as long as that is no longer ago than a message takes to travel.
 
-    An instantaneous event lives at its moment of publication, so its lifetime is judged then.
+    What has a lifetime must still live when it is delivered, by true time. Something instantaneous cannot: it is
+    judged at its own moment. A subscription that was ended, by its host or with it, may still get what was on its
+    way.
     """
 
     name = "only-matching"
 
-    def __init__(self) -> None:
+    def __init__(self, ideal: Ideal) -> None:
         super().__init__()
+        self.ideal = ideal
+        self.published_us: dict[str, int] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.ended_us: dict[str, int] = {}
+
+    def published(self, now_us: int, host: str, event: Event) -> None:
+        self.published_us[event.id] = now_us
 
     def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None:
-        self.subscriptions[subscription.id] = subscription
+        self.subscriptions[subscription.id] = issued(subscription, now_us)
+        self.ended_us.pop(subscription.id, None)
+
+    def unsubscribed(self, now_us: int, host: str, subscription_id: str) -> None:
+        self.ended_us.setdefault(subscription_id, now_us)
+
+    def moved(self, now_us: int, context: Context) -> None:
+        if context.position is None:
+            for each in self.subscriptions.values():
+                if each.subscriber == context.host:
+                    self.ended_us.setdefault(each.id, now_us)
 
     def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
-        assert self.world is not None
+        what = f"event '{event.id}' was delivered to '{subscription_id}'"
         subscription = self.subscriptions.get(subscription_id)
         if subscription is None or subscription.subscriber != host:
-            self.fail(f"event '{event.id}' was delivered to '{subscription_id}', which '{host}' never subscribed")
-            return
+            self.fail(f"{what}, which '{host}' never subscribed")
+        if event.id not in self.published_us:
+            self.fail(f"{what} at '{host}' but nobody published it")
+        ended_us = self.ended_us.get(subscription_id)
+        if ended_us is not None and now_us > ended_us + FLIGHT_US_MAX:
+            self.fail(f"{what} at '{host}', which had ended at {ended_us / 1e6:.6f} s")
+        if not self._right(now_us, begun(event, self.published_us[event.id]), subscription):
+            self.fail(f"{what} at '{host}' but does not match it")
+
+    def _right(self, now_us: int, event: Event, subscription: Subscription) -> bool:
+        if not event.instantaneous and now_us > event.expires_us:
+            return False
+        if subscription.issued_us < subscription.expires_us < now_us:
+            return False
+        expected_us = self.ideal.expected.get((event.id, subscription.id))
+        if expected_us is not None and now_us <= expected_us + FLIGHT_US_MAX:
+            return True
         moment_us = event.published_us if event.instantaneous else now_us
-        if matches(event, subscription, self.world.configuration(), moment_us):
-            return
-        before_us = max(0, event.published_us)
-        young = now_us - before_us <= FLIGHT_US_MAX
-        if not (young and matches(event, subscription, self.world.configuration(before_us), moment_us)):
-            self.fail(f"event '{event.id}' was delivered to '{subscription_id}' at '{host}' but does not match it")
+        return self.ideal.instant().matches(event, subscription, moment_us)
 
 
 class SenderOrder(Checker):
@@ -140,7 +168,7 @@ def make_checker(check: Check, ideal: Ideal) -> Checker:
         case "no-duplicates":
             return NoDuplicates()
         case "only-matching":
-            return OnlyMatching()
+            return OnlyMatching(ideal)
         case "sender-order":
             return SenderOrder()
         case "complete":

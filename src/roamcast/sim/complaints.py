@@ -8,6 +8,7 @@ import msgspec
 from msgspec import inspect
 
 PATH = re.compile(r" - at `(?:key in )?(?P<path>\$[^`]*)`$")
+SOME_KEY = "…"
 STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
@@ -15,26 +16,77 @@ def complaint(problem: msgspec.ValidationError, given: object, wanted: Any) -> s
     """msgspec's message with the path as a TOML key, and the allowed keys or values where it names none."""
     text = str(problem)
     found = PATH.search(text)
-    steps = steps_of(found["path"]) if found else []
+    steps = named_steps(steps_of(found["path"]), text, given, wanted) if found else []
     what = text[: found.start()] if found else text
-    key = ".".join(str(step) if isinstance(step, str) else f"[{step + 1}]" for step in steps).replace(".[", "[")
-    allowed = allowed_at(inspect.type_info(wanted), given, steps)
+    key = key_of(steps)
+    keys = allowed_keys(inspect.type_info(wanted), given, steps)
     unknown = re.search(r"unknown field `([^`]*)`", what)
     if unknown:
-        keys = allowed_keys(inspect.type_info(wanted), given, steps)
         near = get_close_matches(unknown[1], keys, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         where = f"{key}." if key else ""
         return f"unknown key '{where}{unknown[1]}'{hint} (allowed here: {', '.join(keys)})"
-    return f"{key or 'the file'}: {what}{f' (allowed: {allowed})' if allowed else ''}"
+    missing = re.fullmatch(r"Object missing required field `([^`]*)`", what)
+    if missing:
+        return f"{key or 'the file'}: missing key '{missing[1]}'"
+    # A check of several keys starts with the one it complains about.
+    inner = re.match(r"(\w+)(?=\.\w+: |: )", what)
+    if inner and inner[1] in keys:
+        return f"{key}.{what}" if key else what
+    allowed = allowed_at(inspect.type_info(wanted), given, steps)
+    return f"{key or 'the file'}: {what}{bracket_hint(what, steps)}{f' (allowed: {allowed})' if allowed else ''}"
+
+
+def key_of(steps: list[str | int]) -> str:
+    """A path as one writes it in TOML; the entries of an array are counted from 1."""
+    return ".".join(step if isinstance(step, str) else f"[{step + 1}]" for step in steps).replace(".[", "[")
+
+
+def bracket_hint(what: str, steps: list[str | int]) -> str:
+    """TOML has two kinds of headings, easily mistaken for each other."""
+    heading = ".".join(step for step in steps if isinstance(step, str))
+    if what == "Expected `array`, got `object`":
+        return f"; write [[{heading}]], since there may be several"
+    if what.startswith("Expected `object") and what.endswith("got `array`"):
+        return f"; write [{heading}], since there is only one"
+    return ""
 
 
 def steps_of(path: str) -> list[str | int]:
-    steps: list[str | int] = []
-    for name, index in STEP.findall(path):
-        # msgspec does not say under which key of a table it found the mistake.
-        steps.append(name or ("…" if index == "..." else int(index)))
+    return [name or (SOME_KEY if index == "..." else int(index)) for name, index in STEP.findall(path)]
+
+
+def named_steps(steps: list[str | int], text: str, given: object, wanted: Any) -> list[str | int]:
+    """The steps with the keys that msgspec leaves out: it does not say under which key of a table the mistake is.
+
+    It is the one that, alone in its table, still gets the same complaint.
+    """
+    if SOME_KEY not in steps:
+        return steps
+    at = steps.index(SOME_KEY)
+    table = given
+    for step in steps[:at]:
+        table = child_of(table, step)
+    for key in table if isinstance(table, dict) else ():
+        alone = with_only(given, steps[:at], key)
+        try:
+            msgspec.convert(alone, wanted)
+        except msgspec.ValidationError as problem:
+            if str(problem) == text:
+                return named_steps([*steps[:at], key, *steps[at + 1 :]], text, alone, wanted)
     return steps
+
+
+def with_only(given: object, steps: list[str | int], key: str) -> object:
+    """What was given, with nothing but `key` in the table that the steps lead to."""
+    if not steps:
+        return {key: given[key]} if isinstance(given, dict) else given
+    first, rest = steps[0], steps[1:]
+    if isinstance(given, dict):
+        return {name: with_only(each, rest, key) if name == first else each for name, each in given.items()}
+    if isinstance(given, list):
+        return [with_only(each, rest, key) if number == first else each for number, each in enumerate(given)]
+    return given
 
 
 def types_at(info: inspect.Type, given: object, steps: list[str | int]) -> list[inspect.Type]:

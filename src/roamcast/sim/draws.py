@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from roamcast.model.values import Value, check_value
+from roamcast.model.values import BadValue, Value, check_attributes, check_value
 
 
 class Draw(Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,6 +19,9 @@ class Draw(Struct, frozen=True, forbid_unknown_fields=True):
         given = [each for each in (self.integer, self.number, self.choice) if each is not None]
         if len(given) != 1 or not given[0]:
             raise ValueError("give exactly one of integer = [low, high], number = [low, high], choice = [value, …]")
+        for key in ("integer", "number", "choice"):
+            for value in getattr(self, key) or ():
+                check_value(key, value)
         for bounds in (self.integer, self.number):
             if bounds is not None and bounds[0] > bounds[1]:
                 raise ValueError(f"the lower bound {bounds[0]} is above the upper bound {bounds[1]}")
@@ -35,9 +38,14 @@ class Draw(Struct, frozen=True, forbid_unknown_fields=True):
 Drawn: TypeAlias = Draw | bool | int | float | str
 
 
+def check_drawn(key: str, wanted: dict[str, Drawn]) -> None:
+    """Raises `ValueError` for what could not be an attribute; a `Draw` has checked its own values."""
+    values = {name: each for name, each in wanted.items() if not isinstance(each, Draw)}
+    try:
+        check_attributes({**dict.fromkeys(wanted, 0), **values})
+    except BadValue as problem:
+        raise ValueError(f"{key}: {problem}") from problem
+
+
 def draw_all(wanted: dict[str, Drawn], rng: Random) -> dict[str, Value]:
-    drawn: dict[str, Value] = {}
-    for name, each in wanted.items():
-        drawn[name] = each.one(rng) if isinstance(each, Draw) else each
-        check_value(name, drawn[name])
-    return drawn
+    return {name: each.one(rng) if isinstance(each, Draw) else each for name, each in wanted.items()}

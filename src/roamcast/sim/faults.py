@@ -2,7 +2,8 @@
 
 On the air each hearer may lose a frame, get it twice, or get it late, after frames that were sent later. Hosts crash
 (with or without their disk), freeze for a while, have clocks that are off, or refuse to forward for others. Links are
-cut and heal. `quiet_after_s` ends all faults: from then on whatever was promised must arrive.
+cut and heal. `quiet_after_s` ends all of these: from then on whatever was promised must arrive. So a crash, pause or
+cut that reaches beyond it is refused, one that never ends among them.
 """
 
 from random import Random
@@ -67,6 +68,24 @@ class FaultParams(Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{name} is {share}; a share lies between 0 and 1")
         if self.reorder_by_ms < 0 or self.clock_offset_ms < 0:
             raise ValueError("reorder_by_ms and clock_offset_ms must not be negative")
+        if self.quiet_after_s is not None:
+            self._check_quiet(self.quiet_after_s)
+
+    def _check_quiet(self, quiet_after_s: float) -> None:
+        if not quiet_after_s >= 0:
+            raise ValueError(f"quiet_after_s is {quiet_after_s}; give 0 or more")
+        spans = [
+            *((f"the crash of '{each.host}'", each.at_s, each.restart_s) for each in self.crash),
+            *((f"the pause of '{each.host}'", each.at_s, each.until_s) for each in self.pause),
+            *((f"the cut between '{each.a}' and '{each.b}'", each.at_s, each.until_s) for each in self.cut),
+        ]
+        beyond = [
+            f"{name} at {at_s:g} s " + ("never ends" if until_s is None else f"lasts until {until_s:g} s")
+            for name, at_s, until_s in spans
+            if until_s is None or until_s > quiet_after_s
+        ]
+        if beyond:
+            raise ValueError(f"quiet_after_s = {quiet_after_s:g} ends all faults, but {', '.join(beyond)}")
 
 
 def check_span(at_s: float, until_s: float | None, name: str) -> None:
@@ -77,16 +96,16 @@ def check_span(at_s: float, until_s: float | None, name: str) -> None:
 class DatagramFaults:
     """Decides the fate of each frame at each hearer: the delays after which it arrives, none for a lost one."""
 
-    def __init__(self, params: FaultParams, rng: Random) -> None:
+    def __init__(self, params: FaultParams) -> None:
         self.params = params
-        self.rng = rng
         self.quiet_from_us = None if params.quiet_after_s is None else round(params.quiet_after_s * 1e6)
         self.harmless = params.loss == params.duplicate == params.reorder == 0
 
-    def delays_us(self, now_us: int) -> tuple[int, ...]:
+    def delays_us(self, now_us: int, rng: Random) -> tuple[int, ...]:
+        """`rng` is the hearer's own."""
         if self.harmless or (self.quiet_from_us is not None and now_us >= self.quiet_from_us):
             return (0,)
-        params, chance = self.params, self.rng.random
+        params, chance = self.params, rng.random
         if chance() < params.loss:
             return ()
         late_us = 0
@@ -106,8 +125,7 @@ class Sufferer(Protocol):
     def check_known(self, *hosts: str) -> None: ...
     def crash(self, host: str, keeps_disk: bool) -> None: ...
     def restart(self, host: str) -> None: ...
-    def freeze(self, host: str) -> None: ...
-    def thaw(self, host: str) -> None: ...
+    def pause(self, host: str, until_us: int) -> None: ...
 
 
 def schedule(params: FaultParams, world: Sufferer) -> None:
@@ -120,8 +138,7 @@ def schedule(params: FaultParams, world: Sufferer) -> None:
             at(round(crash.restart_s * 1e6), world.restart, crash.host)
     for pause in params.pause:
         world.check_known(pause.host)
-        at(round(pause.at_s * 1e6), world.freeze, pause.host)
-        at(round(pause.until_s * 1e6), world.thaw, pause.host)
+        at(round(pause.at_s * 1e6), world.pause, pause.host, round(pause.until_s * 1e6))
     for cut in params.cut:
         if (cut.a, cut.b) not in world.links.between:
             raise ValueError(f"cannot cut a link between '{cut.a}' and '{cut.b}': there is none")

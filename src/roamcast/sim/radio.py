@@ -1,10 +1,12 @@
 """The air: who hears a broadcast, and when it is lost.
 
 `UnitDisk` is the textbook's radio: everybody in range hears everything after its airtime. `SharedMedium` is a
-802.11 broadcast channel in a page: a sender waits while it senses the medium busy, backs off a random number of
-slots, cannot hear while it sends, and two frames that overlap at a receiver are both lost there. So loss grows with
-load. Two such senders that start within the blind time of each other's carrier sense collide. The constants are
-802.11b's at 11 Mbit/s, where this model and ns-3 lose the same share of frames.
+802.11 broadcast channel in a page. A sender takes an idle medium after DIFS. When it finds the medium busy, and
+always after a frame of its own, it draws a number of slots and counts them down while the medium is idle; somebody
+else's frame stops the countdown, which goes on DIFS after it. A sender cannot hear while it sends, and two frames
+that overlap at a receiver are both lost there, so loss grows with load. Two senders that start within the blind time
+of each other's carrier sense collide. The constants are 802.11b's at 11 Mbit/s, where the share of a flood's frames
+that arrive is about that of ns-3 (docs/decisions/0004 has the figures).
 
 Both take an emulated range TR: beyond it a frame is not heard, however near the machines are (STEAM, section 5).
 """
@@ -17,7 +19,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from roamcast.node.boundary import Broadcast, Received
-from roamcast.sim.kernel import Kernel
+from roamcast.sim.kernel import Handle, Kernel
 from roamcast.sim.whereabouts import Whereabouts
 
 PREAMBLE_US = 192
@@ -83,6 +85,9 @@ Dropped: TypeAlias = Callable[[int, str], None]
 class Radio(Protocol):
     def broadcast(self, sender: int, said: Broadcast, size_bytes: int) -> None: ...
 
+    def silence(self, sender: int) -> None:
+        """The host went down: what waits in its card is never sent."""
+
 
 def airtime_us(size_bytes: int, bits_per_second: float) -> int:
     return PREAMBLE_US + round(8 * size_bytes * 1e6 / bits_per_second)
@@ -106,35 +111,48 @@ class UnitDisk:
         self.sent(frame)
         self.kernel.at(frame.end_us, self._finish, frame)
 
+    def silence(self, sender: int) -> None:
+        """Nothing ever waits here."""
+
     def _finish(self, frame: Frame) -> None:
         for hearer in frame.hearers:
             self.heard(frame, hearer)
 
 
 class Station:
-    """What one host's network card knows of the medium."""
+    """What one host's network card knows of the medium, and how long it still has to wait for its turn.
+
+    The countdown is two times: `counts_from_us`, when its slots begin to run down, and `due_us`, when they have. A
+    frame that is sensed before then moves both behind its end. They run on while nothing is queued, which is the
+    backoff that follows every frame of one's own.
+    """
 
     __slots__ = (
         "busy_until_us",
+        "counts_from_us",
+        "drawn",
+        "due_us",
         "hearing",
-        "latest_start_us",
-        "latest_until_us",
         "queue",
+        "rng",
         "sending_until_us",
-        "waiting",
+        "turn",
     )
 
     def __init__(self) -> None:
+        self.rng: Random | None = None
         self.queue: deque[Frame] = deque()
-        self.waiting = False
+        self.turn: Handle | None = None
+        """What looks, at `due_us` or before, whether the first frame of the queue can go."""
+        self.counts_from_us = 0
+        self.due_us = 0
+        self.drawn = True
+        """Whether a number of slots was drawn: an idle medium is taken without."""
         self.sending_until_us = 0
         self.hearing: Frame | None = None
         """The frame that ends last of those arriving now."""
         self.busy_until_us = 0
-        """Until when the medium is busy, as far as frames go that were sensed already."""
-        self.latest_start_us = -BLIND_US
-        self.latest_until_us = 0
-        """The frame that began last: not sensed for the first `BLIND_US`."""
+        """When the last of all frames that are on the air here ends, its own among them."""
 
     def enqueue(self, frame: Frame) -> None:
         """Behind all frames of the same or a higher priority."""
@@ -143,19 +161,31 @@ class Station:
             place -= 1
         self.queue.insert(place, frame)
 
-    def senses_busy_until(self, now_us: int) -> int:
-        if now_us - self.latest_start_us >= BLIND_US:
-            return max(self.busy_until_us, self.latest_until_us)
-        return self.busy_until_us
+    def take_at_once(self, now_us: int) -> None:
+        """The medium is idle: it only has to stay so for DIFS."""
+        self.drawn = False
+        self.counts_from_us = self.due_us = now_us + DIFS_US
+
+    def count_down(self, slots: int) -> None:
+        """From DIFS after the medium falls idle."""
+        self.drawn = True
+        self.counts_from_us = self.busy_until_us + DIFS_US
+        self.due_us = self.counts_from_us + slots * SLOT_US
+
+    def slots_left(self, now_us: int) -> int:
+        from_us = max(self.counts_from_us, now_us)
+        return -((from_us - self.due_us) // SLOT_US)
 
 
 class SharedMedium:
+    """`rng_of` makes the generator of a host's backoff, when that host first draws one."""
+
     def __init__(
         self,
         params: SharedMediumParams,
         kernel: Kernel,
         whereabouts: Whereabouts,
-        rng: Random,
+        rng_of: Callable[[int], Random],
         sent: Sent,
         heard: Heard,
         dropped: Dropped,
@@ -163,7 +193,7 @@ class SharedMedium:
         self.params = params
         self.kernel = kernel
         self.whereabouts = whereabouts
-        self.rng = rng
+        self.rng_of = rng_of
         self.sent = sent
         self.heard = heard
         self.dropped = dropped
@@ -175,31 +205,45 @@ class SharedMedium:
         if len(station.queue) > self.params.queue_frames_max:
             station.queue.pop()
             self.dropped(sender, "radio_queue_full")
-        if not station.waiting:
-            self._wait_for_turn(sender)
-
-    def _wait_for_turn(self, sender: int) -> None:
-        """An idle medium is taken after DIFS; a busy one after DIFS and a random backoff from its end."""
-        station = self.stations[sender]
-        station.waiting = True
         now_us = self.kernel.now_us
-        busy_until_us = max(station.senses_busy_until(now_us), station.sending_until_us)
-        start_us = now_us + DIFS_US
-        if busy_until_us > now_us:
-            start_us = busy_until_us + DIFS_US + self.rng.randint(0, CONTENTION_SLOTS) * SLOT_US
-        self.kernel.at(start_us, self._try_to_send, sender)
+        if station.turn is not None or station.sending_until_us > now_us or not station.queue:
+            return
+        if station.due_us <= now_us:
+            if station.busy_until_us > now_us:
+                station.count_down(self._draw(sender))
+            else:
+                station.take_at_once(now_us)
+        station.turn = self.kernel.at(station.due_us, self._try_to_send, sender)
+
+    def silence(self, sender: int) -> None:
+        """Forgets what waits to be sent; what is on the air already is heard."""
+        station = self.stations[sender]
+        station.queue.clear()
+        if station.turn is not None:
+            station.turn.cancel()
+            station.turn = None
+
+    def _draw(self, sender: int) -> int:
+        station = self.stations[sender]
+        if station.rng is None:
+            station.rng = self.rng_of(sender)
+        return station.rng.randint(0, CONTENTION_SLOTS)
 
     def _try_to_send(self, sender: int) -> None:
         station = self.stations[sender]
         now_us = self.kernel.now_us
-        if max(station.senses_busy_until(now_us), station.sending_until_us) > now_us:
-            self._wait_for_turn(sender)
+        if station.due_us > now_us:
+            # Others were on the air in the meantime.
+            station.turn = self.kernel.at(station.due_us, self._try_to_send, sender)
             return
+        station.turn = None
         frame = station.queue.popleft()
         frame.start_us = now_us
         frame.end_us = now_us + airtime_us(frame.bytes, self.params.bits_per_second)
         frame.hearers = self.whereabouts.in_range(sender, now_us)
         station.sending_until_us = frame.end_us
+        station.busy_until_us = max(station.busy_until_us, frame.end_us)
+        station.count_down(self._draw(sender))
         if station.hearing is not None and station.hearing.end_us > now_us:
             station.hearing.spoiled.add(sender)
         for hearer in frame.hearers:
@@ -209,26 +253,42 @@ class SharedMedium:
 
     def _arrives(self, frame: Frame, hearer: int) -> None:
         station = self.stations[hearer]
-        if station.sending_until_us > frame.start_us:
+        start_us, end_us = frame.start_us, frame.end_us
+        if station.sending_until_us > start_us:
             frame.spoiled.add(hearer)
         other = station.hearing
-        if other is not None and other.end_us > frame.start_us:
+        if other is not None and other.end_us > start_us:
             other.spoiled.add(hearer)
             frame.spoiled.add(hearer)
-            if frame.end_us > other.end_us:
+            if end_us > other.end_us:
                 station.hearing = frame
         else:
             station.hearing = frame
-        station.busy_until_us = max(station.busy_until_us, station.latest_until_us)
-        station.latest_start_us = frame.start_us
-        station.latest_until_us = frame.end_us
+        if end_us > station.busy_until_us:
+            station.busy_until_us = end_us
+        # Whose turn comes before it can sense this frame sends into it.
+        if station.due_us >= start_us + BLIND_US:
+            station.count_down(station.slots_left(start_us) if station.drawn else self._draw(hearer))
 
     def _finish(self, frame: Frame) -> None:
         station = self.stations[frame.sender]
-        station.waiting = False
-        if station.queue:
-            self._wait_for_turn(frame.sender)
+        if station.queue and station.turn is None:
+            station.turn = self.kernel.at(station.due_us, self._try_to_send, frame.sender)
         spoiled = frame.spoiled
         for hearer in frame.hearers:
             if hearer not in spoiled:
                 self.heard(frame, hearer)
+
+
+def make_radio(
+    params: RadioParams,
+    kernel: Kernel,
+    whereabouts: Whereabouts,
+    rng_of: Callable[[int], Random],
+    sent: Sent,
+    heard: Heard,
+    dropped: Dropped,
+) -> Radio:
+    if isinstance(params, SharedMediumParams):
+        return SharedMedium(params, kernel, whereabouts, rng_of, sent, heard, dropped)
+    return UnitDisk(params, kernel, whereabouts, sent, heard)

@@ -7,31 +7,24 @@ from msgspec import Struct
 
 from roamcast.journal.scribe import Scribe
 from roamcast.journal.writer import Recorder
-from roamcast.node.boundary import Node
-from roamcast.node.codec import Codec
 from roamcast.node.host import Observer
+from roamcast.node.kit import ProtocolKit
 from roamcast.sim.applications import load_application
 from roamcast.sim.checkers import make_checker
 from roamcast.sim.draws import draw_all
 from roamcast.sim.ideal import Ideal
 from roamcast.sim.mobility.legs import Track
 from roamcast.sim.observers import Tally
-from roamcast.sim.residents import Resident, Seat
+from roamcast.sim.residents import Resident
 from roamcast.sim.scenario import BadScenario, Scenario
 from roamcast.sim.traffic import Traffic
 from roamcast.sim.world import World
 
 
-class ProtocolKit(Struct, frozen=True):
-    """A protocol, ready to be run: what its messages are and what makes a node."""
-
-    codec: Codec
-    make_node: Callable[[Seat], Node]
-
-
 class Result(Struct, frozen=True):
     """What a run came to. `expected` counts what an ideal system delivers, `missed` what of that did not arrive,
-    `unwanted` what arrived although the ideal system does not deliver it."""
+    `unwanted` what arrived although the ideal system does not deliver it. The ideal system looks at where everybody
+    is every `ideal_period_s`, so what matches for less than that may not count."""
 
     scenario: str
     seed: int
@@ -39,6 +32,7 @@ class Result(Struct, frozen=True):
     hosts: int
     events: int
     subscriptions: int
+    ideal_period_s: float
     expected: int
     delivered: int
     missed: int
@@ -65,15 +59,18 @@ class Run:
         seed: int,
         journal: Recorder | None = None,
         say: Callable[[int, str, str], None] | None = None,
+        round_trip: bool = False,
     ) -> None:
+        """`round_trip`: every message passes through its codec, as on a real network; slower."""
         self.scenario = scenario
         self.tally = Tally()
         self.ideal = Ideal()
         self.checkers = [make_checker(check, self.ideal) for check in scenario.checks]
-        observers: tuple[Observer, ...] = (self.tally, self.ideal, *self.checkers)
+        groups = {group.name: group.hosts() for group in scenario.hosts}
+        traffic = Traffic(groups, scenario.area_m, scenario.end_us, scenario.publish, scenario.subscribe)
+        observers: tuple[Observer, ...] = (self.tally, self.ideal, *self.checkers, traffic)
         if journal is not None:
             observers = (Scribe(journal), *observers)
-        groups = {group.name: group.hosts() for group in scenario.hosts}
         try:
             self.world = World(
                 residents_of(scenario, kit, seed),
@@ -86,32 +83,42 @@ class Run:
                 scenario.packet_bytes,
                 scenario.graph(),
                 say,
+                round_trip,
             )
+            self.ideal.watch(self.world)
+            for checker in self.checkers:
+                checker.watch(self.world)
+            traffic.watch(self.world)
         except ValueError as problem:
             raise BadScenario(f"{scenario.name}: {problem}") from problem
-        self.ideal.watch(self.world)
-        for checker in self.checkers:
-            checker.watch(self.world)
-        Traffic(self.world, groups, scenario.area_m, scenario.end_us, scenario.publish, scenario.subscribe)
 
     def steps(self) -> Iterator[int]:
         """Runs, and tells the virtual time after every second of it."""
         yield from self.world.run(self.scenario.end_us)
 
-    def finish(self) -> Result:
-        """The result of a run that has come to its end; fails with `CheckFailed` when a checker finds it lacking."""
+    def check(self) -> None:
+        """Lets every checker have its last word; fails with `CheckFailed` when one finds the run lacking."""
         for checker in self.checkers:
             checker.finish()
+
+    def finish(self) -> Result:
+        """The last checks, and the result if they pass."""
+        self.check()
+        return self.result()
+
+    def result(self) -> Result:
+        """What the run has come to so far."""
         tally, expected = self.tally, self.ideal.expected
         delivered = set(tally.deliveries)
         latencies = sorted(tally.latencies_us)
         return Result(
             scenario=self.scenario.name,
             seed=self.world.seed,
-            seconds=self.scenario.seconds,
+            seconds=self.world.kernel.now_us / 1e6,
             hosts=len(self.world.bodies),
             events=tally.events,
             subscriptions=tally.subscriptions,
+            ideal_period_s=self.ideal.period_us / 1e6,
             expected=len(expected),
             delivered=len(delivered),
             missed=sum(pair not in delivered for pair in expected),
@@ -127,9 +134,11 @@ class Run:
         )
 
 
-def run_scenario(scenario: Scenario, kit: ProtocolKit, seed: int, journal: Recorder | None = None) -> Result:
+def run_scenario(
+    scenario: Scenario, kit: ProtocolKit, seed: int, journal: Recorder | None = None, round_trip: bool = False
+) -> Result:
     """Runs a scenario from beginning to end."""
-    run = Run(scenario, kit, seed, journal)
+    run = Run(scenario, kit, seed, journal, round_trip=round_trip)
     for _ in run.steps():
         pass
     return run.finish()

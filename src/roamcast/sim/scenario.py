@@ -12,14 +12,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.model.context import RESERVED_NAMES
 from roamcast.model.places import MovementGraph, movement_graph
+from roamcast.sim.amounts import SECONDS_MAX
 from roamcast.sim.checkers import Check
 from roamcast.sim.complaints import complaint
-from roamcast.sim.draws import Drawn
+from roamcast.sim.draws import Drawn, check_drawn
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility import MobilityModel, Streets, TraceReplay
-from roamcast.sim.radio import RadioParams
+from roamcast.sim.mobility.params import COORDINATE_MAX_M
+from roamcast.sim.radio import RadioParams, SharedMediumParams
 from roamcast.sim.traffic import PublishRule, SubscribeRule
 
 HOSTS_MAX = 100_000
@@ -40,6 +43,12 @@ class HostGroup(Struct, frozen=True, forbid_unknown_fields=True):
     """`file.py:Class`, beside the scenario: what runs on these hosts."""
 
     def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("name is empty; a group of hosts needs a name")
+        check_drawn("attributes", self.attributes)
+        for name in self.attributes:
+            if name in RESERVED_NAMES:
+                raise ValueError(f"attributes.{name}: every host has its own {name}; choose another name")
         if self.count is not None and not 1 <= self.count <= HOSTS_MAX:
             raise ValueError(f"count is {self.count}; give 1 to {HOSTS_MAX}")
 
@@ -67,8 +76,14 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     """The movement graph that `myloc` walks on: each place with those next to it."""
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise ValueError(f"seconds is {self.seconds}; a run takes some time")
+        if not 0 < self.seconds <= SECONDS_MAX:
+            raise ValueError(f"seconds is {self.seconds}; a run takes some time, and at most {SECONDS_MAX} s")
+        if not all(0 <= side <= COORDINATE_MAX_M for side in self.area_m):
+            raise ValueError(f"area_m is {list(self.area_m)}; give a width and a height in metres, none negative")
+        if self.packet_bytes is not None and not self.packet_bytes >= 1:
+            raise ValueError(f"packet_bytes is {self.packet_bytes}; give at least 1, or leave it out")
+        if isinstance(self.radio, SharedMediumParams) and self.radio.queue_frames_max < 1:
+            raise ValueError(f"radio: queue_frames_max is {self.radio.queue_frames_max}; give at least 1")
         if not self.hosts:
             raise ValueError("hosts is empty; a scenario needs at least one [[hosts]] group")
         names = [group.name for group in self.hosts]

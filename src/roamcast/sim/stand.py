@@ -29,20 +29,22 @@ class Stand:
         return self.world.context(self.body)
 
     def give(self, given: Input) -> None:
-        self.world.give(self.host.id, given)
+        if self.body.lives_as(self.host):
+            self.world.give(self.host.id, given)
 
     def after(self, delay_us: int, action: Callable[[], None]) -> None:
         self.world.kernel.at(self.world.kernel.now_us + delay_us, self._act, action)
 
     def _act(self, action: Callable[[], None]) -> None:
-        # A crash in between ended this application; another one may have started since.
-        if self.body.up and self.body.host is self.host:
-            action()
+        # A crash or an absence in between ended this application; another one may have started since.
+        if self.body.lives_as(self.host):
+            self.body.act(action)
 
     def say(self, text: str) -> None:
         if self.world.say is not None:
             self.world.say(self.world.kernel.now_us, self.host.id, text)
 
     def set_attributes(self, attributes: dict[str, Value]) -> None:
-        self.body.attributes = attributes
-        self.world.give(self.host.id, Moved(self.world.context(self.body)))
+        if self.body.lives_as(self.host):
+            self.body.attributes = attributes
+            self.world.give(self.host.id, Moved(self.world.context(self.body)))

@@ -2,7 +2,8 @@
 
 Movement is piecewise linear, so a position is one multiplication. For each host a list of candidates is kept for a
 while: everybody who could come into range before the list is renewed. A query tests the candidates' exact positions
-only, so its cost does not grow with the number of hosts that are out of range.
+only, so its cost does not grow with the number of hosts that are out of range. Who is inside a box is found in the
+same way, in a tree of where everybody was at the last renewal, with a margin for how far they have come since.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
+from roamcast.model.region import Box
 from roamcast.model.values import Point
 from roamcast.sim.mobility.legs import Leg, Track
 
@@ -33,7 +35,10 @@ class Whereabouts:
         self._north = [0.0] * count
         self._present = [True] * count
         self._candidates: list[list[int]] = []
+        self._renewed_us = 0
         self._renew_at_us = -1
+        self._fastest_mps = 0.0
+        self._tree = cKDTree(np.empty((0, 2)))
         for index in range(count):
             self._take(index, self.legs[index])
 
@@ -81,6 +86,22 @@ class Whereabouts:
                 found.append(other)
         return found
 
+    def within(self, box: Box, now_us: int) -> list[int]:
+        """The hosts inside the box, borders included, that are there at all, in ascending order."""
+        if now_us >= self._renew_at_us:
+            self._renew(now_us)
+        low, high = box.low, box.high
+        drift_m = self._fastest_mps * (now_us - self._renewed_us) / 1e6 + 1e-6
+        reach_m = max(high.x - low.x, high.y - low.y) / 2 + drift_m
+        centre = ((low.x + high.x) / 2, (low.y + high.y) / 2)
+        found = []
+        # In this norm a ball is a square, which holds the box.
+        for index in self._tree.query_ball_point(centre, reach_m * (1 + 1e-9), p=np.inf, return_sorted=True):
+            here = self.position(index, now_us)
+            if low.x <= here.x <= high.x and low.y <= here.y <= high.y and self._present[index]:
+                found.append(index)
+        return found
+
     def candidates_of(self, index: int) -> list[int]:
         """Whom the last query had to look at."""
         return self._candidates[index]
@@ -102,7 +123,10 @@ class Whereabouts:
                 fastest_mps = max(fastest_mps, leg.velocity.speed)
         points = np.array([self._exact(index, now_us) for index in range(count)]).reshape(-1, 2)
         reach_m = self.range_m + 2 * fastest_mps * RENEWAL_US / 1e6 + 1e-6
-        found = cKDTree(points).query_ball_point(points, reach_m, return_sorted=True)
+        self._tree = cKDTree(points)
+        self._fastest_mps = fastest_mps
+        self._renewed_us = now_us
+        found = self._tree.query_ball_point(points, reach_m, return_sorted=True)
         self._candidates = [[other for other in each if other != index] for index, each in enumerate(found)]
         if fastest_mps == 0.0 and until_us == now_us + RENEWAL_US:
             until_us = max(until_us, min((leg.end_us for leg in self.legs), default=until_us))

@@ -1,17 +1,17 @@
 """The world: hosts that move, the air between them, links, faults, and virtual time. A runtime for nodes.
 
-A world is a pure function of its parts and its seed: every random choice comes from a generator named after its
-purpose and host, so adding a host or a fault changes nothing else. `run` advances to the end and lets every checker
-have its say.
+A world is a pure function of its parts and its seed: what happens to a host by chance comes from generators named
+after the purpose and the host (or link), so one more host or fault changes nobody else's luck. Only who is among a
+share of all hosts is drawn over all of them. `run` advances to the end.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
+from typing import assert_never
 
 from msgspec.structs import replace
 
-from roamcast.model.context import Configuration, Context
+from roamcast.model.context import Context
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane
 from roamcast.node.boundary import (
@@ -36,19 +36,22 @@ from roamcast.node.boundary import (
     Store,
     TimerFired,
 )
-from roamcast.node.codec import Codec
+from roamcast.node.codec import BadMessage, Codec
 from roamcast.node.host import Host, Observer
+from roamcast.node.kit import Seat
 from roamcast.node.port import Port
 from roamcast.sim.faults import DatagramFaults, FaultParams, schedule
-from roamcast.sim.kernel import Kernel
+from roamcast.sim.instant import Instant
+from roamcast.sim.kernel import Handle, Kernel
 from roamcast.sim.links import LinkParams, Links
 from roamcast.sim.mobility.legs import FOREVER_US
-from roamcast.sim.radio import Frame, Radio, RadioParams, SharedMedium, SharedMediumParams, UnitDisk
-from roamcast.sim.residents import Body, Resident, Seat
+from roamcast.sim.radio import Frame, RadioParams, make_radio
+from roamcast.sim.residents import Body, Resident
 from roamcast.sim.stand import Stand
 from roamcast.sim.whereabouts import Whereabouts
 
 PAUSED_INPUTS_MAX = 10_000
+"""More than so much does not wait at a paused host; what arrives then is dropped and noted."""
 PLANE = Plane()
 
 
@@ -65,21 +68,26 @@ class World:
         packet_bytes: int | None = None,
         graph: MovementGraph | None = None,
         say: Callable[[int, str, str], None] | None = None,
+        round_trip: bool = False,
     ) -> None:
+        """`round_trip`: every message is encoded and decoded once on its way, as it would be on a real network."""
         self.seed = seed
         self.say = say
         self.codec = codec
         self.kernel = Kernel()
         self.observers = observers
         self.packet_bytes = packet_bytes
+        self.round_trip = round_trip
         self.graph = graph
         self.faults = faults or FaultParams()
-        self.datagram_faults = DatagramFaults(self.faults, self.rng("datagrams"))
-        self.jitter = self.rng("jitter")
+        self.datagram_faults = DatagramFaults(self.faults)
         self.range_m = radio.range_m if radio is not None else 0.0
         self.whereabouts = Whereabouts([resident.track for resident in residents], self.range_m or 1.0)
-        self.radio = self._make_radio(radio)
-        self.links = Links(self.kernel, self.rng("links"), self._link_arrival, self._link_change)
+        self.radio = None
+        if radio is not None:
+            hooks = (self._frame_sent, self._frame_heard, self._frame_dropped)
+            self.radio = make_radio(radio, self.kernel, self.whereabouts, self._backoff_rng, *hooks)
+        self.links = Links(self.kernel, self._link_rng, self._link_arrival, self._link_change, self._link_loss)
         refusing = self._draw_refusing(residents)
         self.bodies: list[Body] = []
         self.by_name: dict[str, Body] = {}
@@ -96,20 +104,11 @@ class World:
 
     # Building.
 
-    def _make_radio(self, params: RadioParams | None) -> Radio | None:
-        if params is None:
-            return None
-        if isinstance(params, SharedMediumParams):
-            return SharedMedium(
-                params,
-                self.kernel,
-                self.whereabouts,
-                self.rng("radio"),
-                self._frame_sent,
-                self._frame_heard,
-                self._frame_dropped,
-            )
-        return UnitDisk(params, self.kernel, self.whereabouts, self._frame_sent, self._frame_heard)
+    def _backoff_rng(self, index: int) -> Random:
+        return self.bodies[index].rng("radio")
+
+    def _link_rng(self, a: str, b: str) -> Random:
+        return self.rng("link", a, b)
 
     def _draw_refusing(self, residents: Sequence[Resident]) -> set[str]:
         names = [resident.host for resident in residents]
@@ -118,13 +117,16 @@ class World:
     def _seat(self, index: int, resident: Resident, refuses: bool) -> None:
         if resident.host in self.by_name:
             raise ValueError(f"two hosts are called '{resident.host}'")
-        limit_ms = self.faults.clock_offset_ms
-        offset_us = round(self.rng("clock", resident.host).uniform(-limit_ms, limit_ms) * 1_000)
-        node = resident.make_node(Seat(resident.host, self.rng("node", resident.host, 0), refuses))
-        body = Body(index, resident, Host(resident.host, node, self, self.observers, offset_us), refuses)
+        body = Body(index, resident, self._make_host(resident, 0, refuses), refuses, self.rng)
         self.bodies.append(body)
         self.by_name[resident.host] = body
         self.kernel.at(0, self._turn, body)
+
+    def _make_host(self, resident: Resident, life: int, refuses: bool) -> Host:
+        name, limit_ms = resident.host, self.faults.clock_offset_ms
+        offset_us = round(self.rng("clock", name).uniform(-limit_ms, limit_ms) * 1_000)
+        node = resident.make_node(Seat(name, self.rng("node", name, life), refuses, self.graph, PLANE))
+        return Host(name, node, self, self.observers, offset_us)
 
     def check_known(self, *hosts: str) -> None:
         for host in hosts:
@@ -147,10 +149,10 @@ class World:
     def _give(self, body: Body, given: Input) -> None:
         if not body.up:
             return
-        if body.frozen_inputs is None:
+        if body.waiting is None:
             body.host.give(self.kernel.now_us, given)
-        elif len(body.frozen_inputs) < PAUSED_INPUTS_MAX:
-            body.frozen_inputs.append(given)
+        elif len(body.waiting) < PAUSED_INPUTS_MAX:
+            body.act(self._give, body, given)
         else:
             self._note(body, "paused_input_dropped")
 
@@ -166,19 +168,9 @@ class World:
         body = self.by_name[host]
         return self.context(body) if body.up else None
 
-    def configuration(self, at_us: int | None = None) -> Configuration:
-        """K(now): every host that is up, by true time; or where those were a moment ago."""
-        now_us = self.kernel.now_us if at_us is None else at_us
-        return Configuration(
-            PLANE,
-            {
-                body.resident.host: body.resident.track.context_at(now_us, body.resident.host, body.attributes)
-                for body in self.bodies
-                if body.up
-            },
-            self.range_m,
-            self.graph,
-        )
+    def configuration(self) -> Instant:
+        """K(now): every host that is up, by true time."""
+        return Instant(self.bodies, self.by_name, self.whereabouts, self.kernel.now_us, self.range_m, self.graph)
 
     def _turn(self, body: Body) -> None:
         """A new leg begins: the host comes, goes, or moves differently from now on."""
@@ -188,32 +180,35 @@ class World:
         if body.crashed:
             return
         if leg.present and not body.up:
-            self._start(body, False)
+            self._start(body)
         elif body.up and not leg.present:
             self._stop(body)
         elif body.up:
             self._give(body, Moved(self.context(body)))
 
-    def _start(self, body: Body, restarted: bool) -> None:
+    def _start(self, body: Body) -> None:
+        """The host comes up: for the first time, or as a new node on its old disk."""
+        name, restarted = body.resident.host, body.starts > 0
+        if restarted:
+            body.host = self._make_host(body.resident, body.starts, body.refuses)
+        body.starts += 1
         body.up = True
         self._give(body, Start(self.context(body), restarted, dict(body.disk)))
-        for peer in self.links.peers(body.resident.host):
+        for peer in self.links.peers(name):
             if self.by_name[peer].up:
                 self._give(body, LinkUp(peer))
-                self._give(self.by_name[peer], LinkUp(body.resident.host))
+                self._give(self.by_name[peer], LinkUp(name))
         if body.resident.make_application is not None:
-            body.port = Port(body.resident.host, Stand(self, body), incarnation=self.kernel.now_us)
+            body.port = Port(name, Stand(self, body), incarnation=self.kernel.now_us)
             body.resident.make_application().start(body.port)
 
     def _stop(self, body: Body) -> None:
-        body.up = False
-        body.port = None
-        body.frozen_inputs = None
-        for handle in body.timers.values():
-            handle.cancel()
-        body.timers.clear()
-        body.groups.clear()
+        """The host goes down, by a crash or because it leaves: whatever it was about to do, it does not do."""
+        body.die()
         host, now_us = body.resident.host, self.kernel.now_us
+        if self.radio is not None:
+            self.radio.silence(body.index)
+        self.links.drop_all(host)
         for observer in self.observers:
             observer.moved(now_us, Context(host, at_us=now_us))
         for peer in self.links.peers(host):
@@ -229,27 +224,22 @@ class World:
             body.disk.clear()
 
     def restart(self, host: str) -> None:
-        """A new node on the old disk."""
+        """A crash is over: the host comes up, or will when it is there again."""
         body = self.by_name[host]
-        if not body.crashed:
-            return
         body.crashed = False
-        old = body.host
-        seat = Seat(host, self.rng("node", host, self.kernel.now_us), body.refuses)
-        body.host = Host(host, body.resident.make_node(seat), self, self.observers, old.clock_offset_us)
-        if self.whereabouts.leg_at(body.index, self.kernel.now_us).present:
-            self._start(body, True)
+        if not body.up and self.whereabouts.leg_at(body.index, self.kernel.now_us).present:
+            self._start(body)
 
-    def freeze(self, host: str) -> None:
+    def pause(self, host: str, until_us: int) -> None:
+        """The host stands still. A crash ends that too: whoever comes up afterwards is awake."""
         body = self.by_name[host]
-        if body.up and body.frozen_inputs is None:
-            body.frozen_inputs = deque()
+        if body.up:
+            body.pause()
+            self.kernel.at(until_us, self._wake, body, body.host)
 
-    def thaw(self, host: str) -> None:
-        body = self.by_name[host]
-        waiting, body.frozen_inputs = body.frozen_inputs, None
-        for given in waiting or ():
-            self._give(body, given)
+    def _wake(self, body: Body, host: Host) -> None:
+        if body.lives_as(host):
+            body.wake()
 
     # Effects.
 
@@ -261,11 +251,10 @@ class World:
             case Send(to, message):
                 self._send(body, to, message)
             case SetTimer(name, at_us):
-                self._cancel_timer(body, name)
                 due_us = at_us - host.clock_offset_us
-                body.timers[name] = self.kernel.at(due_us, self._fire, body, name)
+                body.set_timer(name, self.kernel.at(due_us, self._fire, body, name))
             case CancelTimer(name):
-                self._cancel_timer(body, name)
+                body.cancel_timer(name)
             case JoinGroup(group):
                 body.groups.add(group)
             case LeaveGroup(group):
@@ -276,51 +265,80 @@ class World:
                 else:
                     body.disk[key] = value
             case Connect(peer):
-                self._connect(body, peer)
+                self._afterwards(body, self._connect, body, peer)
             case Disconnect(peer):
                 if (host.id, peer) in self.links.between:
-                    self.kernel.at(0, self.links.cut, host.id, peer)
+                    self._afterwards(body, self.links.close, host.id, peer)
             case Deliver(event, subscription_id):
                 if body.port is not None:
-                    self.kernel.at(0, body.port.deliver, event, subscription_id)
+                    self._afterwards(body, body.act, body.port.deliver, event, subscription_id)
             case Note():
                 return
+            case _:
+                assert_never(effect)
 
-    def _cancel_timer(self, body: Body, name: str) -> None:
-        handle = body.timers.pop(name, None)
-        if handle is not None:
-            handle.cancel()
+    def _afterwards(self, body: Body, action: Callable[..., None], *arguments: object) -> None:
+        """Once all effects of the same answer were performed, unless the host is gone by then."""
+        self.kernel.at(0, self._if_alive, body, body.host, action, arguments)
+
+    def _if_alive(self, body: Body, host: Host, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        if body.lives_as(host):
+            action(*arguments)
 
     def _fire(self, body: Body, name: str) -> None:
-        del body.timers[name]
-        self._give(body, TimerFired(name))
+        body.act(self._fired, body, name, body.timers[name])
+
+    def _fired(self, body: Body, name: str, handle: Handle) -> None:
+        # An input that waited with it in a pause may have cancelled this timer or set it anew.
+        if body.timers.get(name) is handle:
+            del body.timers[name]
+            body.host.give(self.kernel.now_us, TimerFired(name))
 
     def _connect(self, body: Body, peer: str) -> None:
-        """The answer comes as an input of its own, after all effects of this one were performed."""
-        link = self.links.between.get((body.resident.host, peer))
-        if link is None or not self.by_name[peer].up:
-            self.kernel.at(0, self._give, body, LinkDown(peer))
-        elif link.up:
-            self.kernel.at(0, self._give, body, LinkUp(peer))
+        """The answer comes as an input of its own. An attempt that fails leaves a closed link closed."""
+        host = body.resident.host
+        link = self.links.between.get((host, peer))
+        if link is None or link.cuts or not self.by_name[peer].up:
+            self._give(body, LinkDown(peer))
+        elif link.open:
+            self._give(body, LinkUp(peer))
         else:
-            self.kernel.at(0, self.links.heal, body.resident.host, peer)
+            self.links.reopen(host, peer)
 
     def _broadcast(self, body: Body, said: Broadcast) -> None:
         if self.radio is None:
             self._note(body, "no_radio")
         elif said.jitter_us > 0:
-            delay_us = self.jitter.randint(0, said.jitter_us)
-            self.kernel.at(self.kernel.now_us + delay_us, self._on_the_air, body, body.host, said)
+            delay_us = body.rng("jitter").randint(0, said.jitter_us)
+            action = (self._on_the_air, body, said)
+            self.kernel.at(self.kernel.now_us + delay_us, self._if_alive, body, body.host, body.act, action)
         else:
-            self._on_the_air(body, body.host, said)
+            self._on_the_air(body, said)
 
-    def _on_the_air(self, body: Body, host: Host, said: Broadcast) -> None:
-        # What a host was about to say when it crashed is never said.
-        if body.up and body.host is host and self.radio is not None:
-            self.radio.broadcast(body.index, said, self._size_bytes(said.message))
+    def _on_the_air(self, body: Body, said: Broadcast) -> None:
+        sendable = self._sendable(body, said.message)
+        if sendable is None or self.radio is None:
+            return
+        message, size_bytes = sendable
+        if message is not said.message:
+            said = replace(said, message=message)
+        self.radio.broadcast(body.index, said, size_bytes)
 
-    def _size_bytes(self, message: Message) -> int:
-        return self.packet_bytes or len(self.codec.encode(message))
+    def _sendable(self, body: Body, message: Message) -> tuple[Message, int] | None:
+        """The message as it arrives at the other side, and its size; None if it cannot be bytes, which is noted.
+
+        Where every message counts as so many bytes anyway, it is not encoded to find out.
+        """
+        if self.packet_bytes is not None and not self.round_trip:
+            return message, self.packet_bytes
+        try:
+            encoded = self.codec.encode(message)
+        except BadMessage as problem:
+            self._note(body, "unsendable", str(problem))
+            return None
+        if self.round_trip:
+            message = self.codec.decode(encoded)
+        return message, self.packet_bytes or len(encoded)
 
     def _frame_sent(self, frame: Frame) -> None:
         self._transmitted(self.bodies[frame.sender], frame.said.message, frame.bytes, None)
@@ -337,18 +355,23 @@ class World:
         if self.datagram_faults.harmless:
             self._give(body, received)
             return
-        for delay_us in self.datagram_faults.delays_us(self.kernel.now_us):
+        for delay_us in self.datagram_faults.delays_us(self.kernel.now_us, body.rng("datagrams")):
             self.kernel.at(self.kernel.now_us + delay_us, self._give, body, received)
 
     def _frame_dropped(self, sender: int, reason: str) -> None:
         self._note(self.bodies[sender], reason)
 
     def _send(self, body: Body, to: str, message: Message) -> None:
-        link = self.links.send(body.resident.host, to, message)
-        if link is None:
+        host = body.resident.host
+        link = self.links.up(host, to)
+        if link is None or not self.by_name[to].up:
             self._note(body, "no_link", to)
             return
-        size_bytes = self._size_bytes(message)
+        sendable = self._sendable(body, message)
+        if sendable is None:
+            return
+        message, size_bytes = sendable
+        self.links.send(link, host, to, message)
         for _ in range(link.params.hops):
             self._transmitted(body, message, size_bytes, to)
 
@@ -356,11 +379,14 @@ class World:
         self._give(self.by_name[receiver], Received(message, sender))
 
     def _link_change(self, a: str, b: str, up: bool) -> None:
-        for host, peer in ((a, b), (b, a)):
-            if not up:
-                self._give(self.by_name[host], LinkDown(peer))
-            elif self.by_name[peer].up:
-                self._give(self.by_name[host], LinkUp(peer))
+        one, other = self.by_name[a], self.by_name[b]
+        # An end that is down is told when it comes up, and the other one heard of it when it went down.
+        if one.up and other.up:
+            self._give(one, LinkUp(b) if up else LinkDown(b))
+            self._give(other, LinkUp(a) if up else LinkDown(a))
+
+    def _link_loss(self, sender: str, receiver: str) -> None:
+        self._note(self.by_name[sender], "link_lost", receiver)
 
     # Telling.
 

@@ -20,6 +20,8 @@ from roamcast.model.region import Box, Circle, Polygon, Shape, beyond_date_line,
 from roamcast.model.space import MEAN_RADIUS_M, Earth, Plane, Space, cartesian_m
 from roamcast.model.values import Kind, Point
 
+MEET_CIRCLES_MAX = 8
+"""The work of finding what circles enclose together grows with their fourth power; of more, nothing is claimed."""
 MARGIN = 1e-9
 """Of the largest length in a comparison; rounding errs by some 1e-15 of it, ill-conditioned crossings by 1e-11."""
 EARTH_MARGIN_M = 1e-6
@@ -73,7 +75,9 @@ def encloses_meet(outer: Area, inner: tuple[Area, ...], space: Space) -> bool:
     match outer.shape:
         case Circle(centre, radius_m) as wide if isinstance(space, Plane) and measurable(wide):
             discs = discs_around(centre, circles_of(inner))
-            return len(discs) > 1 and farthest_m(discs) + 2 * margin_m(discs) <= radius_m * (1 - MARGIN)
+            if not 1 < len(discs) <= MEET_CIRCLES_MAX:
+                return False
+            return farthest_m(discs) + 2 * margin_m(discs) <= radius_m * (1 - MARGIN)
         case Box():
             common = meet_of_boxes(inner)
             return bool(common) and all(any(within(each, side) for side in sides_of(outer)) for each in common)
@@ -89,7 +93,7 @@ def vacant(inner: tuple[Area, ...], space: Space) -> bool:
     if boxes and not meet_of_boxes(inner):
         return True
     circles = circles_of(inner)
-    if len(circles) < 3 or not isinstance(space, Plane):
+    if not 3 <= len(circles) <= MEET_CIRCLES_MAX or not isinstance(space, Plane):
         return False
     return farthest_m(discs_around(circles[0].centre, circles)) == -math.inf
 

@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 from roamcast.model.filter.bad_filter import BadFilter
 from roamcast.model.filter.tree import Attribute, Literal, Mine, Neighbours, Publishers, Term
 from roamcast.model.filter.words import AGGREGATES, COMPARISONS, CONNECTIVES, USAGE, about_unknown, shown
-from roamcast.model.values import INTEGER_LIMIT, BadValue, Instant, Point, check_value
+from roamcast.model.values import INTEGER_LIMIT, NAME_CHARS_MAX, BadValue, Instant, Point, check_value
 
-NAME_CHARS_MAX = 128
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
 TIMESTAMP = re.compile(

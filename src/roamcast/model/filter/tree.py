@@ -20,6 +20,8 @@ from roamcast.model.values import Kind, Value, check_value, kind_of
 
 DEPTH_MAX = 24
 NODES_MAX = 1_000
+PATTERN_CHARS_MAX = 256
+"""Of LIKE: the time that a pattern takes grows with its length times that of the text."""
 STEPS_MAX = 64
 """The most movement-graph steps of `myloc`."""
 
@@ -124,6 +126,10 @@ class Like(Part, frozen=True, tag="like"):
 
     term: Term
     pattern: str
+
+    def __post_init__(self) -> None:
+        if len(self.pattern) > PATTERN_CHARS_MAX:
+            raise ValueError(f"LIKE pattern of {len(self.pattern)} characters; at most {PATTERN_CHARS_MAX}")
 
 
 class IsNull(Part, frozen=True, tag="null"):

@@ -24,6 +24,7 @@ from roamcast.model.match import (
     standard_matching,
     subscription_domain_matching,
 )
+from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import (
@@ -56,6 +57,7 @@ class Flooded(Message, frozen=True, tag="flooded"):
 
 
 MESSAGES: tuple[type[Message], ...] = (Flooded,)
+JITTER_MAX_MS = 60_000
 
 
 class FloodingParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,14 +68,28 @@ class FloodingParams(Struct, frozen=True, forbid_unknown_fields=True):
     seen_ids_max: int = 100_000
     subscriptions_max: int = 10_000
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.forward_jitter_ms <= JITTER_MAX_MS:
+            raise ValueError(f"forward_jitter_ms is {self.forward_jitter_ms}; give 0 to {JITTER_MAX_MS}")
+        for name in ("hops_max", "seen_ids_max", "subscriptions_max"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give at least 1")
+
 
 class Flooding(ABC):
     """What both kinds share; `spread` says how an event goes on."""
 
-    def __init__(self, params: FloodingParams, refuses: bool = False, space: Space | None = None) -> None:
+    def __init__(
+        self,
+        params: FloodingParams,
+        refuses: bool = False,
+        space: Space | None = None,
+        graph: MovementGraph | None = None,
+    ) -> None:
         self.params = params
         self.refuses = refuses
         self.space = space or Plane()
+        self.graph = graph
         self.me: Context | None = None
         self.seen = Recent(params.seen_ids_max)
         self.subscriptions: dict[str, Subscription] = {}
@@ -113,7 +129,8 @@ class Flooding(ABC):
         # An instantaneous event holds at the moment of its publication, however long it was on its way.
         moment_us = event.published_us if event.instantaneous else now_us
         publisher = event.publisher.at(now_us, self.space)
-        known = Configuration(self.space, {publisher.host: publisher, me.host: me})
+        # A host that floods knows nobody around it: what a filter asks of its neighbours is unknown.
+        known = Configuration(self.space, {publisher.host: publisher, me.host: me}, None, self.graph)
         return [
             Deliver(event, subscription.id)
             for subscription in self.subscriptions.values()
@@ -131,8 +148,14 @@ class AdhocFlooding(Flooding):
 
 
 class BrokerFlooding(Flooding):
-    def __init__(self, params: FloodingParams, refuses: bool = False, space: Space | None = None) -> None:
-        super().__init__(params, refuses, space)
+    def __init__(
+        self,
+        params: FloodingParams,
+        refuses: bool = False,
+        space: Space | None = None,
+        graph: MovementGraph | None = None,
+    ) -> None:
+        super().__init__(params, refuses, space, graph)
         self.peers: dict[str, None] = {}
 
     def handle(self, now_us: int, given: Input) -> list[Does]:

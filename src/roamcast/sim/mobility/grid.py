@@ -18,7 +18,7 @@ from roamcast.sim.mobility.params import (
     Model,
     Pair,
     Span,
-    bounds_of,
+    bounds_us,
     check_count,
     check_index,
     check_length,
@@ -41,7 +41,7 @@ class GridWalk(Model, frozen=True, tag="grid"):
     columns: int
     rows: int
     cell_m: float
-    residence_us: Span
+    residence_s: Span
     speed_mps: float
     corners: bool = False
     names: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class GridWalk(Model, frozen=True, tag="grid"):
         check_length("grid: cell_m", self.cell_m)
         check_length("grid: the longer side", max(self.columns, self.rows) * self.cell_m)
         step_m = self.cell_m * (math.sqrt(2) if self.corners else 1)
-        check_pace("grid", self.residence_us, self.speed_mps, step_m)
+        check_pace("grid", self.residence_s, self.speed_mps, step_m)
         if self.names and len(dict.fromkeys(self.names)) != self.columns * self.rows:
             raise ValueError(
                 f"grid: {len(self.names)} names, or some twice or more, for {self.columns * self.rows} cells; "
@@ -101,7 +101,7 @@ class GridWalk(Model, frozen=True, tag="grid"):
             (column, row),
             lambda cell: self.centre_of(*cell),
             lambda cell: self._around(*cell),
-            self.residence_us,
+            self.residence_s,
             self.speed_mps,
         )
 
@@ -127,7 +127,7 @@ class PlaceWalk(Model, frozen=True, tag="places"):
     """The centre of each place."""
     ways: dict[str, tuple[str, ...]]
     """From each place to those it leads to; the way back need not be given."""
-    residence_us: Span
+    residence_s: Span
     speed_mps: float
     start: str | None = None
     """Where every host begins; None: in a random place."""
@@ -148,7 +148,7 @@ class PlaceWalk(Model, frozen=True, tag="places"):
         lengths_m = [
             math.dist(self.places[place], self.places[near]) for place, nears in self.ways.items() for near in nears
         ]
-        check_pace("places", self.residence_us, self.speed_mps, max(lengths_m, default=0.0))
+        check_pace("places", self.residence_s, self.speed_mps, max(lengths_m, default=0.0))
 
     def graph(self) -> MovementGraph:
         return movement_graph({place: self.ways.get(place, ()) for place in self.places})
@@ -166,7 +166,7 @@ class PlaceWalk(Model, frozen=True, tag="places"):
             first,
             lambda name: point_of(self.places[name]),
             lambda name: neighbours[name],
-            self.residence_us,
+            self.residence_s,
             self.speed_mps,
         )
 
@@ -176,7 +176,7 @@ def walk(
     first: Place,
     centre_of: Callable[[Place], Point],
     around: Callable[[Place], Sequence[Place]],
-    residence_us: Span,
+    residence_s: Span,
     speed_mps: float,
 ) -> Iterator[Leg]:
     """The endless random walk from `first`; a place without neighbours is never left."""
@@ -189,7 +189,7 @@ def walk(
         """Where to go next, and how long to rest before."""
         to = rng.choice(around(here))
         way_out_us = travel_us(centre_of(here), centre_of(to), speed_mps) // 2
-        return to, drawn_us(rng, residence_us) - way_in_us - way_out_us
+        return to, drawn_us(rng, residence_s) - way_in_us - way_out_us
 
     to, rest_us = plan()
     while True:
@@ -204,14 +204,14 @@ def walk(
         now_us += duration_us
 
 
-def check_pace(what: str, residence_us: Span, speed_mps: float, longest_step_m: float) -> None:
+def check_pace(what: str, residence_s: Span, speed_mps: float, longest_step_m: float) -> None:
     """A host must be able to come in and go out within the shortest residence."""
-    check_span(f"{what}: residence_us", residence_us, least_us=1)
+    check_span(f"{what}: residence_s", residence_s, least_us=1)
     check_speed(f"{what}: speed_mps", speed_mps)
-    shortest_us, _ = bounds_of(residence_us)
+    shortest_us, _ = bounds_us(residence_s)
     needed_us = math.ceil(longest_step_m / speed_mps * 1e6) + 1
     if needed_us > shortest_us:
         raise ValueError(
-            f"{what}: residence_us can be {shortest_us}, but a step of {longest_step_m:.1f} m at {speed_mps} m/s "
-            f"takes {needed_us}; give a longer residence or a higher speed"
+            f"{what}: residence_s can be {shortest_us / 1e6:g}, but a step of {longest_step_m:.1f} m at "
+            f"{speed_mps} m/s takes {needed_us / 1e6:g} s; give a longer residence or a higher speed"
         )

@@ -22,10 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.model.context import Context
+from roamcast.model.values import FOREVER_US as FOREVER_US
 from roamcast.model.values import Point, Value, Velocity
-
-FOREVER_US = 2**53
-"""The end of time, 285 years on: the last integer that journals and doubles hold exactly."""
 
 AT_REST = Velocity(0.0, 0.0)
 

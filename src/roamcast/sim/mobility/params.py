@@ -1,7 +1,8 @@
 """What the parameters of all models of movement share: their base, spans of time, and checks with clear words.
 
 A model is a frozen struct that a scenario decodes from TOML; `kind` says which. Places in parameters are plain pairs
-of metres (`[120.0, 40.0]`), times are integer microseconds, and a time that varies is a pair of least and most.
+of metres (`[120.0, 40.0]`), times are seconds, and a time that varies is a pair of least and most. Inside, movement
+is in whole microseconds.
 """
 
 import math
@@ -10,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from roamcast.model.values import Point
+from roamcast.model.values import FOREVER_US, Point
 
 SPEED_MIN_MPS = 0.001
 """A millimetre a second: slower than this is standing still."""
@@ -21,8 +22,8 @@ COORDINATE_MAX_M = 1e8
 Pair: TypeAlias = tuple[float, float]
 """A place in metres, east and north."""
 
-Span: TypeAlias = int | tuple[int, int]
-"""A time in microseconds: fixed, or drawn evenly between two bounds, both included."""
+Span: TypeAlias = float | tuple[float, float]
+"""A time in seconds: fixed, or drawn evenly between two bounds, both included."""
 
 Speed: TypeAlias = float | tuple[float, float]
 """Metres per second: fixed, or drawn evenly between two bounds."""
@@ -36,8 +37,13 @@ def point_of(pair: Pair) -> Point:
     return Point(float(pair[0]), float(pair[1]))
 
 
-def bounds_of(span: Span) -> tuple[int, int]:
-    return (span, span) if isinstance(span, int) else span
+def microseconds(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+def bounds_us(span: Span) -> tuple[int, int]:
+    low, high = span if isinstance(span, tuple) else (span, span)
+    return microseconds(low), microseconds(high)
 
 
 def speed_bounds_of(speed: Speed) -> tuple[float, float]:
@@ -45,7 +51,7 @@ def speed_bounds_of(speed: Speed) -> tuple[float, float]:
 
 
 def drawn_us(rng: random.Random, span: Span) -> int:
-    return span if isinstance(span, int) else rng.randint(*span)
+    return rng.randint(*bounds_us(span)) if isinstance(span, tuple) else microseconds(span)
 
 
 def drawn_mps(rng: random.Random, speed: Speed) -> float:
@@ -63,11 +69,10 @@ def check_pair(what: str, pair: Pair) -> None:
 
 
 def check_span(what: str, span: Span, least_us: int = 0) -> None:
-    low, high = bounds_of(span)
-    if low < least_us or high < low:
-        raise ValueError(
-            f"{what} is {span}; give microseconds of at least {least_us}, or a pair of those, the smaller first"
-        )
+    low, high = span if isinstance(span, tuple) else (span, span)
+    if not (least_us / 1e6 <= low <= high <= FOREVER_US / 1e6):
+        least = f"{least_us} µs" if least_us else "0"
+        raise ValueError(f"{what} is {span}; give seconds of at least {least}, or a pair of those, the smaller first")
 
 
 def check_speed(what: str, speed: Speed) -> None:

@@ -33,6 +33,7 @@ from roamcast.sim.mobility.params import (
     check_speed,
     drawn_mps,
     drawn_us,
+    microseconds,
     point_of,
 )
 
@@ -43,8 +44,8 @@ class Road(Model, frozen=True, tag="road"):
     """Host number i drives in lane i modulo the number of lanes.
 
     At the end of the road a vehicle wraps around (it jumps to the start of its lane), re-enters there after it was
-    away for `away_us`, or leaves for good. Vehicles that wrap around are spread over the road from the beginning;
-    otherwise they enter one after the other, `headway_us` apart in each lane.
+    away for `away_s`, or leaves for good. Vehicles that wrap around are spread over the road from the beginning;
+    otherwise they enter one after the other, `headway_s` apart in each lane.
     """
 
     length_m: float
@@ -54,8 +55,8 @@ class Road(Model, frozen=True, tag="road"):
     westbound_lanes: int = 1
     lane_width_m: float = 3.5
     at_end: Literal["wrap", "reenter", "leave"] = "wrap"
-    headway_us: int = 2_000_000
-    away_us: Span = 10_000_000
+    headway_s: float = 2.0
+    away_s: Span = 10.0
     origin: Pair = (0.0, 0.0)
 
     def __post_init__(self) -> None:
@@ -71,8 +72,8 @@ class Road(Model, frozen=True, tag="road"):
             )
         for speed in self.speed_mps:
             check_speed("road: speed_mps", speed)
-        check_span("road: headway_us", self.headway_us)
-        check_span("road: away_us", self.away_us, least_us=1)
+        check_span("road: headway_s", self.headway_s)
+        check_span("road: away_s", self.away_s, least_us=1)
         check_pair("road: origin", self.origin)
 
     @property
@@ -95,7 +96,7 @@ class Road(Model, frozen=True, tag="road"):
         if self.at_end == "wrap":
             vehicles = math.ceil((count - lane) / self.lanes)
             return self._round_and_round(rng, lane, speed, (place + rng.random()) / vehicles)
-        return self._pass_by_pass(rng, lane, speed, place * self.headway_us)
+        return self._pass_by_pass(rng, lane, speed, place * microseconds(self.headway_s))
 
     def _round_and_round(self, rng: random.Random, lane: int, speed: Speed, share: float) -> Iterator[Leg]:
         begin, end = self.lane_ends(lane)
@@ -115,7 +116,7 @@ class Road(Model, frozen=True, tag="road"):
             if self.at_end == "leave":
                 yield absent(leg.end_us, FOREVER_US, end)
                 return
-            entry_us = leg.end_us + drawn_us(rng, self.away_us)
+            entry_us = leg.end_us + drawn_us(rng, self.away_s)
             # Away, it already counts as standing where it will appear, so the jump is while nobody sees it.
             yield replace(absent(leg.end_us, entry_us, begin), jumps=True)
 
@@ -126,7 +127,7 @@ class Route(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     points: tuple[Pair, ...]
     speed_mps: Speed
-    entries_us: tuple[int, ...] = ()
+    entries_s: tuple[float, ...] = ()
     """A time before 0 is that of a vehicle that is already under way when the simulation starts."""
 
     def __post_init__(self) -> None:
@@ -140,6 +141,9 @@ class Route(Struct, frozen=True, forbid_unknown_fields=True):
             if before == after:
                 raise ValueError(f"route '{self.name}': point {list(before)} is given twice in a row")
         check_speed(f"route '{self.name}': speed_mps", self.speed_mps)
+        for entry_s in self.entries_s:
+            if not abs(entry_s) <= FOREVER_US / 1e6:
+                raise ValueError(f"route '{self.name}': entries_s has {entry_s}; give finite seconds")
 
     @property
     def length_m(self) -> float:
@@ -156,15 +160,15 @@ class Routes(Model, frozen=True, tag="routes"):
 
     @property
     def vehicles(self) -> int:
-        return sum(len(route.entries_us) for route in self.routes)
+        return sum(len(route.entries_s) for route in self.routes)
 
     def entry_of(self, index: int) -> tuple[Route, int]:
         """The route of vehicle number `index`, and when it enters it."""
         left = index
         for route in self.routes:
-            if left < len(route.entries_us):
-                return route, route.entries_us[left]
-            left -= len(route.entries_us)
+            if left < len(route.entries_s):
+                return route, microseconds(route.entries_s[left])
+            left -= len(route.entries_s)
         raise ValueError(f"routes: host number {index}, but only {self.vehicles} vehicles enter")
 
     def legs(self, rng: random.Random, index: int, count: int) -> Iterator[Leg]:
@@ -185,12 +189,12 @@ class Routes(Model, frozen=True, tag="routes"):
 
 
 def entries_during(
-    green_from_us: int, green_until_us: int, vehicles: int, light_at_m: float, speed_mps: float
-) -> tuple[int, ...]:
+    green_from_s: float, green_until_s: float, vehicles: int, light_at_m: float, speed_mps: float
+) -> tuple[float, ...]:
     """When `vehicles` must enter a route to pass its light, `light_at_m` along it, evenly over the green phase."""
-    if green_until_us <= green_from_us:
-        raise ValueError(f"a green phase from {green_from_us} µs to {green_until_us} µs lets nobody pass")
+    if green_until_s <= green_from_s:
+        raise ValueError(f"a green phase from {green_from_s} s to {green_until_s} s lets nobody pass")
     check_speed("entries during green: speed_mps", speed_mps)
-    way_us = round(light_at_m / speed_mps * 1e6)
-    green_us = green_until_us - green_from_us
-    return tuple(green_from_us + (2 * n + 1) * green_us // (2 * vehicles) - way_us for n in range(vehicles))
+    way_s = light_at_m / speed_mps
+    share_s = (green_until_s - green_from_s) / vehicles
+    return tuple(round(green_from_s + (n + 0.5) * share_s - way_s, 6) for n in range(vehicles))

@@ -113,11 +113,11 @@ class Streets(Model, frozen=True, tag="streets"):
     columns: int = 0
     rows: int = 0
     block_m: float = 100.0
-    pause_us: Span = 0
+    pause_s: Span = 0.0
 
     def __post_init__(self) -> None:
         check_speed("streets: speed_min_mps to speed_max_mps", (self.speed_min_mps, self.speed_max_mps))
-        check_span("streets: pause_us", self.pause_us)
+        check_span("streets: pause_s", self.pause_s)
         if (self.map is None) == (self.columns == 0 and self.rows == 0):
             raise ValueError("streets: give either a map file or columns and rows, not both")
         if self.map is None:
@@ -137,7 +137,7 @@ class Streets(Model, frozen=True, tag="streets"):
     def _trips(self, graph: StreetGraph, rng: random.Random) -> Iterator[Leg]:
         now_us = 0
         here = rng.choice(graph.reachable)
-        pause_us = drawn_us(rng, self.pause_us)
+        pause_us = drawn_us(rng, self.pause_s)
         while True:
             if pause_us:
                 yield resting(now_us, graph.points[here], pause_us)
@@ -146,7 +146,7 @@ class Streets(Model, frozen=True, tag="streets"):
             while to == here:
                 to = rng.choice(graph.reachable)
             own_mps = rng.uniform(self.speed_min_mps, self.speed_max_mps)
-            pause_us = drawn_us(rng, self.pause_us)
+            pause_us = drawn_us(rng, self.pause_s)
             for a, b in pairwise(graph.path(here, to)):
                 speed_mps = min(own_mps, graph.speed_limits_mps[a, b])
                 leg = moving(now_us, graph.points[a], graph.points[b], speed_mps, graph.points[to], pause_us)

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
 from roamcast.sim.mobility.legs import FOREVER_US, Leg, absent, resting, velocity_between
-from roamcast.sim.mobility.params import Model, Pair, check_index, point_of
+from roamcast.sim.mobility.params import Model, Pair, check_index, check_span, microseconds, point_of
 from roamcast.sim.mobility.trace_formats import (
     TIME_MAX_US,
     BadTrace,
@@ -169,7 +169,7 @@ class TraceReplay(Model, frozen=True, tag="trace"):
     path: str
     trace_kind: TraceKind | None = None
     """None: by the file's extension."""
-    gap_limit_us: int | None = None
+    gap_limit_s: float | None = None
     """None: `GAP_LIMIT_US`, or none at all for BonnMotion."""
     outside: Outside | None = None
     """None: absent, or at rest for BonnMotion."""
@@ -181,7 +181,8 @@ class TraceReplay(Model, frozen=True, tag="trace"):
             raise ValueError("trace: path is empty; give the file of the trace")
         if self.trace_kind is None:
             kind_of_file(Path(self.path))
-        check_gap_limit(self.gap_limit_us)
+        if self.gap_limit_s is not None:
+            check_span("trace: gap_limit_s", self.gap_limit_s, least_us=1)
         if self.origin is not None:
             Earth().check(point_of(self.origin))
 
@@ -204,8 +205,9 @@ class TraceReplay(Model, frozen=True, tag="trace"):
 @lru_cache(maxsize=4)
 def _replayed(replay: TraceReplay, modified_ns: int) -> Trace:  # noqa: ARG001 - a changed file is another entry
     origin = None if replay.origin is None else point_of(replay.origin)
+    gap_limit_us = None if replay.gap_limit_s is None else microseconds(replay.gap_limit_s)
     return load_trace(
-        replay.path, replay.trace_kind, gap_limit_us=replay.gap_limit_us, outside=replay.outside, origin=origin
+        replay.path, replay.trace_kind, gap_limit_us=gap_limit_us, outside=replay.outside, origin=origin
     )
 
 

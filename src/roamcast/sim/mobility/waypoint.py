@@ -4,7 +4,7 @@ A process begins with a pause (M, section II). Destinations are even over the ar
 the square around the host that M calls its candidate area. Speeds are even between two bounds *per trip*; since slow
 trips last longer, hosts seen at one moment are slower than that: without pauses their mean speed goes to
 (max - min) / ln(max / min). A run that starts at the beginning of the process drifts towards this for a long time;
-`warm_up_us` lets the process run so long before time 0. A least speed of 0 has no such state at all: the mean speed
+`warm_up_s` lets the process run so long before time 0. A least speed of 0 has no such state at all: the mean speed
 goes to 0 and the network freezes, so it is refused.
 """
 
@@ -23,6 +23,7 @@ from roamcast.sim.mobility.params import (
     check_span,
     check_speed,
     drawn_us,
+    microseconds,
     point_of,
 )
 
@@ -34,8 +35,8 @@ class RandomWaypoint(Model, frozen=True, tag="random-waypoint"):
     height_m: float
     speed_min_mps: float
     speed_max_mps: float
-    pause_us: Span = 0
-    warm_up_us: int = 0
+    pause_s: Span = 0.0
+    warm_up_s: float = 0.0
     candidate_half_m: float | None = None
     """Destinations lie at most so far east, west, north and south of the host; None: anywhere in the area."""
     start: Pair | None = None
@@ -50,8 +51,8 @@ class RandomWaypoint(Model, frozen=True, tag="random-waypoint"):
                 "give a speed above 0"
             )
         check_speed("random waypoint: speed_min_mps to speed_max_mps", (self.speed_min_mps, self.speed_max_mps))
-        check_span("random waypoint: pause_us", self.pause_us)
-        check_span("random waypoint: warm_up_us", self.warm_up_us)
+        check_span("random waypoint: pause_s", self.pause_s)
+        check_span("random waypoint: warm_up_s", self.warm_up_s)
         if self.candidate_half_m is not None:
             check_length("random waypoint: candidate_half_m", self.candidate_half_m)
         if self.start is not None:
@@ -67,16 +68,16 @@ class RandomWaypoint(Model, frozen=True, tag="random-waypoint"):
         return from_zero(self._process(rng))
 
     def _process(self, rng: random.Random) -> Iterator[Leg]:
-        now_us = -self.warm_up_us
+        now_us = -microseconds(self.warm_up_s)
         here = self._somewhere(rng) if self.start is None else point_of(self.start)
-        pause_us = drawn_us(rng, self.pause_us)
+        pause_us = drawn_us(rng, self.pause_s)
         while True:
             if pause_us:
                 yield resting(now_us, here, pause_us)
                 now_us += pause_us
             to = self._destination(rng, here)
             speed_mps = rng.uniform(self.speed_min_mps, self.speed_max_mps)
-            pause_us = drawn_us(rng, self.pause_us)
+            pause_us = drawn_us(rng, self.pause_s)
             leg = moving(now_us, here, to, speed_mps, pause_us=pause_us)
             yield leg
             now_us, here = leg.end_us, to

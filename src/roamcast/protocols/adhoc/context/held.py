@@ -1,0 +1,133 @@
+"""What a host holds of others (C7): events whose region of relevance, and subscriptions whose region of interest, it
+is in. All times are by the holder's own clock, reckoned from the age that messages carry.
+"""
+
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from roamcast.model.context import Context
+from roamcast.model.region import Box, contains
+from roamcast.model.space import Space
+from roamcast.model.values import Point
+from roamcast.protocols.adhoc.context.messages import EventItem, Reach, SubscriptionItem
+from roamcast.protocols.adhoc.context.params import ContextParams
+from roamcast.protocols.adhoc.tables import Table
+
+
+class Held:
+    """What events and subscriptions have in common while they are held."""
+
+    __slots__ = ("ends_us", "expires_us", "instantaneous", "issued_us", "issuer", "reach", "region")
+
+    def __init__(
+        self,
+        item: EventItem | SubscriptionItem,
+        lifetime_us: int,
+        now_us: int,
+        travelled_us: int,
+        params: ContextParams,
+    ) -> None:
+        self.issued_us = now_us - travelled_us - item.age_us
+        self.expires_us = self.issued_us + lifetime_us
+        self.instantaneous = lifetime_us == 0
+        self.reach = item.reach
+        self.issuer: Context = by_my_clock(item.reach.issuer, now_us, travelled_us)
+        """The issuer as it was when it last told, to be carried forward."""
+        self.region = item.region
+        lingers_us = round(params.linger_ms * 1_000) if self.instantaneous else 0
+        self.ends_us = min(self.expires_us + lingers_us, now_us + round(params.silent_s * 1e6))
+
+    def lives(self, now_us: int) -> bool:
+        return self.instantaneous or now_us <= self.expires_us
+
+    def is_for(self, point: Point, space: Space) -> bool:
+        """Whether it is held at a point: `contains`, and boxes without asking further, since nearly all are."""
+        region = self.region
+        if type(region) is Box:
+            low, high = region.low, region.high
+            if low.x <= high.x:
+                return low.x <= point.x <= high.x and low.y <= point.y <= high.y
+        return contains(region, point, space)
+
+    def reach_now(self, now_us: int, space: Space) -> Reach:
+        return replace(self.reach, issuer=self.issuer.at(now_us, space))
+
+
+class HeldEvent(Held):
+    __slots__ = ("event",)
+
+    def __init__(self, item: EventItem, now_us: int, travelled_us: int, params: ContextParams) -> None:
+        event = item.event
+        super().__init__(item, event.expires_us - event.published_us, now_us, travelled_us, params)
+        self.event = event
+
+    @property
+    def id(self) -> str:
+        return self.event.id
+
+    def item(self, now_us: int, space: Space) -> EventItem:
+        return EventItem(self.event, self.reach_now(now_us, space), now_us - self.issued_us, self.region)
+
+
+class HeldSubscription(Held):
+    __slots__ = ("subscription",)
+
+    def __init__(self, item: SubscriptionItem, now_us: int, travelled_us: int, params: ContextParams) -> None:
+        subscription = item.subscription
+        super().__init__(item, subscription.expires_us - subscription.issued_us, now_us, travelled_us, params)
+        self.subscription = subscription
+
+    @property
+    def id(self) -> str:
+        return self.subscription.id
+
+    def item(self, now_us: int, space: Space) -> SubscriptionItem:
+        return SubscriptionItem(
+            self.subscription, self.reach_now(now_us, space), now_us - self.issued_us, self.region
+        )
+
+
+AnyHeld: TypeAlias = HeldEvent | HeldSubscription
+
+
+class Holdings:
+    """The event table and the subscription table of one host."""
+
+    def __init__(self, params: ContextParams, space: Space) -> None:
+        self.params = params
+        self.space = space
+        self.events: Table[HeldEvent] = Table(params.events_max)
+        self.subscriptions: Table[HeldSubscription] = Table(params.subscriptions_max)
+
+    def __len__(self) -> int:
+        return len(self.events) + len(self.subscriptions)
+
+    def prune(self, now_us: int, position: Point) -> None:
+        """Forgets what has ended and what this host has left the region of."""
+        for table in (self.events, self.subscriptions):
+            table.expire(now_us)
+            if not table:
+                continue
+            for row in [each for each in table.rows() if not each.is_for(position, self.space)]:
+                table.remove(row.id)
+
+    def just_entered(self, position: Point, previous: Point | None) -> list[AnyHeld]:
+        """What is held in regions that a host at `position` has entered since it was at `previous` (C11)."""
+        found: list[AnyHeld] = []
+        space = self.space
+        if position == previous:
+            return found
+        for table in (self.events, self.subscriptions):
+            for row in table.rows():
+                if row.instantaneous or not row.is_for(position, space):
+                    continue
+                if previous is None or not row.is_for(previous, space):
+                    found.append(row)
+        return found
+
+
+def by_my_clock(context: Context, now_us: int, travelled_us: int) -> Context:
+    """A context that was made when its message was, with that time by the receiver's clock."""
+    at_us = now_us - travelled_us
+    return context if context.at_us == at_us else replace(context, at_us=at_us)

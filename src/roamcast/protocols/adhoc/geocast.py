@@ -1,0 +1,441 @@
+"""Geocast (C8): a message travels greedily towards a region, then floods it; every host decides for itself.
+
+Any message with a `route` can travel. A frame says where its sender is. A host that hears a message for the first
+time is in one of three positions:
+
+- inside the region: it repeats the message after a random delay;
+- nearer to the region than the sender: it repeats it after a delay that is the shorter the more progress it makes;
+- anywhere else: it lets it go; with `bridges` on, it repeats what it hears from inside if it knows a neighbour in the
+  region that is out of reach of all who repeated it so far, since not every region hangs together by itself.
+
+For each message under way a host is WAITING (to send), SENT (and listening for progress) or HELD (in a void):
+
+| state   | what happens                                             | then                                      |
+|---------|----------------------------------------------------------|-------------------------------------------|
+| WAITING | a nearer host is overheard, or the region is covered     | forgotten: suppressed                     |
+| WAITING | the delay is over                                        | SENT on the way there, forgotten inside   |
+| SENT    | a nearer host is overheard                               | forgotten: it made progress               |
+| SENT    | nothing is overheard for `retry_ms`, `retries_max` times | HELD if nobody nearer is known, else lost |
+| HELD    | a neighbour turns up that is nearer                      | SENT, as a new attempt                    |
+| HELD    | `held_s` are over                                        | forgotten                                 |
+
+Void recovery (C13) is what HELD does. First the message walks around the void (`faces.py`) until it comes to somebody
+nearer to the region than the void, who goes on greedily; or, with `detour_hops`, it floods so many hops in search of
+such a host. Then it is carried until somebody nearer
+comes by. Each recovery is a new attempt, which hosts that let the message go before consider again.
+
+A region need not hang together by itself. If a message `seeks` all of it, a host inside that cannot be sure that all
+of the region is in reach of itself and those it knows there asks its neighbours outside to walk on, each along the
+face beyond their common link, until the walk comes inside again. While nothing moves and nothing is lost, all hosts
+of the region that are connected to it at all are told, if the region is convex, its corners are not acute and it is
+nowhere narrower than the radio range: then no link passes between two of its hosts with both ends outside.
+
+Guarantee: no host sends one attempt of a message more often than 1 + `retries_max` times, and the memory for ids, for
+messages under way and for held ones is bounded. `age_us` adds up the time a message waited at its hosts, so receivers
+need no common clock.
+
+Gossip G(d, p) (S12): inside the region, hosts farther than d from the origin repeat with probability p only.
+"""
+
+from collections.abc import Iterable
+from random import Random
+
+from msgspec.structs import replace
+
+from roamcast.model.context import Context
+from roamcast.model.region import Shape
+from roamcast.model.space import Space
+from roamcast.model.values import Point
+from roamcast.node.boundary import Broadcast, CancelTimer, Does, Note, SetTimer
+from roamcast.protocols.adhoc.faces import (
+    Link,
+    centre_of,
+    direction,
+    has_gap,
+    next_link,
+    onward,
+    planar_links,
+)
+from roamcast.protocols.adhoc.geocast_params import GeocastParams
+from roamcast.protocols.adhoc.nearness import distance_to_m, farthest_m
+from roamcast.protocols.adhoc.neighbours import Here, Neighbour, NeighbourTable
+from roamcast.protocols.adhoc.routes import WALKING, Route, Routed, UnderWay, Walk
+from roamcast.protocols.recent import Recent
+
+NOTHING_NEW: tuple[bool, list[Does]] = (False, [])
+"""What most copies come to; nobody adds to the list."""
+HOP_US = 500
+"""What a hop takes beside its waiting: airtime and access to the channel, about."""
+
+
+class Geocast:
+    def __init__(
+        self,
+        host: str,
+        params: GeocastParams,
+        rng: Random,
+        space: Space,
+        neighbours: NeighbourTable,
+        refuses: bool = False,
+        timer_prefix: str = "geocast:",
+    ) -> None:
+        self.host = host
+        self.params = params
+        self.rng = rng
+        self.space = space
+        self.neighbours = neighbours
+        self.refuses = refuses
+        self.timer_prefix = timer_prefix
+        self.seen = Recent(params.seen_ids_max)
+        self.under_way: dict[str, UnderWay] = {}
+        self.held = 0
+
+    # Sending.
+
+    def send(self, now_us: int, message: Routed, contended: bool = False) -> list[Does]:
+        """Sets a message of this host on its way; its route has this host's `here`.
+
+        `contended`: others are about to send the same message, so wait for a moment and listen. What was heard or
+        sent already is not sent again.
+        """
+        route = message.route
+        if not self.seen.add(route.id):
+            return []
+        distance_m = distance_to_m(route.target, route.here.position, self.space)
+        entry = UnderWay(message, "flood" if distance_m == 0 else "greedy", distance_m, now_us)
+        if distance_m == 0:
+            self._seek(now_us, entry, route.here.position)
+        if not contended:
+            return self._transmit(now_us, entry, route.here)
+        delay_ms = self.rng.uniform(0, self.params.flood_delay_ms)
+        return self._wait(now_us, entry, delay_ms)
+
+    def heard(self, now_us: int, message: Routed, me: Context) -> tuple[bool, list[Does]]:
+        """A copy arrived; answers whether it is the first one of this message, and what to do about it.
+
+        `me` need not be of now; it is carried forward only if it matters, and without a position lets the copy go.
+        """
+        route = message.route
+        if route.walk is not None and (taken := self._walked(now_us, message, me)) is not None:
+            return taken
+        if route.attempt and (walking := self.under_way.get(route.id + WALKING)) is not None:
+            fresh, effects = self._heard_otherwise(now_us, message, me)
+            return fresh, effects + self._heard_while_walking(walking, route)
+        return self._heard_otherwise(now_us, message, me)
+
+    def _heard_otherwise(self, now_us: int, message: Routed, me: Context) -> tuple[bool, list[Does]]:
+        route = message.route
+        entry = self.under_way.get(route.id)
+        if entry is not None and entry.message.route.attempt >= route.attempt:
+            return False, self._heard_again(now_us, entry, route)
+        if not route.attempt and route.id in self.seen:
+            return NOTHING_NEW
+        fresh = self.seen.add(route.id)
+        if route.attempt and not self.seen.add(f"{route.id}#{route.attempt}"):
+            return fresh, []
+        effects = [] if entry is None else self._forget(entry)
+        position = me.position_at(now_us, self.space)
+        if position is None or self.refuses:
+            return fresh, effects
+        return fresh, effects + self._consider(now_us, message, position)
+
+    def _consider(self, now_us: int, message: Routed, position: Point) -> list[Does]:
+        route, params = message.route, self.params
+        if route.hops >= params.hops_max:
+            return [Note("geocast_hops_exceeded", route.id)]
+        distance_m = distance_to_m(route.target, position, self.space)
+        if distance_m == 0:
+            if self._gossip_is_silent(route, position):
+                return []
+            entry = UnderWay(message, "flood", 0.0, now_us)
+            self._overhear(entry, route)
+            self._seek(now_us, entry, position)
+            return self._wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))
+        before_m = route.escape_m
+        if before_m is None:
+            before_m = distance_to_m(route.target, route.here.position, self.space)
+        if distance_m < before_m:
+            progress = min(1.0, (before_m - distance_m) / params.range_m)
+            delay_ms = params.greedy_delay_ms * (1 - progress) + self.rng.uniform(0, params.jitter_ms)
+            return self._wait(now_us, UnderWay(message, "greedy", distance_m, now_us), delay_ms)
+        if route.detour > 0 or params.bridges:
+            entry = UnderWay(message, "detour" if route.detour > 0 else "bridge", distance_m, now_us)
+            self._overhear(entry, route)
+            if entry.way == "detour" or self._bridges(now_us, entry):
+                return self._wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))
+        return []
+
+    def _gossip_is_silent(self, route: Route, position: Point) -> bool:
+        beyond_m = self.params.gossip_beyond_m
+        if beyond_m is None or route.origin is None or self.space.within(route.origin, position, beyond_m):
+            return False
+        return self.rng.random() >= self.params.gossip_share
+
+    def _wait(self, now_us: int, entry: UnderWay, delay_ms: float) -> list[Does]:
+        dropped: list[Does] = []
+        if len(self.under_way) >= self.params.under_way_max:
+            oldest = next(iter(self.under_way.values()))
+            dropped = [*self._forget(oldest), Note("geocast_dropped", oldest.message.route.id)]
+        self.under_way[entry.key] = entry
+        return [*dropped, SetTimer(self.timer_prefix + entry.key, now_us + round(delay_ms * 1_000))]
+
+    def _forget(self, entry: UnderWay) -> list[Does]:
+        key = entry.key
+        self.under_way.pop(key, None)
+        if entry.state == "held":
+            self.held -= 1
+        return [CancelTimer(self.timer_prefix + key)]
+
+    # Listening.
+
+    def _heard_again(self, now_us: int, entry: UnderWay, route: Route) -> list[Does]:
+        if entry.way == "greedy":
+            if distance_to_m(route.target, route.here.position, self.space) >= entry.distance_m:
+                return []
+            self._overhear(entry, route)
+            if entry.state == "waiting" and self.params.bridges and self._bridges(now_us, entry):
+                entry.way = "bridge"
+                return []
+            return self._forget(entry)
+        if entry.state == "sent":
+            return self._forget(entry)
+        self._overhear(entry, route)
+        if entry.way == "bridge":
+            return [] if self._bridges(now_us, entry) else self._forget(entry)
+        return self._forget(entry) if self._covered(now_us, entry) else []
+
+    def _bridges(self, now_us: int, entry: UnderWay) -> bool:
+        """Whether a host outside the region is needed to spread a message that has arrived there."""
+        return entry.copies > 0 and self._someone_missed(now_us, entry)
+
+    def _overhear(self, entry: UnderWay, route: Route) -> None:
+        """Inside, only copies from inside count: the last hop outside listens for the first one."""
+        position = route.here.position
+        if entry.way == "detour" or distance_to_m(route.target, position, self.space) == 0:
+            entry.copies += 1
+            entry.forwarders.append(position)
+
+    def _covered(self, now_us: int, entry: UnderWay) -> bool:
+        """Whether it would be of no use to repeat a message: all who need it have heard others repeat it."""
+        if entry.walk is not None:
+            return False
+        return entry.copies >= self.params.suppress_copies and not self._someone_missed(now_us, entry)
+
+    def _someone_missed(self, now_us: int, entry: UnderWay) -> bool:
+        """Whether a neighbour that needs the message is out of reach of all who were heard to repeat it."""
+        reach_m = self.params.coverage * self.params.range_m
+        target = entry.message.route.target
+        for neighbour in self.neighbours.current(now_us):
+            position = neighbour.here.position
+            if entry.way != "detour" and distance_to_m(target, position, self.space) > 0:
+                continue
+            if not any(self.space.within(each, position, reach_m) for each in entry.forwarders):
+                return True
+        return False
+
+    # Timers.
+
+    def fired(self, now_us: int, name: str, here: Here) -> list[Does]:
+        """The timer of one message: `name` as it was set, with the prefix."""
+        entry = self.under_way.get(name.removeprefix(self.timer_prefix))
+        if entry is None:
+            return []
+        if entry.state == "waiting":
+            return self._transmit(now_us, entry, here)
+        if entry.state == "held":
+            return [*self._forget(entry), Note("geocast_held_too_long", entry.message.route.id)]
+        if entry.tries <= self.params.retries_max:
+            return self._transmit(now_us, entry, here)
+        return self._stuck(now_us, entry, here) if entry.way == "greedy" else self._forget(entry)
+
+    def _transmit(self, now_us: int, entry: UnderWay, here: Here) -> list[Does]:
+        message, route = entry.message, entry.message.route
+        on_the_way = entry.way == "greedy"
+        changed = replace(
+            route,
+            here=here,
+            hops=route.hops + 1,
+            age_us=route.age_us + now_us - entry.heard_us + HOP_US,
+            escape_m=None if on_the_way or entry.way == "flood" else route.escape_m,
+            detour=0 if on_the_way else max(0, route.detour - 1),
+            origin=here.position if route.origin is None else route.origin,
+            walk=entry.walk,
+        )
+        broadcast = Broadcast(replace(message, route=changed))
+        alone = entry.way == "flood" and route.hops == 0 and self._has_listeners(now_us, route.target)
+        # Outside a region a walk may end in silence, so silence does not say that it was lost.
+        past_void = entry.way == "walk" and entry.walk is not None and entry.walk.start is not None
+        if not on_the_way and not alone and not past_void:
+            self.under_way.pop(entry.key, None)
+            return [broadcast]
+        entry.state = "sent"
+        entry.tries += 1
+        self.under_way[entry.key] = entry
+        return [broadcast, SetTimer(self.timer_prefix + entry.key, now_us + round(self.params.retry_ms * 1_000))]
+
+    def _has_listeners(self, now_us: int, target: Shape) -> bool:
+        """Whether somebody is known to be in the region who would repeat what this host says."""
+        return any(
+            distance_to_m(target, each.here.position, self.space) == 0 for each in self.neighbours.current(now_us)
+        )
+
+    # Voids.
+
+    def _stuck(self, now_us: int, entry: UnderWay, here: Here) -> list[Does]:
+        """No progress was overheard. Where the whole region is in range nobody is there; where somebody nearer is
+        known the frames were lost; else this is a void."""
+        route, params = entry.message.route, self.params
+        if farthest_m(route.target, here.position, self.space) <= params.range_m:
+            return self._forget(entry)
+        if self._knows_nearer(now_us, route.target, here.position):
+            return [*self._forget(entry), Note("geocast_lost", route.id)]
+        effects: list[Does] = [Note("geocast_void", route.id)]
+        if params.detour_hops and entry.carries == 0:
+            effects += self._try_again(now_us, entry, here, params.detour_hops)
+        elif params.walks and entry.carries == 0:
+            effects += self._begin_walk(now_us, entry, here)
+        if entry.carries >= params.carries_max or self.held >= params.held_max:
+            return effects + self._forget(entry)
+        entry.state = "held"
+        self.held += 1
+        until_us = entry.heard_us + round(params.held_s * 1e6)
+        return [*effects, SetTimer(self.timer_prefix + route.id, until_us)]
+
+    def _try_again(
+        self, now_us: int, entry: UnderWay, here: Here, detour: int, walk: Walk | None = None
+    ) -> list[Does]:
+        """Sends a new attempt, which hosts that know the message consider anew."""
+        message, route = entry.message, entry.message.route
+        entry.distance_m = distance_to_m(route.target, here.position, self.space)
+        entry.carries += 1
+        attempt = replace(route, attempt=route.attempt + 1)
+        self.seen.add(f"{route.id}#{attempt.attempt}")
+        entry.message = replace(message, route=attempt)
+        changed = replace(
+            attempt,
+            here=here,
+            hops=route.hops + 1,
+            age_us=route.age_us + now_us - entry.heard_us + HOP_US,
+            escape_m=entry.distance_m,
+            detour=detour,
+            walk=walk,
+        )
+        return [Broadcast(replace(message, route=changed))]
+
+    def _knows_nearer(self, now_us: int, target: Shape, position: Point) -> bool:
+        mine_m = distance_to_m(target, position, self.space)
+        return any(
+            distance_to_m(target, each.here.position, self.space) < mine_m
+            for each in self._fresh_neighbours(now_us, position)
+        )
+
+    def _fresh_neighbours(self, now_us: int, position: Point) -> Iterable[Neighbour]:
+        """Those that are surely in range still: at the edge of it a neighbour may have gone since it was heard."""
+        return (
+            each
+            for each in self.neighbours.current(now_us)
+            if self.space.within(position, each.here.position, self.params.coverage * self.params.range_m)
+        )
+
+    def carry(self, now_us: int, here: Here) -> list[Does]:
+        """To be called from time to time: what is held goes on as soon as somebody nearer is around."""
+        if not self.held:
+            return []
+        effects: list[Does] = []
+        for entry in [each for each in self.under_way.values() if each.state == "held"]:
+            route = entry.message.route
+            if not self._knows_nearer(now_us, route.target, here.position):
+                continue
+            self.held -= 1
+            entry.state = "sent"
+            entry.tries = self.params.retries_max + 1
+            effects += self._try_again(now_us, entry, here, 0)
+            effects.append(SetTimer(self.timer_prefix + route.id, now_us + round(self.params.retry_ms * 1_000)))
+        return effects
+
+    # Walks around faces.
+
+    def _links(self, now_us: int, position: Point) -> list[Link]:
+        return planar_links(
+            position, ((each.host, each.here.position) for each in self.neighbours.current(now_us)), self.space
+        )
+
+    def _begin_walk(self, now_us: int, entry: UnderWay, here: Here) -> list[Does]:
+        goal = centre_of(entry.message.route.target, self.space)
+        towards = direction(here.position, goal, self.space)
+        link = next_link(self._links(now_us, here.position), towards)
+        if link is None:
+            return []
+        return self._try_again(now_us, entry, here, 0, Walk((link.host,), self.host, here.position, here.position))
+
+    def _seek(self, now_us: int, entry: UnderWay, position: Point) -> None:
+        """Inside the region: whom outside to ask to walk around it, if parts of it may be out of reach of all this
+        host knows inside."""
+        route = entry.message.route
+        if not route.seeks or not self.params.walks:
+            return
+        inside = [position]
+        for each in self.neighbours.current(now_us):
+            if distance_to_m(route.target, each.here.position, self.space) == 0:
+                inside.append(each.here.position)
+        if not has_gap(route.target, inside, self.params.range_m, self.space):
+            return
+        links = self._links(now_us, position)
+        outside = tuple(link.host for link in links if distance_to_m(route.target, link.position, self.space) > 0)
+        if outside:
+            entry.walk = Walk(outside, self.host)
+
+    def _walked(self, now_us: int, message: Routed, me: Context) -> tuple[bool, list[Does]] | None:
+        """A message that walks: None if this host is to treat it like any other."""
+        route, walk = message.route, message.route.walk
+        position = me.position_at(now_us, self.space)
+        if walk is None or position is None or self.refuses:
+            return None
+        distance_m = distance_to_m(route.target, position, self.space)
+        if distance_m == 0 or (route.escape_m is not None and distance_m < route.escape_m):
+            return None
+        if self.host not in walk.next:
+            return None if walk.start is not None else (False, [])
+        if not self.seen.add(f"{route.id}#{route.attempt}>{walk.by}"):
+            return False, []
+        if route.hops >= self.params.hops_max:
+            return False, [Note("geocast_hops_exceeded", route.id)]
+        fresh = self.seen.add(route.id)
+        return fresh, self._walk_on(now_us, message, walk, position)
+
+    def _walk_on(self, now_us: int, message: Routed, walk: Walk, position: Point) -> list[Does]:
+        route = message.route
+        came_from = route.here.position
+        links = self._links(now_us, position)
+        if walk.start is None or walk.entered is None:
+            link = next_link(links, direction(position, came_from, self.space))
+            entered = None
+            if link is not None and self._is_told(route, link.position):
+                return []
+        else:
+            goal = centre_of(route.target, self.space)
+            found = onward(position, came_from, walk.entered, walk.start, goal, links, self.space)
+            link, entered = (None, None) if found is None else found
+        if link is None:
+            return []
+        entry = UnderWay(message, "walk", route.escape_m or 0.0, now_us)
+        known = self.under_way.get(entry.key)
+        effects = [] if known is None else self._forget(known)
+        entry.walk = Walk((link.host,), self.host, walk.start, entered)
+        delay_ms = self.rng.uniform(0, self.params.jitter_ms)
+        if walk.start is not None:
+            delay_ms += self.params.greedy_delay_ms
+        return effects + self._wait(now_us, entry, delay_ms)
+
+    def _heard_while_walking(self, walking: UnderWay, route: Route) -> list[Does]:
+        """The walk is over for this host when the next one goes on with it, or one nearer than the void has it."""
+        if walking.state == "sent":
+            return self._forget(walking) if route.hops > walking.message.route.hops + 1 else []
+        nearer = distance_to_m(route.target, route.here.position, self.space) < walking.distance_m
+        return self._forget(walking) if nearer else []
+
+    def _is_told(self, route: Route, position: Point) -> bool:
+        """Whether the next host of a walk outside is inside again, and has heard the message from the last one."""
+        return distance_to_m(route.target, position, self.space) == 0 and self.space.within(
+            position, route.here.position, self.params.range_m
+        )

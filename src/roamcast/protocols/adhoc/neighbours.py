@@ -1,0 +1,130 @@
+"""Beacons and the neighbour table (C7): who is within one hop, where, and with which key attributes.
+
+Every frame of the ad hoc protocols says where its sender is (`Here`), so any frame does a beacon's work; a `Beacon`
+is sent only by a host that has said nothing else for a period ("in the absence of other traffic", section 4.1).
+`Presence` is the sending side: it knows where the host was a while ago, which is how others see that it has just
+entered a region. `NeighbourTable` is the listening side. It is bounded: who was heard of longest ago goes first.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct, field
+
+from roamcast.model.context import Context
+from roamcast.model.values import Point, Value
+from roamcast.node.boundary import Message
+
+
+class Here(Struct, frozen=True, array_like=True):
+    """Where the sender of a frame is, where it was about a beacon period before, and its key attributes."""
+
+    position: Point
+    previous: Point | None = None
+    """None: it was nowhere before, it has just started."""
+    attributes: dict[str, Value] = field(default_factory=dict)
+
+
+class Beacon(Message, frozen=True, tag="beacon"):
+    here: Here
+
+
+class Presence:
+    """What a host says of itself in its frames."""
+
+    def __init__(self, period_us: int, key_attributes: tuple[str, ...]) -> None:
+        self.period_us = period_us
+        self.key_attributes = key_attributes
+        self.said_us: int | None = None
+        """When the host last told where it is."""
+        self._marked: Point | None = None
+        self._marked_us = 0
+        self._previous: Point | None = None
+
+    def here(self, now_us: int, me: Context, position: Point) -> Here:
+        """What to put into a frame that is sent now."""
+        keys = {name: me.attributes[name] for name in self.key_attributes if name in me.attributes}
+        return Here(position, self._marked if self._renews(now_us) else self._previous, keys)
+
+    def said(self, now_us: int, position: Point) -> None:
+        """A frame with this host's `here` was sent."""
+        self.said_us = now_us
+        if self._renews(now_us):
+            self._previous, self._marked, self._marked_us = self._marked, position, now_us
+
+    def _renews(self, now_us: int) -> bool:
+        """The previous position changes at most every half period: of two frames in quick succession a listener may
+        have missed the first, and must see from the second as well that the host has come from elsewhere."""
+        return self._marked is None or now_us - self._marked_us >= self.period_us // 2
+
+    def due_us(self, now_us: int) -> int:
+        """When the next beacon is to be sent, if nothing else is sent until then."""
+        return now_us if self.said_us is None else self.said_us + self.period_us
+
+
+LOOK_AGAIN_US = 1_000_000
+"""A neighbour that says much is looked at, for what it has entered, no more often than this."""
+
+
+class Neighbour:
+    __slots__ = ("heard_us", "here", "host", "looked_us")
+
+    def __init__(self, host: str, here: Here, heard_us: int) -> None:
+        self.host = host
+        self.here = here
+        self.heard_us = heard_us
+        self.looked_us = heard_us
+
+
+class NeighbourTable:
+    def __init__(self, neighbours_max: int, lifetime_us: int) -> None:
+        self.neighbours_max = neighbours_max
+        self.lifetime_us = lifetime_us
+        self.dropped = 0
+        self._known: dict[str, Neighbour] = {}
+        """In the order in which they were last heard of."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, host: str) -> bool:
+        return host in self._known
+
+    def heard(self, now_us: int, host: str, here: Here) -> bool:
+        """Remembers it; answers whether the neighbour is new, or was not looked at for a while."""
+        neighbour = self._known.pop(host, None)
+        if neighbour is None:
+            if len(self._known) >= self.neighbours_max:
+                del self._known[next(iter(self._known))]
+                self.dropped += 1
+            self._known[host] = Neighbour(host, here, now_us)
+            return True
+        neighbour.here = here
+        neighbour.heard_us = now_us
+        self._known[host] = neighbour
+        if now_us - neighbour.looked_us < LOOK_AGAIN_US:
+            return False
+        neighbour.looked_us = now_us
+        return True
+
+    def current(self, now_us: int) -> Iterator[Neighbour]:
+        """Those heard of recently; the others are forgotten."""
+        oldest_us = now_us - self.lifetime_us
+        while self._known:
+            first = next(iter(self._known.values()))
+            if first.heard_us >= oldest_us:
+                break
+            del self._known[first.host]
+        return iter(self._known.values())
+
+    def contexts(self, now_us: int) -> list[Context]:
+        """The neighbours as relational properties see them: identity, position and key attributes."""
+        return [
+            Context(each.host, each.here.position, each.heard_us, attributes=each.here.attributes)
+            for each in self.current(now_us)
+        ]
+
+    def context(self, now_us: int, host: str) -> Context | None:
+        each = self._known.get(host)
+        if each is None or each.heard_us < now_us - self.lifetime_us:
+            return None
+        return Context(host, each.here.position, each.heard_us, attributes=each.here.attributes)

@@ -1,0 +1,381 @@
+"""Proximity discovery (PDS, section 4.5): which proximities are relevant where a node is, and whose groups it joins.
+
+Every node, whatever it produces or consumes, keeps the list of proximities that contain it. It learns of them from
+beacons on the discovery group, and it is a member of a proximity's group while it is inside and interested (S6).
+
+"Inside" means inside or, for a node or proximity that moves, about to be inside before the next beacon
+(`discovery_lookahead_periods`): a group is joined in time, while delivery and forwarding look at the very moment.
+
+| what happens | to the list |
+|---|---|
+| a local announcement | enters it, and stays until it is withdrawn |
+| a beacon, this node inside | enters or is renewed; of a second structure for a known subject: refused (S1) |
+| a beacon, this node outside | leaves it |
+| this node moves, or a period passes | a stationary remote proximity leaves it if this node left the area |
+| | a mobile remote one stays: where it was last is no word on where it is (4.5.2) |
+| silence for `announcements_missed_max` periods | a remote one leaves it; the paper has no such rule |
+| a `Withdrawn` | leaves it |
+
+A local stationary proximity that the producer has left is not advertised until it is back (4.5.2, `is_local_here`).
+The list is also the type repository: the type of a subject is that of its first proximity. Wanted regions of
+consumers (S14) live in the same list; members of theirs are also the producers that announced the subject.
+"""
+
+from msgspec import Struct
+
+from roamcast.model.context import Context
+from roamcast.model.event import Announcement, BadEvent, Event, EventType
+from roamcast.model.region import Anchored, Region
+from roamcast.model.space import Space
+from roamcast.model.subject import subject_matches
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import Point, Velocity
+from roamcast.node.boundary import Does, JoinGroup, LeaveGroup, Note
+from roamcast.protocols.adhoc.proximity.forwarding import carried_on, holds, nearly_holds
+from roamcast.protocols.adhoc.proximity.groups import group_of
+from roamcast.protocols.adhoc.proximity.interests import Interests, is_pattern
+from roamcast.protocols.adhoc.proximity.messages import Announced, Wanted
+from roamcast.protocols.adhoc.proximity.params import ProximityParams
+from roamcast.protocols.recent import Recent
+
+
+class Relevant:
+    """An entry of the list. `id` is that of the announcement, or of the subscription that wants a region."""
+
+    __slots__ = (
+        "anticipated",
+        "event_type",
+        "group",
+        "heard_us",
+        "id",
+        "initial_naval",
+        "lasting",
+        "latest",
+        "local",
+        "member",
+        "naval",
+        "naval_us",
+        "region",
+        "round",
+        "subject",
+        "velocity",
+    )
+
+    def __init__(
+        self,
+        entry_id: str,
+        subject: str,
+        region: Region,
+        initial_naval: Point,
+        event_type: EventType | None,
+        local: bool,
+    ) -> None:
+        self.id = entry_id
+        self.subject = subject
+        self.region = region
+        self.initial_naval = initial_naval
+        self.event_type = event_type
+        """None for a region that a consumer wants."""
+        self.local = local
+        self.group = group_of(subject, region, initial_naval)
+        self.member = False
+        self.naval = initial_naval
+        self.velocity: Velocity | None = None
+        self.naval_us = 0
+        self.heard_us = 0
+        self.round = -1
+        self.latest = 0
+        self.lasting: tuple[int, ...] = ()
+        self.anticipated = False
+        """Whether its producer has been silent for so long that a partition is likely."""
+
+    @property
+    def mobile(self) -> bool:
+        return isinstance(self.region, Anchored)
+
+    def is_of(self, subject: str, region: Region, initial_naval: Point, event_type: EventType | None) -> bool:
+        return (self.subject, self.region, self.initial_naval, self.event_type) == (
+            subject,
+            region,
+            initial_naval,
+            event_type,
+        )
+
+    def naval_at(self, now_us: int, space: Space) -> Point:
+        return carried_on(self.naval, self.velocity, now_us - self.naval_us, space)
+
+
+class Heard(Struct, frozen=True):
+    """What a beacon led to; `entry` is None where this node is not concerned, `inside` is meant strictly."""
+
+    effects: list[Does]
+    entry: Relevant | None = None
+    inside: bool = False
+
+
+class Discovery:
+    def __init__(self, params: ProximityParams, space: Space) -> None:
+        self.params = params
+        self.space = space
+        self.interests = Interests()
+        self.relevant: dict[str, Relevant] = {}
+        self.by_subject: dict[str, dict[str, Relevant]] = {}
+        self.wanted: dict[str, Relevant] = {}
+        self.announcements: dict[str, Announcement] = {}
+        self.announced: dict[str, dict[str, Announcement]] = {}
+        """Local announcements by subject."""
+        self.groups: dict[int, dict[str, None]] = {}
+        """The groups this node has joined, each with the proximities it did it for."""
+        self.withdrawn = Recent(params.proximities_max)
+        self._wants: dict[str, list[Relevant]] = {}
+
+    # The application's side.
+
+    def announce(self, announcement: Announcement) -> list[Does]:
+        if announcement.id in self.announcements:
+            return [Note("announcement_refused", announcement.id)]
+        if len(self.announcements) >= self.params.announcements_max:
+            return [Note("announcement_refused", announcement.id)]
+        subject = announcement.event_type.subject
+        effects: list[Does] = []
+        for other in list(self.by_subject.get(subject, {}).values()):
+            # What the application says itself counts for more than what was heard.
+            if other.event_type != announcement.event_type:
+                if other.local:
+                    return [Note("type_mismatch", subject)]
+                effects += [Note("type_mismatch", subject), *self.drop(other)]
+        self.announcements[announcement.id] = announcement
+        self.announced.setdefault(subject, {})[announcement.id] = announcement
+        if announcement.proximity is not None:
+            return effects + self._enter(self._entry_of(announcement, local=True))
+        self._wants.clear()
+        return effects + self._reckon_all(list(self.wanted.values()))
+
+    def unannounce(self, announcement_id: str) -> list[Does]:
+        announcement = self.announcements.pop(announcement_id, None)
+        if announcement is None:
+            return [Note("not_announced", announcement_id)]
+        subject = announcement.event_type.subject
+        del self.announced[subject][announcement_id]
+        if not self.announced[subject]:
+            del self.announced[subject]
+        entry = self.relevant.get(announcement_id)
+        if entry is not None:
+            return self.drop(entry)
+        self._wants.clear()
+        return self._reckon_all(list(self.wanted.values()))
+
+    def subscribe(self, subscription: Subscription, me: Context) -> list[Does]:
+        if len(self.interests) >= self.params.subscriptions_max:
+            return [Note("subscription_refused", subscription.id)]
+        self.interests.add(subscription)
+        region = subscription.publishers.region
+        effects: list[Does] = []
+        if region is not None and me.position is not None and anchored_here(region, me.host):
+            effects = self._enter(
+                Relevant(subscription.id, subscription.subject, region, me.position, None, local=True)
+            )
+        return effects + self._reckon_all(self._concerned(subscription.subject))
+
+    def unsubscribe(self, subscription_id: str) -> list[Does]:
+        subscription = self.interests.remove(subscription_id)
+        if subscription is None:
+            return []
+        entry = self.relevant.get(subscription_id)
+        effects = self.drop(entry) if entry is not None else []
+        return effects + self._reckon_all(self._concerned(subscription.subject))
+
+    def announcement_for(self, event: Event) -> Announcement | None:
+        """The announcement that an event fulfils: of its subject, with its audience's region as the proximity."""
+        open_one = None
+        for announcement in self.announced.get(event.subject, {}).values():
+            if announcement.proximity is None:
+                open_one = announcement
+            elif announcement.proximity == event.audience.region:
+                return announcement
+        return open_one
+
+    def wants_of(self, subject: str) -> list[Relevant]:
+        """The regions in which consumers want this subject, their own and those heard of."""
+        found = self._wants.get(subject)
+        if found is None:
+            found = [entry for entry in self.wanted.values() if subject_matches(entry.subject, subject)]
+            self._wants[subject] = found
+        return found
+
+    def type_of(self, subject: str) -> EventType | None:
+        for entry in self.by_subject.get(subject, {}).values():
+            return entry.event_type
+        for announcement in self.announced.get(subject, {}).values():
+            return announcement.event_type
+        return None
+
+    def mistake_in(self, entry: Relevant, event: Event) -> str | None:
+        """The run-time type check (4.4): groups may collide, events may be forged, and neither is delivered."""
+        if entry.event_type is None:
+            if not subject_matches(entry.subject, event.subject):
+                return "stray_event"
+        elif event.subject != entry.subject or event.audience.region != entry.region:
+            return "stray_event"
+        known = entry.event_type or self.type_of(event.subject)
+        if known is None:
+            return None
+        try:
+            known.check(event.attributes)
+        except BadEvent:
+            return "type_mismatch"
+        return None
+
+    # What is heard.
+
+    def is_old(self, beacon: Announced | Wanted) -> bool:
+        """Whether a beacon is known already, was overtaken by a later one, or is of something withdrawn."""
+        known = self.relevant.get(beacon.proximity_id)
+        if known is None:
+            return beacon.proximity_id in self.withdrawn
+        return known.local or beacon.round <= known.round
+
+    def hear(self, now_us: int, here: Point, speed_mps: float, beacon: Announced | Wanted, age_us: int) -> Heard:
+        entry_id = beacon.proximity_id
+        known = self.relevant.get(entry_id)
+        entry = self._entry_of(beacon.announcement if isinstance(beacon, Announced) else beacon)
+        naval = carried_on(beacon.naval, beacon.velocity, age_us, self.space)
+        if beacon.velocity is not None:
+            speed_mps += beacon.velocity.speed
+        if not nearly_holds(entry.region, naval, here, speed_mps * self.params.lookahead_s, self.space):
+            return Heard(self.drop(known) if known is not None else [])
+        if entry.event_type is not None and entry.event_type != (self.type_of(entry.subject) or entry.event_type):
+            return Heard([Note("type_mismatch", entry.subject)])
+        effects: list[Does] = []
+        if known is not None and known is not entry:
+            effects, known = self.drop(known), None
+        if known is None and len(self.relevant) >= self.params.proximities_max:
+            return Heard([*effects, Note("proximity_dropped", entry_id)])
+        entry.naval, entry.velocity, entry.naval_us = naval, beacon.velocity, now_us
+        entry.round, entry.heard_us = beacon.round, now_us
+        if isinstance(beacon, Announced):
+            entry.latest, entry.lasting = beacon.latest, beacon.lasting[: self.params.cached_events_max]
+        if known is None:
+            effects += self._enter(entry)
+        return Heard(effects, entry, holds(entry.region, naval, here, self.space))
+
+    def withdraw(self, entry_id: str) -> tuple[Relevant | None, list[Does]]:
+        """Forgets a proximity, also for beacons of it that are still on their way."""
+        entry = self.relevant.get(entry_id)
+        if entry is not None and entry.local:
+            return None, []
+        self.withdrawn.add(entry_id)
+        return (entry, self.drop(entry)) if entry is not None else (None, [])
+
+    # Ageing.
+
+    def age(self, now_us: int, here: Point | None, speed_mps: float) -> list[Does]:
+        """Drops the stationary proximities that this node has left, and those that fell silent."""
+        effects: list[Does] = []
+        silence_us = self.params.announcements_missed_max * self.params.announcement_period_us
+        for entry in list(self.relevant.values()):
+            if entry.local:
+                continue
+            if not entry.mobile and (here is None or not self._is_near(entry, here, speed_mps)):
+                effects += self.drop(entry)
+            elif silence_us and now_us - entry.heard_us > silence_us:
+                effects += [Note("proximity_silent", entry.id), *self.drop(entry)]
+        return effects
+
+    def _is_near(self, entry: Relevant, here: Point, speed_mps: float) -> bool:
+        return nearly_holds(entry.region, None, here, speed_mps * self.params.lookahead_s, self.space)
+
+    def forget_remote(self) -> None:
+        """After the host was away: what it knew of others is old, and its groups are to be joined anew."""
+        for entry in list(self.relevant.values()):
+            entry.member = False
+            if not entry.local:
+                self.drop(entry)
+        self.groups.clear()
+
+    def rejoin(self) -> list[Does]:
+        return self._reckon_all(list(self.relevant.values()))
+
+    def is_local_here(self, entry: Relevant, here: Point) -> bool:
+        """Whether a local proximity is to be advertised: a mobile one always, a stationary one while inside."""
+        return entry.event_type is None or entry.mobile or holds(entry.region, None, here, self.space)
+
+    # The list itself.
+
+    def _entry_of(self, said: Announcement | Wanted, local: bool = False) -> Relevant:
+        """The entry that an announcement or a want describes: the one in the list, unless it describes another."""
+        if isinstance(said, Announcement):
+            assert said.proximity is not None
+            entry_id, subject, region, event_type = said.id, said.event_type.subject, said.proximity, said.event_type
+        else:
+            entry_id, subject, region, event_type = said.subscription_id, said.subject, said.region, None
+        known = self.relevant.get(entry_id)
+        if known is not None and known.is_of(subject, region, said.initial_naval, event_type):
+            return known
+        return Relevant(entry_id, subject, region, said.initial_naval, event_type, local)
+
+    def _enter(self, entry: Relevant) -> list[Does]:
+        self.relevant[entry.id] = entry
+        if entry.event_type is None:
+            self.wanted[entry.id] = entry
+            self._wants.clear()
+        else:
+            self.by_subject.setdefault(entry.subject, {})[entry.id] = entry
+        return self._reckon(entry)
+
+    def drop(self, entry: Relevant) -> list[Does]:
+        del self.relevant[entry.id]
+        if entry.event_type is None:
+            del self.wanted[entry.id]
+            self._wants.clear()
+        else:
+            del self.by_subject[entry.subject][entry.id]
+            if not self.by_subject[entry.subject]:
+                del self.by_subject[entry.subject]
+        return self._set_member(entry, False)
+
+    def _concerned(self, subject: str) -> list[Relevant]:
+        """The entries whose membership a subscription to `subject` can change."""
+        if is_pattern(subject):
+            return list(self.relevant.values())
+        return [*self.by_subject.get(subject, {}).values(), *self.wanted.values()]
+
+    def _reckon_all(self, entries: list[Relevant]) -> list[Does]:
+        return [effect for entry in entries for effect in self._reckon(entry)]
+
+    def _reckon(self, entry: Relevant) -> list[Does]:
+        return self._set_member(entry, entry.local or self._interested(entry))
+
+    def _interested(self, entry: Relevant) -> bool:
+        if entry.event_type is not None:
+            return self.interests.wants(entry.subject)
+        return (
+            any(self._produces_openly(subject, entry.subject) for subject in self.announced)
+            or self.interests.has_pattern(entry.subject)
+            or (not is_pattern(entry.subject) and self.interests.wants(entry.subject))
+        )
+
+    def _produces_openly(self, subject: str, pattern: str) -> bool:
+        return subject_matches(pattern, subject) and any(
+            announcement.proximity is None for announcement in self.announced[subject].values()
+        )
+
+    def _set_member(self, entry: Relevant, member: bool) -> list[Does]:
+        if entry.member == member:
+            return []
+        entry.member = member
+        if member:
+            joined = self.groups.setdefault(entry.group, {})
+            joined[entry.id] = None
+            return [JoinGroup(entry.group)] if len(joined) == 1 else []
+        joined = self.groups[entry.group]
+        del joined[entry.id]
+        if joined:
+            return []
+        del self.groups[entry.group]
+        return [LeaveGroup(entry.group)]
+
+
+def anchored_here(region: Region, host: str) -> bool:
+    """Whether a node can say where a region is: it is fixed, or moves with the node itself."""
+    return not isinstance(region, Anchored) or region.host == host

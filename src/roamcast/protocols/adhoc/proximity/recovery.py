@@ -1,0 +1,223 @@
+"""Recovery of missed events (S11): producers number and cache what they raise, consumers notice gaps and ask.
+
+The events of one announcement in one proximity are a *stream*, numbered from 1. At the producer an `Outbox` keeps the
+latest events of a stream: lasting ones until they expire, instantaneous ones for the recovery window. At a consumer a
+`Reception` knows which numbers it is owed: all that came after it joined, and of the earlier ones those that still
+last, which is how somebody who enters a proximity gets what still holds there. What is owed and does not come is
+asked for, a few times and then no more. Section 4.3 leaves the means open: "consumers recover missed events by
+requesting a retransmission; a producer may forward the events it has cached depending on their persistence level".
+"""
+
+from collections import deque
+
+from msgspec.structs import replace
+
+from roamcast.model.event import Delivery, Event
+from roamcast.protocols.adhoc.proximity.messages import Raised
+
+
+def of_use_us(event: Event, delivery: Delivery) -> int | None:
+    """For how long after its publication an event is of use; None for an instantaneous one without a validity."""
+    lifetime_us = None if event.instantaneous else event.expires_us - event.published_us
+    if delivery.validity_us is None or lifetime_us is None:
+        return lifetime_us if delivery.validity_us is None else delivery.validity_us
+    return min(lifetime_us, delivery.validity_us)
+
+
+class Kept:
+    """An event in an outbox; times are by the producer's clock."""
+
+    __slots__ = ("message", "raised_us", "replayed_us")
+
+    def __init__(self, message: Raised, raised_us: int) -> None:
+        self.message = message
+        self.raised_us = raised_us
+        self.replayed_us: int | None = None
+
+
+class Outbox:
+    def __init__(self, stream: str, proximity_id: str, events_max: int, window_us: int) -> None:
+        self.stream = stream
+        self.proximity_id = proximity_id
+        self.window_us = window_us
+        self.latest = 0
+        self.replays = 0
+        self.kept: deque[Kept] = deque(maxlen=events_max)
+
+    def number(self, now_us: int, event: Event, forward: bool, delivery: Delivery) -> Raised:
+        """The message for a new event, kept from now on."""
+        self.latest += 1
+        age_us = max(0, now_us - event.published_us)
+        message = Raised(event, self.proximity_id, self.stream, self.latest, forward, age_us, delivery)
+        self.kept.append(Kept(message, now_us - age_us))
+        self.prune(now_us)
+        return message
+
+    def prune(self, now_us: int) -> None:
+        while self.kept and not self.is_alive(self.kept[0], now_us):
+            self.kept.popleft()
+
+    def is_alive(self, kept: Kept, now_us: int) -> bool:
+        use_us = of_use_us(kept.message.event, kept.message.delivery)
+        return now_us - kept.raised_us <= (self.window_us if use_us is None else use_us)
+
+    def lasting(self, now_us: int) -> tuple[int, ...]:
+        self.prune(now_us)
+        return tuple(
+            kept.message.sequence
+            for kept in self.kept
+            if not kept.message.event.instantaneous and self.is_alive(kept, now_us)
+        )
+
+    def alive(self, now_us: int) -> list[Kept]:
+        self.prune(now_us)
+        return [kept for kept in self.kept if self.is_alive(kept, now_us)]
+
+    def replay(self, now_us: int, sequences: tuple[int, ...], forward: bool, pause_us: int) -> list[Raised]:
+        """What is asked for and still alive; what was replayed a moment ago is on its way to this asker too."""
+        asked = dict.fromkeys(sequences)
+        found = []
+        for kept in self.alive(now_us):
+            if kept.message.sequence not in asked:
+                continue
+            if kept.replayed_us is not None and now_us - kept.replayed_us < pause_us:
+                continue
+            kept.replayed_us = now_us
+            self.replays += 1
+            age_us = now_us - kept.raised_us
+            found.append(replace(kept.message, age_us=age_us, replay=self.replays, forward=forward))
+        return found
+
+
+class Outboxes:
+    """The streams of one producer, by announcement and proximity: for its own proximity the two are the same, and
+    there is one more for each consumer's."""
+
+    def __init__(self, events_max: int, window_us: int) -> None:
+        self.events_max = events_max
+        self.window_us = window_us
+        self.by_key: dict[tuple[str, str], Outbox] = {}
+        self.by_stream: dict[str, Outbox] = {}
+        self._opened = 0
+
+    def open(self, announcement_id: str, proximity_id: str) -> Outbox:
+        found = self.by_key.get((announcement_id, proximity_id))
+        if found is not None:
+            return found
+        stream = announcement_id
+        if proximity_id != announcement_id:
+            # A stream to a consumer ends with its want. Should that return, numbers begin anew in another stream.
+            self._opened += 1
+            stream = f"{announcement_id}/{self._opened}"
+        found = Outbox(stream, proximity_id, self.events_max, self.window_us)
+        self.by_key[(announcement_id, proximity_id)] = self.by_stream[stream] = found
+        return found
+
+    def close(self, announcement_id: str | None = None, proximity_id: str | None = None) -> None:
+        for key in [key for key in self.by_key if announcement_id == key[0] or proximity_id == key[1]]:
+            del self.by_stream[self.by_key.pop(key).stream]
+
+
+class Reception:
+    """One stream at one consumer."""
+
+    __slots__ = (
+        "asked",
+        "floor",
+        "given_up",
+        "had",
+        "lasting",
+        "latest",
+        "proximity_id",
+        "solid",
+        "waiting",
+        "window",
+        "yielded",
+    )
+
+    def __init__(self, proximity_id: str, floor: int, window: int) -> None:
+        self.proximity_id = proximity_id
+        self.floor = floor
+        """Everything above this number is owed."""
+        self.latest = floor
+        self.solid = floor
+        """Nothing between the floor and this number is missing."""
+        self.window = window
+        self.lasting: tuple[int, ...] = ()
+        """Numbers at or below the floor that are owed too, because they still last."""
+        self.had: dict[int, None] = {}
+        self.asked: dict[int, int] = {}
+        self.given_up: dict[int, None] = {}
+        self.yielded = False
+        """Whether the last asking was left to somebody else."""
+        self.waiting = False
+        """Whether a timer runs that will ask for what is missing then."""
+
+    def told(self, latest: int, lasting: tuple[int, ...]) -> None:
+        """A beacon's word on what there is."""
+        self.latest = max(self.latest, latest)
+        self.lasting = lasting
+        for sequence in lasting:
+            # The producer has it and is in reach again: worth asking once more.
+            if self.given_up.pop(sequence, self) is None:
+                self.asked.pop(sequence, None)
+                self.solid = max(self.floor, min(self.solid, sequence - 1))
+        self._slide()
+
+    def skip_to(self, latest: int) -> None:
+        """Nothing up to this number is owed: it was raised for others, before this node was inside."""
+        self.floor = max(self.floor, latest)
+        self.latest = max(self.latest, latest)
+        self.lasting = ()
+        self._slide()
+
+    def take(self, sequence: int) -> bool:
+        """Marks an event as received; False when it was before."""
+        if sequence in self.had:
+            return False
+        self.latest = max(self.latest, sequence)
+        self.had[sequence] = None
+        self.asked.pop(sequence, None)
+        self._slide()
+        return True
+
+    def again(self) -> None:
+        """A new subscription has seen nothing yet: what still lasts is owed to it."""
+        for sequence in self.lasting:
+            self.had.pop(sequence, None)
+        if self.lasting:
+            self.solid = max(self.floor, min(self.solid, self.lasting[0] - 1))
+
+    def is_owed(self, sequence: int) -> bool:
+        return sequence > self.floor or sequence in self.lasting
+
+    def missing(self) -> list[int]:
+        numbers = [*(each for each in self.lasting if each <= self.floor), *range(self.solid + 1, self.latest + 1)]
+        return [each for each in numbers if each not in self.had and each not in self.given_up]
+
+    def ask(self, asks_max: int) -> tuple[tuple[int, ...], int]:
+        """The numbers to ask for now, and how many were given up."""
+        wanted, given_up = [], 0
+        for sequence in self.missing():
+            times = self.asked.get(sequence, 0)
+            if times >= asks_max:
+                self.given_up[sequence] = None
+                given_up += 1
+            else:
+                self.asked[sequence] = times + 1
+                wanted.append(sequence)
+        self._slide()
+        return tuple(wanted), given_up
+
+    def _slide(self) -> None:
+        """Nothing is owed that no producer caches any more."""
+        self.floor = max(self.floor, self.latest - self.window)
+        self.solid = max(self.solid, self.floor)
+        while self.solid + 1 in self.had or self.solid + 1 in self.given_up:
+            self.solid += 1
+        oldest = self.latest - self.window
+        if len(self.had) > 2 * self.window:
+            self.had = {each: None for each in self.had if each > oldest}
+        if len(self.asked) > 2 * self.window or len(self.given_up) > 2 * self.window:
+            self.asked = {each: times for each, times in self.asked.items() if each > oldest}
+            self.given_up = {each: None for each in self.given_up if each > oldest}

@@ -1,0 +1,98 @@
+"""What geocast keeps of a message: the route that travels with it, and how it stands at one host (C8)."""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from roamcast.model.region import Shape
+from roamcast.model.values import Point
+from roamcast.node.boundary import Message
+from roamcast.protocols.adhoc.neighbours import Here
+
+WALKING = "|walk"
+"""Ends the keys of messages that walk."""
+
+
+class Walk(Struct, frozen=True, array_like=True):
+    """A message on its way around a face: around a void, or outside its region from one part of that to another."""
+
+    next: tuple[str, ...]
+    """Who is to go on with it."""
+    by: str
+    """Who says so: a host goes on once with what comes to it over one link, so no walk is endless."""
+    start: Point | None = None
+    """The void, where it began; None outside a region, where faces do not change."""
+    entered: Point | None = None
+    """Where it came to the face that it is on."""
+
+
+class Route(Struct, frozen=True, omit_defaults=True):
+    """How a message travels: which one it is, where to, and the hop it comes from."""
+
+    id: str
+    target: Shape
+    here: Here
+    """Of the previous hop."""
+    hops: int = 0
+    age_us: int = 0
+    """How long it has been on its way, up to when the previous hop sent it."""
+    origin: Point | None = None
+    attempt: int = 0
+    """Counts recoveries from voids; hosts consider each attempt once."""
+    escape_m: float | None = None
+    """The distance to the region at which it was stuck: only who is nearer goes on greedily."""
+    detour: int = 0
+    """How many more hops it may flood in search of such a host."""
+    seeks: bool = False
+    """Whether it is to find all parts of a region that does not hang together."""
+    walk: Walk | None = None
+
+
+class Routed(Message, frozen=True, kw_only=True):
+    """Base of the messages that travel by geocast."""
+
+    route: Route
+
+
+State: TypeAlias = Literal["waiting", "sent", "held"]
+Way: TypeAlias = Literal["greedy", "flood", "bridge", "detour", "walk"]
+
+
+class UnderWay:
+    """One message at one host."""
+
+    __slots__ = (
+        "carries",
+        "copies",
+        "distance_m",
+        "forwarders",
+        "heard_us",
+        "message",
+        "state",
+        "tries",
+        "walk",
+        "way",
+    )
+
+    def __init__(self, message: Routed, way: Way, distance_m: float, heard_us: int) -> None:
+        self.message = message
+        self.way = way
+        self.distance_m = distance_m
+        """Of this host from the region, when it heard the message."""
+        self.heard_us = heard_us
+        self.state: State = "waiting"
+        self.copies = 0
+        self.forwarders: list[Point] = []
+        self.tries = 0
+        self.carries = 0
+        self.walk: Walk | None = None
+        """With which to send it on."""
+
+    @property
+    def key(self) -> str:
+        """A host that holds a message may be on the way of its walk too, and outside a region on that of several."""
+        route = self.message.route
+        if self.way != "walk":
+            return route.id
+        came = route.walk
+        return route.id + WALKING + (came.by if came is not None and came.start is None else "")
