@@ -14,6 +14,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.scope import Scope
 from roamcast.model.subscription import Subscription
+from roamcast.model.values import Point
 from roamcast.node.boundary import Deliver, Does
 from roamcast.protocols.adhoc.context.issued import IssuedTables
 from roamcast.protocols.adhoc.context.matching import Around, asked_of_neighbours, content_matches, included, inside
@@ -85,7 +86,12 @@ class Domains:
             return False
         assert isinstance(row.issue, Subscription)
         return content_matches(
-            event, row.issue, self.around.me(now_us), self.around.around(now_us), self.around.space
+            event,
+            row.issue,
+            self.around.me(now_us),
+            self.around.around(now_us),
+            self.around.space,
+            self.around.graph,
         )
 
     def _in_domain(self, now_us: int, matter: Matter, domain: Scope, other: Context) -> list[Does]:
@@ -116,18 +122,20 @@ class Domains:
                 if row is None or not isinstance(row.issue, Event):
                     return []
                 issuer = reach.issuer
-                if not included(
-                    publishers, me, around, lambda host: self.around.where(now_us, host, issuer), self.around.space
-                ):
+                if not self._included(now_us, publishers, me, around, issuer):
                     return []
                 matched = ToSubscriber(row.issue, subscription_id, me, row.issued_us)
                 return self.approved(now_us, matched, reach)
             case ToSubscriber(event, subscription_id, publisher):
                 audience = event.audience
-                if not included(
-                    audience, me, around, lambda host: self.around.where(now_us, host, publisher), self.around.space
-                ):
+                if not self._included(now_us, audience, me, around, publisher):
                     return []
                 if not self._wanted(now_us, matter) or not self.delivered.add(f"{event.id}/{subscription_id}"):
                     return []
                 return [Deliver(event, subscription_id)]
+
+    def _included(self, now_us: int, scope: Scope, me: Context, around: Around, other: Context) -> bool:
+        def where(host: str) -> Point | None:
+            return self.around.where(now_us, host, other)
+
+        return included(scope, me, around, where, self.around.space, self.around.graph)

@@ -13,6 +13,7 @@ from roamcast.model.filter.bind import is_bound
 from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import Filter, Neighbours, atoms, terms
+from roamcast.model.places import MovementGraph
 from roamcast.model.region import Anchored, Region, anchored_contains, contains
 from roamcast.model.scope import Scope
 from roamcast.model.space import Space
@@ -35,11 +36,18 @@ def content_may_match(event: Event, subscription: Subscription, space: Space) ->
     return accepts(subscription.filter, Scene(event.attributes.get, None, event.publisher), space)
 
 
-def content_matches(event: Event, subscription: Subscription, me: Context, around: Around, space: Space) -> bool:
+def content_matches(
+    event: Event,
+    subscription: Subscription,
+    me: Context,
+    around: Around,
+    space: Space,
+    graph: MovementGraph | None = None,
+) -> bool:
     """(i) as the subscriber judges it."""
     if not subject_matches(subscription.subject, event.subject):
         return False
-    return accepts(subscription.filter, Scene(event.attributes.get, me, event.publisher, around), space)
+    return accepts(subscription.filter, Scene(event.attributes.get, me, event.publisher, around), space, graph)
 
 
 def coexist(event: HeldEvent, subscription: HeldSubscription, now_us: int) -> bool:
@@ -52,13 +60,20 @@ def coexist(event: HeldEvent, subscription: HeldSubscription, now_us: int) -> bo
     return start_us <= end_us and event.lives(now_us) and subscription.lives(now_us)
 
 
-def included(scope: Scope, me: Context, around: Around, where: Whereabouts, space: Space) -> bool:
+def included(
+    scope: Scope,
+    me: Context,
+    around: Around,
+    where: Whereabouts,
+    space: Space,
+    graph: MovementGraph | None = None,
+) -> bool:
     """Whether this host is in the context that a scope specifies; `model.match.includes` from one host's view."""
     if scope.region is not None and not inside(scope.region, me, where, space):
         return False
     if scope.filter is None:
         return True
-    return accepts(scope.filter, Scene(me.value, me, None, around), space)
+    return accepts(scope.filter, Scene(me.value, me, None, around), space, graph)
 
 
 def inside(region: Region, me: Context, where: Whereabouts, space: Space) -> bool:

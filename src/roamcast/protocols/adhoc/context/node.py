@@ -25,6 +25,7 @@ from random import Random
 
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+from roamcast.model.places import MovementGraph
 from roamcast.model.region import contains
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Plane, Space
@@ -78,7 +79,13 @@ SEEK_VERSIONS = 4
 
 class ContextNode:
     def __init__(
-        self, host: str, rng: Random, params: ContextParams, refuses: bool = False, space: Space | None = None
+        self,
+        host: str,
+        rng: Random,
+        params: ContextParams,
+        refuses: bool = False,
+        space: Space | None = None,
+        graph: MovementGraph | None = None,
     ) -> None:
         self.host = host
         self.rng = rng
@@ -87,7 +94,7 @@ class ContextNode:
         self.space: Space = space or Plane()
         self.presence = Presence(round(params.beacon_s * 1e6), params.key_attributes)
         self.neighbours = NeighbourTable(params.neighbours_max, round(params.neighbour_s * 1e6))
-        self.around = Surroundings(host, self.space, self.presence, self.neighbours, Context(host))
+        self.around = Surroundings(host, self.space, self.presence, self.neighbours, Context(host), graph)
         self.geocast = Geocast(host, params.geocast, rng, self.space, self.neighbours, refuses)
         self.digests = Digests(params, rng, self.space)
         self.held = Holdings(params, self.space)
@@ -343,7 +350,7 @@ class ContextNode:
             return self.around.where(now_us, host, event.issuer, subscription.issuer)
 
         for scope in (event.event.relevance, subscription.subscription.interest):
-            if not included(scope, me, around, where, self.space):
+            if not included(scope, me, around, where, self.space, self.around.graph):
                 return []
         self.handled.add(key)
         if open_domain:

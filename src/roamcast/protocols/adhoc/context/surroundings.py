@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from roamcast.model.context import Context
+from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
 from roamcast.model.values import Point
 from roamcast.protocols.adhoc.context.matching import Around
@@ -16,6 +17,8 @@ class Surroundings(Struct):
     neighbours: NeighbourTable
     context: Context
     """This host as its location service last told; everything below carries it forward to now."""
+    graph: MovementGraph | None = None
+    """What `myloc` walks on."""
     _reckoned: tuple[Context, int, Point | None] | None = None
     """Of which context and time the position was last asked: one input asks several times."""
 

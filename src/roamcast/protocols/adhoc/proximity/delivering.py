@@ -8,6 +8,7 @@ publication by this host's own clock.
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Delivery, Event
 from roamcast.model.match import includes, publication_domain_matching, standard_matching
+from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
 from roamcast.node.boundary import Deliver, Does, Note
 from roamcast.protocols.adhoc.proximity.interests import Interests
@@ -17,9 +18,12 @@ from roamcast.protocols.recent import Recent
 
 
 class Delivering:
-    def __init__(self, interests: Interests, space: Space, seen_ids_max: int) -> None:
+    def __init__(
+        self, interests: Interests, space: Space, seen_ids_max: int, graph: MovementGraph | None = None
+    ) -> None:
         self.interests = interests
         self.space = space
+        self.graph = graph
         self.seen = Recent(seen_ids_max)
         """Pairs of an event and a subscription that got it."""
 
@@ -38,7 +42,8 @@ class Delivering:
         me_now = me.at(now_us, self.space)
         # Carried on for the event's age, which needs no agreement between two clocks.
         publisher = event.publisher.at(event.publisher.at_us + age_us, self.space)
-        known = Configuration(self.space, {publisher.host: publisher, me.host: me_now})
+        # Who else is around is not known here: what a filter asks of neighbours is unknown.
+        known = Configuration(self.space, {publisher.host: publisher, me.host: me_now}, None, self.graph)
         if not includes(event.audience, me.host, known):
             return []
         moment_us = arrival.published_us if event.instantaneous else now_us

@@ -31,6 +31,7 @@ from random import Random
 
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement, Event
+from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue, Point
@@ -69,7 +70,12 @@ PERIOD_TIMER = "announce"
 
 class Proximity:
     def __init__(
-        self, params: ProximityParams, rng: Random, refuses: bool = False, space: Space | None = None
+        self,
+        params: ProximityParams,
+        rng: Random,
+        refuses: bool = False,
+        space: Space | None = None,
+        graph: MovementGraph | None = None,
     ) -> None:
         self.params = params
         self.rng = rng
@@ -79,7 +85,7 @@ class Proximity:
         self.clocks = Clocks(params.clocks_agree_us, params.proximities_max)
         self.forwards = Forwards(params, rng, refuses)
         self.inbox = Inbox(params, rng)
-        self.delivering = Delivering(self.discovery.interests, self.space, params.seen_ids_max)
+        self.delivering = Delivering(self.discovery.interests, self.space, params.seen_ids_max, graph)
         self.outboxes = Outboxes(params.cached_events_max, params.recovery_window_us)
         self.forwarded = Recent(params.seen_ids_max)
         self._round = 0
