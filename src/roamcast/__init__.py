@@ -4,7 +4,7 @@ An application has a `start(port)`; through its `Port` it announces, subscribes 
 for that is here.
 """
 
-from roamcast.model.event import ContentType, Delivery, Event, EventType
+from roamcast.model.event import BadEvent, ContentType, Delivery, Event, EventType
 from roamcast.model.filter import BadFilter, Filter, parse_text
 from roamcast.model.region import Anchored, Box, Circle, Polygon, rectangle
 from roamcast.model.scope import Scope
@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Anchored",
     "Application",
+    "BadEvent",
     "BadFilter",
     "BadValue",
     "Box",

@@ -1,6 +1,7 @@
 """The command line: it parses arguments and prints; everything else is somewhere else."""
 
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from roamcast.journal.writer import Journal, NullJournal
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.model.space import Plane
 from roamcast.show import filter_panel, result_table
+from roamcast.sim.applications import ApplicationFailed
 from roamcast.sim.checkers import CheckFailed
 from roamcast.sim.doubts import doubts
 from roamcast.sim.run import Run
@@ -71,6 +73,10 @@ def sim(
             run = Run(loaded, kit, seed, opened, None if json else say)
             failure = play(run, quiet=json)
     except (BadScenario, BadJournal) as problem:
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    except ApplicationFailed as problem:
+        complaints.print("".join(traceback.format_exception(problem.__cause__)), markup=False, highlight=False)
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     result = run.result()

@@ -3,6 +3,7 @@
 This is the one list of protocols. A new one is one entry: its parameters, its messages, and what makes a node.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -83,6 +84,7 @@ def kit_of(protocol: dict[str, Any], radio: RadioParams | None = None) -> Protoc
     if not isinstance(kind, str) or kind not in KITS:
         raise BadScenario(f"protocol.kind: no protocol is called {kind!r} (allowed: {', '.join(KITS)})")
     given = {key: value for key, value in protocol.items() if key != "kind"}
+    check_finite(given)
     if radio is not None and kind in KNOW_THE_RANGE:
         given.setdefault("radio_range_m", radio.range_m)
     return KITS[kind](given)
@@ -93,3 +95,12 @@ def params_from(given: dict[str, Any], wanted: type[Params]) -> Params:
         return msgspec.convert(given, wanted)
     except msgspec.ValidationError as problem:
         raise BadScenario(f"protocol: {complaint(problem, given, wanted)}") from problem
+
+
+def check_finite(given: dict[str, Any], within: str = "protocol") -> None:
+    """No protocol has a use for an endless number, and most would fail on one much later."""
+    for key, value in given.items():
+        if isinstance(value, dict):
+            check_finite(value, f"{within}.{key}")
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise BadScenario(f"{within}.{key} is {value}; give a finite number")

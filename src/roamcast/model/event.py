@@ -53,6 +53,9 @@ class EventType(Struct, frozen=True, array_like=True):
 
     def __post_init__(self) -> None:
         check_subject(self.subject)
+        for name, content_type in self.content.items():
+            if not isinstance(content_type, ContentType):
+                raise BadEvent(f"'{self.subject}': the type of '{name}' is a ContentType, not {content_type!r}")
 
     def check(self, attributes: dict[str, Value]) -> None:
         """Raises `BadEvent` unless the attributes are exactly this type's content."""

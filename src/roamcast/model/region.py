@@ -279,10 +279,17 @@ def grown_polygon(polygon: Polygon, margin_m: float, space: Space) -> Polygon | 
         north, east = DEGREE_NORTH_MIN_M, metres_per_degree(poleward)[1]
     first = polygon.corners[0]
     ring = [((corner.x - first.x) * east, (corner.y - first.y) * north) for corner in polygon.corners]
-    wider = sound(ring).buffer(margin_m * (1 + 1e-9), join_style="mitre")
+    # Coordinates near the end of the doubles have no buffer; a frame that carries them must not stop a host.
+    try:
+        wider = sound(ring).buffer(margin_m * (1 + 1e-9), join_style="mitre")
+    except shapely.errors.GEOSException:
+        return box
     if not isinstance(wider, shapely.Polygon) or len(wider.exterior.coords) > POLYGON_CORNERS_MAX:
         return box
-    return Polygon(tuple(Point(first.x + x / east, first.y + y / north) for x, y in wider.exterior.coords[:-1]))
+    try:
+        return Polygon(tuple(Point(first.x + x / east, first.y + y / north) for x, y in wider.exterior.coords[:-1]))
+    except BadValue:
+        return box
 
 
 def intersects(a: Shape, b: Shape, space: Space) -> bool:

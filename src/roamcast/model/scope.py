@@ -3,7 +3,8 @@
 from msgspec import Struct
 
 from roamcast.model.filter.tree import Filter
-from roamcast.model.region import Region
+from roamcast.model.region import Anchored, Box, Circle, Polygon, Region
+from roamcast.model.values import BadValue
 
 
 class Scope(Struct, frozen=True, array_like=True, cache_hash=True):
@@ -15,6 +16,12 @@ class Scope(Struct, frozen=True, array_like=True, cache_hash=True):
 
     region: Region | None = None
     filter: Filter | None = None
+
+    def __post_init__(self) -> None:
+        if self.filter is not None and not isinstance(self.filter, Filter):
+            raise BadValue("a scope's filter is a Filter; make one of text with parse_text('...')")
+        if self.region is not None and not isinstance(self.region, Circle | Box | Polygon | Anchored):
+            raise BadValue("a scope's region is a Circle, Box, Polygon or Anchored")
 
 
 EVERYWHERE = Scope()

@@ -5,6 +5,7 @@ by contexts (C): the difference is one argument. Whatever is wrong with a call i
 changed then.
 """
 
+import math
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement, BadEvent, Event, EventType, Vocabulary
 from roamcast.model.filter import EVERYTHING, Filter, parse_text
-from roamcast.model.region import Anchored, Region, Shape, check_region, placed
+from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, Shape, check_region, placed
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
@@ -64,6 +65,10 @@ class Port:
         The shape is in metres around this host and moves with it; `stationary` pins it to where the host is now.
         Without a proximity the events go to whom their scopes say.
         """
+        if not isinstance(event_type, EventType):
+            raise BadEvent(f"announce takes an EventType, not {type(event_type).__name__}")
+        if proximity is not None and not isinstance(proximity, Circle | Box | Polygon):
+            raise BadEvent("a proximity is a Circle, Box or Polygon in metres around this host")
         if event_type.subject in self.announcements:
             raise BadEvent(f"'{event_type.subject}' is announced already; unannounce it first")
         naval = self.position("announce")
@@ -126,6 +131,8 @@ class Port:
         publishers: Scope = EVERYWHERE,
     ) -> str:
         """Wants events of a subject; `handler` gets each one. Answers with the subscription's id."""
+        if not callable(handler):
+            raise BadValue("subscribe needs a handler to call with each event")
         now_us = self.ground.now_us()
         subscription = Subscription(
             id=self._next_id("s"),
@@ -158,11 +165,13 @@ class Port:
         again()
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        self.ground.after(round(seconds * 1e6), action)
+        if not callable(action):
+            raise BadValue("after needs something to call")
+        self.ground.after(lifetime_us(seconds), action)
 
     def say(self, text: str) -> None:
         """Tells the person who watches."""
-        self.ground.say(text)
+        self.ground.say(str(text))
 
     def set(self, **attributes: Value) -> None:
         """Changes attributes of this host's own context."""
@@ -182,6 +191,8 @@ class Port:
         return here
 
     def _checked(self, scope: Scope) -> Scope:
+        if not isinstance(scope, Scope):
+            raise BadValue(f"expected a Scope, not {type(scope).__name__}; Scope(region, filter) makes one")
         if scope.region is not None:
             check_region(scope.region, self.ground.space)
         return scope
@@ -192,6 +203,6 @@ class Port:
 
 
 def lifetime_us(seconds: float) -> int:
-    if not seconds >= 0:
-        raise BadValue(f"lifetime of {seconds} s; give 0 (instantaneous) or more")
+    if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise BadValue(f"{seconds!r} s; a lifetime or delay is 0 s or more")
     return min(round(seconds * 1e6), FOREVER_US)

@@ -34,7 +34,9 @@ def complaint(problem: msgspec.ValidationError, given: object, wanted: Any) -> s
     if inner and inner[1] in keys:
         return f"{key}.{what}" if key else what
     allowed = allowed_at(inspect.type_info(wanted), given, steps)
-    return f"{key or 'the file'}: {what}{bracket_hint(what, steps)}{f' (allowed: {allowed})' if allowed else ''}"
+    return (
+        f"{f'{key}: ' if key else ''}{what}{bracket_hint(what, steps)}{f' (allowed: {allowed})' if allowed else ''}"
+    )
 
 
 def key_of(steps: list[str | int]) -> str:

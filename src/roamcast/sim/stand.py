@@ -7,6 +7,7 @@ from roamcast.model.context import Context
 from roamcast.model.space import Plane, Space
 from roamcast.model.values import Value
 from roamcast.node.boundary import Input, Moved
+from roamcast.sim.applications import watched
 from roamcast.sim.residents import Body
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Stand:
     def _act(self, action: Callable[[], None]) -> None:
         # A crash or an absence in between ended this application; another one may have started since.
         if self.body.lives_as(self.host):
-            self.body.act(action)
+            self.body.act(watched, self.host.id, self.world.kernel.now_us, action)
 
     def say(self, text: str) -> None:
         if self.world.say is not None:

@@ -6,6 +6,7 @@ share of all hosts is drawn over all of them. `run` advances to the end.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import assert_never
 
@@ -40,6 +41,7 @@ from roamcast.node.codec import BadMessage, Codec
 from roamcast.node.host import Host, Observer
 from roamcast.node.kit import Seat
 from roamcast.node.port import Port
+from roamcast.sim.applications import begin, watched
 from roamcast.sim.faults import DatagramFaults, FaultParams, schedule
 from roamcast.sim.instant import Instant
 from roamcast.sim.kernel import Handle, Kernel
@@ -200,7 +202,10 @@ class World:
                 self._give(self.by_name[peer], LinkUp(name))
         if body.resident.make_application is not None:
             body.port = Port(name, Stand(self, body), incarnation=self.kernel.now_us)
-            body.resident.make_application().start(body.port)
+            watched(name, self.kernel.now_us, partial(begin, body.resident.make_application, body.port))
+
+    def _into_application(self, body: Body, action: Callable[[], None]) -> None:
+        watched(body.resident.host, self.kernel.now_us, action)
 
     def _stop(self, body: Body) -> None:
         """The host goes down, by a crash or because it leaves: whatever it was about to do, it does not do."""
@@ -271,7 +276,8 @@ class World:
                     self._afterwards(body, self.links.close, host.id, peer)
             case Deliver(event, subscription_id):
                 if body.port is not None:
-                    self._afterwards(body, body.act, body.port.deliver, event, subscription_id)
+                    delivery = partial(body.port.deliver, event, subscription_id)
+                    self._afterwards(body, body.act, self._into_application, body, delivery)
             case Note():
                 return
             case _:

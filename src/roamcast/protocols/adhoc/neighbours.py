@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from roamcast.model.context import Context
-from roamcast.model.values import Point, Value
+from roamcast.model.values import Point, Value, check_attributes, check_point
 from roamcast.node.boundary import Message
 
 
@@ -22,6 +22,12 @@ class Here(Struct, frozen=True, array_like=True):
     previous: Point | None = None
     """None: it was nowhere before, it has just started."""
     attributes: dict[str, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_point(self.position, "sender")
+        if self.previous is not None:
+            check_point(self.previous, "sender")
+        check_attributes(self.attributes)
 
 
 class Beacon(Message, frozen=True, tag="beacon"):

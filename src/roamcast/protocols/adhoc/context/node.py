@@ -26,10 +26,10 @@ from random import Random
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.places import MovementGraph
-from roamcast.model.region import contains
+from roamcast.model.region import check_region, contains
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Plane, Space
-from roamcast.model.values import Point
+from roamcast.model.values import BadValue, Point
 from roamcast.node.boundary import (
     Broadcast,
     Does,
@@ -92,6 +92,7 @@ class ContextNode:
         self.params = params
         self.refuses = refuses
         self.space: Space = space or Plane()
+        self._flat = isinstance(self.space, Plane)
         self.presence = Presence(round(params.beacon_s * 1e6), params.key_attributes)
         self.neighbours = NeighbourTable(params.neighbours_max, round(params.neighbour_s * 1e6))
         self.around = Surroundings(host, self.space, self.presence, self.neighbours, Context(host), graph)
@@ -241,10 +242,24 @@ class ContextNode:
 
     # Hearing.
 
+    def _is_nowhere(self, here: Here, message: Message) -> bool:
+        try:
+            for point in (here.position, here.previous):
+                if point is not None:
+                    self.space.check(point)
+            if isinstance(message, Routed):
+                check_region(message.route.target, self.space)
+        except BadValue:
+            return True
+        return False
+
     def _received(self, now_us: int, message: Message, sender: str) -> list[Does]:
         here = message.route.here if isinstance(message, Routed) else getattr(message, "here", None)
         if self.around.context.position is None or type(here) is not Here:
             return []
+        # On a plane whatever decodes has a place; on Earth a stranger's frame may name one that is not there.
+        if not self._flat and self._is_nowhere(here, message):
+            return [Note("bad_message", sender)]
         effects: list[Does] = []
         if self.neighbours.heard(now_us, sender, here) and (
             entered := self.held.just_entered(here.position, here.previous)

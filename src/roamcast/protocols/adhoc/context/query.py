@@ -68,8 +68,9 @@ class QueryService(Generic[Matter]):
         told = Context(self.host, me.position, me.at_us, attributes=known)
         jitter_us = self.deadline_us // ANSWER_JITTER_SHARE
         effects: list[Does] = [Broadcast(Answer(here, query.id, sender, told), jitter_us=jitter_us)]
-        if query.hops > 1 and not refuses:
-            effects.append(Broadcast(replace(query, here=here, hops=query.hops - 1), jitter_us=jitter_us // 2))
+        hops = min(query.hops, self.hops)
+        if hops > 1 and not refuses:
+            effects.append(Broadcast(replace(query, here=here, hops=hops - 1), jitter_us=jitter_us // 2))
         return effects
 
     def answered(self, answer: Answer, here: Here, refuses: bool) -> list[Does]:

@@ -5,6 +5,8 @@ and this host's own place in the audience at the moment of delivery. Deadline an
 publication by this host's own clock.
 """
 
+from msgspec.structs import replace
+
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Delivery, Event
 from roamcast.model.match import includes, publication_domain_matching, standard_matching
@@ -42,6 +44,8 @@ class Delivering:
         me_now = me.at(now_us, self.space)
         # Carried on for the event's age, which needs no agreement between two clocks.
         publisher = event.publisher.at(event.publisher.at_us + age_us, self.space)
+        if arrival.seen is not None:
+            publisher = replace(publisher, position=arrival.seen.position_at(now_us, self.space))
         # Who else is around is not known here: what a filter asks of neighbours is unknown.
         known = Configuration(self.space, {publisher.host: publisher, me.host: me_now}, None, self.graph)
         if not includes(event.audience, me.host, known):

@@ -359,6 +359,9 @@ class Proximity:
         producer = event.publisher.position
         if producer is not None:
             producer = carried_on(producer, event.publisher.velocity, age_us, self.space)
+        seen = self._seen_since(now_us - age_us, entry, event.publisher.host)
+        if seen is not None:
+            producer = seen.position_at(now_us, self.space)
         naval = producer if entry.event_type is not None else self._consumer_naval(now_us, entry, here)
         inside = holds(entry.region, naval, here, self.space)
         # A consumer's own region bounds where events come from, not where they are delivered, and ends with it.
@@ -367,9 +370,18 @@ class Proximity:
         if not self.discovery.interests.wants(event.subject):
             return effects
         fits = inside or entry.event_type is None
-        arrival = Arrival(event, message.delivery, now_us - age_us) if fits else None
+        arrival = Arrival(event, message.delivery, now_us - age_us, seen) if fits else None
         released, more = self.inbox.arrive(now_us, message, arrival)
         return effects + more + self._deliver(now_us, released)
+
+    def _seen_since(self, raised_us: int, entry: Relevant, producer: str) -> Context | None:
+        """Where a beacon has told the producer of a mobile proximity to be, since it raised an event.
+
+        An event that lasts may be replayed long after its producer has turned or stopped.
+        """
+        if entry.event_type is None or entry.local or not entry.mobile or entry.naval_us <= raised_us:
+            return None
+        return Context(producer, entry.naval, entry.naval_us, entry.velocity)
 
     def _consumer_naval(self, now_us: int, entry: Relevant, here: Point) -> Point:
         return here if entry.local else entry.naval_at(now_us, self.space)

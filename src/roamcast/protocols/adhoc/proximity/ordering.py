@@ -7,6 +7,7 @@ An event that comes after it was given up is dropped: order was promised.
 
 from msgspec import Struct
 
+from roamcast.model.context import Context
 from roamcast.model.event import Delivery, Event
 
 
@@ -16,6 +17,8 @@ class Arrival(Struct, frozen=True):
     event: Event
     delivery: Delivery
     published_us: int
+    seen: Context | None = None
+    """The producer as a beacon told of it since the event was raised: it says better where a mobile proximity is."""
 
 
 class Order:
