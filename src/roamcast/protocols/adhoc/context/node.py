@@ -156,6 +156,8 @@ class ContextNode:
             return self._refresh(now_us)
         here = self.around.here(now_us)
         if here is None:
+            # Whoever has just entered is served by others; what waits must not keep later digests from being sent.
+            self.digests.waiting.clear()
             return []
         return self.digests.fired(now_us, here) if name == "digest" else self.geocast.fired(now_us, name, here)
 

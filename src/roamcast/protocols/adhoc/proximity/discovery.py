@@ -315,13 +315,15 @@ class Discovery:
         return Relevant(entry_id, subject, region, said.initial_naval, event_type, local)
 
     def _enter(self, entry: Relevant) -> list[Does]:
+        known = self.relevant.get(entry.id)
+        effects = [] if known is None or known is entry else self.drop(known)
         self.relevant[entry.id] = entry
         if entry.event_type is None:
             self.wanted[entry.id] = entry
             self._wants.clear()
         else:
             self.by_subject.setdefault(entry.subject, {})[entry.id] = entry
-        return self._reckon(entry)
+        return effects + self._reckon(entry)
 
     def drop(self, entry: Relevant) -> list[Does]:
         del self.relevant[entry.id]

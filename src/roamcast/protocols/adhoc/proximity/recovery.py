@@ -42,7 +42,8 @@ class Outbox:
         self.window_us = window_us
         self.latest = 0
         self.replays = 0
-        self.kept: deque[Kept] = deque(maxlen=events_max)
+        self.events_max = events_max
+        self.kept: deque[Kept] = deque()
 
     def number(self, now_us: int, event: Event, forward: bool, delivery: Delivery) -> Raised:
         """The message for a new event, kept from now on."""
@@ -51,7 +52,17 @@ class Outbox:
         message = Raised(event, self.proximity_id, self.stream, self.latest, forward, age_us, delivery)
         self.kept.append(Kept(message, now_us - age_us))
         self.prune(now_us)
+        if len(self.kept) > self.events_max:
+            self._evict()
         return message
+
+    def _evict(self) -> None:
+        """The oldest momentary event goes first: one that lasts is still owed to whoever enters."""
+        for place, kept in enumerate(self.kept):
+            if kept.message.event.instantaneous:
+                del self.kept[place]
+                return
+        self.kept.popleft()
 
     def prune(self, now_us: int) -> None:
         while self.kept and not self.is_alive(self.kept[0], now_us):

@@ -1,0 +1,27 @@
+"""What a producer keeps for those who missed it: bounded, and what lasts stays longest (S11)."""
+
+from roamcast.model.context import Context
+from roamcast.model.event import Delivery, Event
+from roamcast.model.values import Point
+from roamcast.protocols.adhoc.proximity.recovery import Outbox
+
+SECOND_US = 1_000_000
+
+
+def event(number: int, lifetime_s: int) -> Event:
+    return Event(f"e{number}", "x", Context("p", Point(0.0, 0.0)), 0, lifetime_s * SECOND_US)
+
+
+def kept_after(lifetimes_s: list[int]) -> list[str]:
+    outbox = Outbox("a", "a", events_max=3, window_us=60 * SECOND_US)
+    for number, lifetime_s in enumerate(lifetimes_s):
+        outbox.number(0, event(number, lifetime_s), False, Delivery())
+    return [kept.message.event.id for kept in outbox.kept]
+
+
+def test_momentary_events_make_room_before_lasting_ones_do() -> None:
+    assert kept_after([100, 0, 0, 0, 0]) == ["e0", "e3", "e4"]
+
+
+def test_of_lasting_events_the_oldest_goes() -> None:
+    assert kept_after([100, 100, 100, 100]) == ["e1", "e2", "e3"]
