@@ -51,7 +51,9 @@ def varied(
 
 def measure(name: str, scenario: Scenario, seeds: range = SEEDS) -> dict[str, float]:
     started = time.process_time()
-    results: list[Result] = [run_scenario(scenario, kit_of(scenario.protocol), seed) for seed in seeds]
+    results: list[Result] = [
+        run_scenario(scenario, kit_of(scenario.protocol, scenario.radio), seed) for seed in seeds
+    ]
     cpu_s = time.process_time() - started
     expected = sum(result.expected for result in results)
     arrived = expected - sum(result.missed for result in results)
