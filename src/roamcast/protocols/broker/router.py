@@ -1,0 +1,80 @@
+"""The router of a broker: what neighbours and clients want, what neighbours are asked for, where an event goes (R1,
+R2).
+
+A *source* of wishes is a neighbour, by its name, or a client of this broker, by its name behind `CLIENT`. What the
+router has to say to neighbours it returns as a list of (neighbour, message); how that gets there is not its business.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from roamcast.model.event import Event
+from roamcast.model.space import Space
+from roamcast.protocols.broker.messages import Between, Notified, Unwanted, Wanted
+from roamcast.protocols.broker.routing import Asking, Change, Strategy, asking_for
+from roamcast.protocols.broker.wishes import Table, Wish
+
+CLIENT = "client "
+Said: TypeAlias = list[tuple[str, Between]]
+
+
+class Router:
+    def __init__(self, strategy: Strategy, space: Space, merged_wishes_max: int, wishes_max: int) -> None:
+        self.strategy: Strategy = strategy
+        self.space = space
+        self.merged_wishes_max = merged_wishes_max
+        self.wishes_max = wishes_max
+        self.table = Table(space)
+        self.neighbours: dict[str, Asking] = {}
+
+    def meet(self, peer: str) -> Said:
+        """A new neighbour is asked for whatever anybody else wants."""
+        asking = self.neighbours[peer] = asking_for(self.strategy, self.space, self.merged_wishes_max)
+        for source, wishes in self.table.wishes.items():
+            if source != peer:
+                for wish in wishes.values():
+                    asking.add(source, wish)
+        return [(peer, Wanted(wish)) for wish in asking.asked()]
+
+    def part(self, peer: str) -> Said:
+        """A neighbour is gone, and with it whatever it wanted."""
+        self.neighbours.pop(peer, None)
+        said: Said = []
+        for wish in self.table.of(peer):
+            said += self.unwant(peer, wish.id)
+        return said
+
+    def full(self) -> bool:
+        return len(self.table) >= self.wishes_max
+
+    def want(self, source: str, wish: Wish) -> Said:
+        """Wishes do not change: who wants something else asks for that under another id, then withdraws this one."""
+        if wish.id in self.table.wishes.get(source, {}):
+            return []
+        self.table.add(source, wish)
+        return self._ask_others(source, lambda asking: asking.add(source, wish))
+
+    def unwant(self, source: str, wish_id: str) -> Said:
+        if self.table.remove(source, wish_id) is None:
+            return []
+        return self._ask_others(source, lambda asking: asking.remove(source, wish_id))
+
+    def _ask_others(self, source: str, change_of: Callable[[Asking], Change]) -> Said:
+        """First asks, then withdraws: there is never a moment at which nobody is asked."""
+        said: Said = []
+        for peer, asking in self.neighbours.items():
+            if peer != source:
+                change = change_of(asking)
+                said += [(peer, Wanted(wish)) for wish in change.ask]
+                said += [(peer, Unwanted(wish_id)) for wish_id in change.withdraw]
+        return said
+
+    def route(self, event: Event, serial: int, source: str) -> tuple[Said, list[str]]:
+        """The event on its way to the neighbours that want it, and the clients here that do."""
+        concerned = self.table.concerned(event)
+        flooding = self.strategy == "flooding"
+        onward = Notified(event, serial)
+        said: Said = [
+            (peer, onward) for peer in self.neighbours if peer != source and (flooding or peer in concerned)
+        ]
+        return said, [name.removeprefix(CLIENT) for name in concerned if name.startswith(CLIENT)]

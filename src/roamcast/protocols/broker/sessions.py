@@ -1,0 +1,78 @@
+"""A client at its border broker: its session, and what of it goes to the next broker (R3).
+
+A session is attached or away. In either state it may *await* what the client's old broker kept: until that has come
+nothing new is numbered, and nothing the client publishes goes out, so that old comes before new for everybody. A
+session that a later broker claims meanwhile is *claimed*: it takes in nothing more, and passes on what it awaits.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+from roamcast.protocols.broker.counterpart import Counterpart
+from roamcast.protocols.broker.messages import Numbered, Pub, Relocate, Replay
+
+
+class Session:
+    def __init__(self, client: str, epoch: int, counterpart: Counterpart) -> None:
+        self.client = client
+        self.epoch = epoch
+        self.counterpart = counterpart
+        self.subscriptions: dict[str, Subscription] = {}
+        self.wishes: dict[str, str] = {}
+        """By subscription, the id of the wish that stands for it."""
+        self.attached = True
+        self.published = 0
+        """The serial of the client's last publication that was accepted."""
+        self.awaits: int | None = None
+        """The epoch of the claim whose replay is awaited."""
+        self.held: deque[tuple[Event, int, tuple[str, ...]]] = deque()
+        """What came here while the replay was awaited, with its serial and the subscriptions it is for."""
+        self.publications: list[Pub] = []
+        """What the client published meanwhile."""
+        self.claim: Relocate | None = None
+        """The claim of a later broker, answered when the replay is complete."""
+
+    def hold(self, event: Event, serial: int, subscriptions: tuple[str, ...]) -> None:
+        """Bounded as the counterpart is: the oldest goes, and is counted."""
+        self.held.append((event, serial, subscriptions))
+        if len(self.held) > self.counterpart.events_max:
+            self.held.popleft()
+            self.counterpart.lost += 1
+
+    def replayed(self, replay: Replay) -> None:
+        """Takes over what the old broker had."""
+        for numbered in replay.events:
+            self.counterpart.keep(numbered)
+        for publisher, serial in replay.marks:
+            self.counterpart.mark(publisher, serial)
+        self.counterpart.lost += replay.lost
+        self.counterpart.next_number = max(self.counterpart.next_number, replay.next_number)
+        self.published = max(self.published, replay.published)
+
+    def release(self) -> list[Numbered]:
+        """The replay is complete: what was held is numbered behind it, without what the old broker had already."""
+        self.awaits = None
+        new = [each for each in self.held if self.counterpart.is_new(each[0].publisher.host, each[1])]
+        self.held.clear()
+        return [self.counterpart.add(*each) for each in new]
+
+
+def replays(session: Session, claim: Relocate, events_max: int) -> Iterator[Replay]:
+    """The answer to a claim, in pieces of at most `events_max` events."""
+    counterpart = session.counterpart
+    events = counterpart.after(claim.after)
+    for start in range(0, max(1, len(events)), events_max):
+        last = start + events_max >= len(events)
+        yield Replay(
+            client=session.client,
+            epoch=claim.epoch,
+            path=claim.path,
+            events=tuple(events[start : start + events_max]),
+            last=last,
+            next_number=counterpart.next_number,
+            published=session.published,
+            lost=counterpart.lost if last else 0,
+            marks=tuple(counterpart.marks.items()) if last else (),
+        )

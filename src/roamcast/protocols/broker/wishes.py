@@ -1,0 +1,158 @@
+"""Wishes: what a neighbour or a client asks a broker for, and the table that finds whom an event concerns.
+
+A wish is a subject pattern and a filter over the event alone: a filter that reads its client's own context is bound
+to it before it becomes a wish (R7). The table answers one question, which *sources* (neighbours or clients) have a
+wish that accepts an event, and keeps equal filters once, however many ask. Filters that demand a certain value of an
+attribute are found by that value, so an event is not held against those that demand another.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from roamcast.model.event import Event
+from roamcast.model.filter.cover import covers
+from roamcast.model.filter.evaluate import compile_filter
+from roamcast.model.filter.scene import Scene
+from roamcast.model.filter.tree import And, Attribute, Compare, Filter, Literal, OneOf, Predicate
+from roamcast.model.space import Space
+from roamcast.model.subject import subject_covers, subject_matches
+from roamcast.model.values import Value
+
+
+class Wish(Struct, frozen=True, array_like=True, cache_hash=True):
+    id: str
+    """Of the subscription, or a name that a broker gave to what it asks for on behalf of several."""
+    subject: str
+    filter: Filter
+
+
+def wish_covers(wide: Wish, narrow: Wish, space: Space) -> bool:
+    """Whether every event that `narrow` accepts is accepted by `wide`."""
+    return subject_covers(wide.subject, narrow.subject) and covers(wide.filter, narrow.filter, space)
+
+
+class Group:
+    """All wishes with one filter under one subject pattern: asked once, whoever they come from."""
+
+    __slots__ = ("accepts", "filter", "sources")
+
+    def __init__(self, filter_: Filter, space: Space) -> None:
+        self.filter = filter_
+        self.accepts = compile_filter(filter_, space, None)
+        self.sources: dict[str, int] = {}
+        """How many wishes of each source are in this group."""
+
+
+class Bucket:
+    """The groups under one subject pattern, those that demand a value found by it."""
+
+    def __init__(self) -> None:
+        self.groups: dict[Filter, Group] = {}
+        self.by_value: dict[str, dict[Value, dict[Filter, Group]]] = {}
+        self.others: dict[Filter, Group] = {}
+
+    def add(self, source: str, filter_: Filter, space: Space) -> None:
+        group = self.groups.get(filter_)
+        if group is None:
+            group = self.groups[filter_] = Group(filter_, space)
+            for place in self._places(filter_):
+                place[filter_] = group
+        group.sources[source] = group.sources.get(source, 0) + 1
+
+    def remove(self, source: str, filter_: Filter) -> None:
+        group = self.groups[filter_]
+        group.sources[source] -= 1
+        if group.sources[source] == 0:
+            del group.sources[source]
+        if not group.sources:
+            del self.groups[filter_]
+            for place in self._places(filter_):
+                del place[filter_]
+
+    def _places(self, filter_: Filter) -> list[dict[Filter, Group]]:
+        demanded = demanded_values(filter_.root)
+        if demanded is None:
+            return [self.others]
+        name, values = demanded
+        by_value = self.by_value.setdefault(name, {})
+        return [by_value.setdefault(value, {}) for value in values]
+
+    def candidates(self, event: Event) -> Iterator[Group]:
+        yield from self.others.values()
+        for name, by_value in self.by_value.items():
+            value = event.attributes.get(name)
+            if value is not None:
+                yield from by_value.get(value, {}).values()
+
+
+def demanded_values(root: Predicate) -> tuple[str, tuple[Value, ...]] | None:
+    """An attribute that must have one of a few values for the predicate to be true, if there is one."""
+    match root:
+        case Compare("=", Attribute(name), Literal(value)):
+            return name, (value,)
+        case OneOf(Attribute(name), values):
+            return name, values
+        case And(parts):
+            found = [demanded for part in parts if (demanded := demanded_values(part)) is not None]
+            return min(found, key=lambda each: len(each[1]), default=None)
+        case _:
+            return None
+
+
+class Table:
+    """Who wants what: wishes by source, and by subject for the events."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.wishes: dict[str, dict[str, Wish]] = {}
+        self._exact: dict[str, Bucket] = {}
+        self._patterns: dict[str, Bucket] = {}
+
+    def add(self, source: str, wish: Wish) -> None:
+        """The source has no wish of this id yet."""
+        self.wishes.setdefault(source, {})[wish.id] = wish
+        buckets = self._buckets(wish)
+        if wish.subject not in buckets:
+            buckets[wish.subject] = Bucket()
+        buckets[wish.subject].add(source, wish.filter, self.space)
+
+    def remove(self, source: str, wish_id: str) -> Wish | None:
+        wish = self.wishes.get(source, {}).pop(wish_id, None)
+        if wish is None:
+            return None
+        if not self.wishes[source]:
+            del self.wishes[source]
+        buckets = self._buckets(wish)
+        buckets[wish.subject].remove(source, wish.filter)
+        if not buckets[wish.subject].groups:
+            del buckets[wish.subject]
+        return wish
+
+    def of(self, source: str) -> list[Wish]:
+        return list(self.wishes.get(source, {}).values())
+
+    def concerned(self, event: Event) -> dict[str, None]:
+        """The sources with a wish that accepts the event, in a fixed order."""
+        scene = Scene(event.attributes.get, None, event.publisher)
+        found: dict[str, None] = {}
+        for bucket in self._matching(event.subject):
+            for group in bucket.candidates(event):
+                # A group none of whose sources is new need not be asked.
+                if not group.sources.keys() <= found.keys() and group.accepts(scene) is True:
+                    found.update(dict.fromkeys(group.sources))
+        return found
+
+    def __len__(self) -> int:
+        return sum(len(wishes) for wishes in self.wishes.values())
+
+    def _matching(self, subject: str) -> Iterator[Bucket]:
+        exact = self._exact.get(subject)
+        if exact is not None:
+            yield exact
+        for pattern, bucket in self._patterns.items():
+            if subject_matches(pattern, subject):
+                yield bucket
+
+    def _buckets(self, wish: Wish) -> dict[str, Bucket]:
+        return self._patterns if "+" in wish.subject or "#" in wish.subject else self._exact

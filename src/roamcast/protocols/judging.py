@@ -1,0 +1,34 @@
+"""What a host can judge alone when an event reaches it: four of the five conditions of C6.
+
+What it cannot know it does not check: condition (iii), the overlap of relevance and interest among third hosts.
+Condition (iv) is judged by the publisher's context that the event carries.
+"""
+
+from roamcast.model.context import Configuration, Context
+from roamcast.model.event import Event
+from roamcast.model.match import (
+    lifetime_validity,
+    publication_domain_matching,
+    standard_matching,
+    subscription_domain_matching,
+)
+from roamcast.model.places import MovementGraph
+from roamcast.model.space import Space
+from roamcast.model.subscription import Subscription
+
+
+def wanted_here(
+    event: Event, subscription: Subscription, me: Context, now_us: int, space: Space, graph: MovementGraph | None
+) -> bool:
+    # An instantaneous event holds at the moment of its publication, however long it was on its way.
+    moment_us = event.published_us if event.instantaneous else now_us
+    if not lifetime_validity(event, subscription, moment_us):
+        return False
+    here, publisher = me.at(now_us, space), event.publisher.at(now_us, space)
+    # Nobody's neighbours are known here: what a filter asks of them is unknown.
+    known = Configuration(space, {publisher.host: publisher, here.host: here}, None, graph)
+    return (
+        standard_matching(event, subscription, known)
+        and publication_domain_matching(event, subscription, known)
+        and subscription_domain_matching(event, subscription, known)
+    )
