@@ -123,6 +123,7 @@ runs = st.builds(
 
 records: st.SearchStrategy[Record] = st.one_of(
     st.builds(Move, hosts, times, st.none() | points, st.none() | velocities, st.none() | points, times, times),
+    st.builds(Move.gone, hosts, times),
     st.builds(ContextChange, hosts, times, attributes),
     st.builds(Subscribed, hosts, times, subscriptions()),
     st.builds(Unsubscribed, hosts, times, names),

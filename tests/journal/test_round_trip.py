@@ -129,7 +129,7 @@ def test_p1_one_kind_can_be_read_alone(tmp_path: Path) -> None:
 
 def test_p1_a_segment_that_was_copied_gives_its_records_once(tmp_path: Path) -> None:
     written_and_read(tmp_path, [Noted("a", 1, "once")])
-    original = tmp_path / "v1/notes/run-000000-00000001.parquet"
+    original = tmp_path / "v2/notes/run-000000-00000001.parquet"
     (original.parent / "copy-000000-00000001.parquet").write_bytes(original.read_bytes())
     assert [record.what for record in read_records(tmp_path, Noted)] == ["once"]
 
@@ -141,8 +141,8 @@ def test_p1_two_different_records_under_one_number_are_an_error(tmp_path: Path) 
     other = tmp_path / "other"
     with Journal(other, RUN) as journal:
         journal.record(Noted("a", 1, "three"))
-    found = other / "v1/notes/run-000000-00000001.parquet"
-    (tmp_path / "v1/notes/run-000000-00000001.parquet").write_bytes(found.read_bytes())
+    found = other / "v2/notes/run-000000-00000001.parquet"
+    (tmp_path / "v2/notes/run-000000-00000001.parquet").write_bytes(found.read_bytes())
     with pytest.raises(BadJournal, match=r"two records of host 'a' in incarnation 0 have sequence 0"):
         list(read_entries(tmp_path, Noted))
 

@@ -28,7 +28,7 @@ def written(directory: Path) -> Path:
         journal.record(Move("bus", 5, Point(1.0, 2.0), Velocity(3.0, 0.0)))
         journal.record(ContextChange("bus", 5, {"speed": 3, "line": "46A"}))
         journal.record(Published("bus", 5, event))
-    return directory / "v1"
+    return directory / "v2"
 
 
 def test_p1_spark_reads_every_table_and_its_nested_values(spark: SparkSession, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_p1_a_killed_writer_leaves_only_whole_segments(tmp_path: Path, call: str
 
 def test_p1_a_host_that_was_killed_while_it_wrote_can_start_again(tmp_path: Path) -> None:
     assert run_python(DIE_AT_CALL + RECORD_MUCH, str(tmp_path), "replace", "13") == -signal.SIGKILL
-    other = tmp_path / "v1/notes/.run-x-000000-00000000.parquet.partial"
+    other = tmp_path / "v2/notes/.run-x-000000-00000000.parquet.partial"
     other.touch()
     assert len(list(tmp_path.rglob(".*"))) > 1
     with Journal(tmp_path, RUN) as journal:
@@ -120,7 +120,7 @@ def test_p1_hidden_files_of_a_killed_writer_are_not_looked_at(tmp_path: Path) ->
     with Journal(tmp_path, RUN) as journal:
         journal.record(Noted("a", 1, "x"))
     before = journal_hash(tmp_path)
-    (tmp_path / "v1/notes/.run-000000-00000002.parquet.partial").write_bytes(b"PAR1 half of a")
+    (tmp_path / "v2/notes/.run-000000-00000002.parquet.partial").write_bytes(b"PAR1 half of a")
     assert len(list(read_entries(tmp_path, Noted))) == 1
     assert journal_hash(tmp_path) == before
 
@@ -143,7 +143,7 @@ def test_p4_the_hash_differs_when_a_record_differs(tmp_path: Path) -> None:
 def test_p4_the_hash_differs_when_a_file_has_another_name(tmp_path: Path) -> None:
     Journal(tmp_path, RUN).close()
     before = journal_hash(tmp_path)
-    path = tmp_path / "v1/notes/run-000000-00000000.parquet"
+    path = tmp_path / "v2/notes/run-000000-00000000.parquet"
     path.rename(path.with_name("ran-000000-00000000.parquet"))
     assert journal_hash(tmp_path) != before
 
@@ -175,7 +175,7 @@ def test_p1_an_incarnation_stays_taken_when_old_segments_are_removed(tmp_path: P
     for _ in range(2):
         with Journal(tmp_path, Run("a", 0, Plane())) as journal:
             journal.record(Noted("a", 1, "up"))
-    for path in (tmp_path / "v1/notes").iterdir():
+    for path in (tmp_path / "v2/notes").iterdir():
         path.unlink()
     assert Journal(tmp_path, Run("a", 0, Plane())).incarnation == 2
 
@@ -188,7 +188,7 @@ def test_p4_a_simulation_does_not_write_over_another(tmp_path: Path) -> None:
 
 def test_p1_a_second_process_with_the_same_name_is_noticed(tmp_path: Path) -> None:
     journal = Journal(tmp_path, RUN)
-    foreign = tmp_path / "v1/notes/run-000000-00000001.parquet"
+    foreign = tmp_path / "v2/notes/run-000000-00000001.parquet"
     foreign.write_bytes(b"theirs")
     journal.record(Noted("a", 1, "x"))
     with pytest.raises(BadJournal, match="another process"):
@@ -211,14 +211,14 @@ def test_p1_heavy_records_end_a_segment_early(tmp_path: Path) -> None:
     with Journal(tmp_path, RUN, segment_bytes_max=10_000) as journal:
         for at_us in range(10):
             journal.record(ContextChange("a", at_us, {"text": "x" * 4_000}))
-    rows = [pq.read_metadata(path).num_rows for path in visible(tmp_path / "v1/contexts")]
+    rows = [pq.read_metadata(path).num_rows for path in visible(tmp_path / "v2/contexts")]
     assert rows == [0, 3, 3, 3, 1]
 
 
 def test_p1_opening_makes_every_table_readable(tmp_path: Path) -> None:
     journal = Journal(tmp_path, RUN)
     for table in TABLES:
-        (path,) = visible(tmp_path / "v1" / table.name)
+        (path,) = visible(tmp_path / "v2" / table.name)
         found = pq.read_schema(path)
         assert found.equals(table.schema)
         assert found.metadata == table.schema.metadata

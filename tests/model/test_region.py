@@ -441,3 +441,11 @@ def test_placing_never_fails_not_even_at_a_pole(shape: Shape, factor: float, nav
 def test_a_small_polygon_far_from_the_origin_keeps_its_area() -> None:
     """Ten centimetres in degrees at 170 east: less than the rounding of the coordinates' products."""
     assert isinstance(placed(Polygon(rectangle_corners(0.1)), Point(170.123, 60.456), EARTH), Polygon)
+
+
+def test_s2_a_polygon_placed_across_the_date_line_lies_on_earth() -> None:
+    triangle = Polygon((Point(-300, -300), Point(300, -300), Point(0, 300)))
+    for longitude in (179.9999, -179.9999):
+        check_region(placed(triangle, Point(longitude, 10), Earth()), Earth())
+    with pytest.raises(BadValue):
+        check_region(Polygon((Point(540, 0), Point(541, 0), Point(540, 1))), Earth())

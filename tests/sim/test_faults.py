@@ -13,6 +13,8 @@ from roamcast.node.boundary import (
     Deliver,
     Does,
     Input,
+    JoinGroup,
+    LeaveGroup,
     Note,
     Received,
     Send,
@@ -55,6 +57,43 @@ def test_reordering_brings_late_what_was_sent_early() -> None:
     heard = hundred(FaultParams(reorder=0.5, reorder_by_ms=200))["b"].heard()
     assert sorted(heard) == [f"{number:02}" for number in range(100)]
     assert heard != sorted(heard)
+
+
+def late(faults: FaultParams, *changes: tuple[float, Does]) -> list[str]:
+    """What b hears of frames on group 7 that are up to a second late, while it does something at some time."""
+    small = SmallWorld({**PAIR}, DISK, faults=faults)
+    for number in range(20):
+        small.does(1 + number / 1_000, "a", Broadcast(Said(f"{number:02}"), group=7))
+    for at_s, effect in changes:
+        small.does(at_s, "b", effect)
+    small.run(4)
+    return [text for diary in small.diaries["b"] for text in diary.heard()]
+
+
+def test_s6_a_late_frame_is_heard_by_who_is_in_its_group_when_it_arrives() -> None:
+    reordered = FaultParams(reorder=1.0, reorder_by_ms=1_000)
+    everything = late(reordered, (0.5, JoinGroup(7)))
+    left = late(reordered, (0.5, JoinGroup(7)), (1.5, LeaveGroup(7)))
+    joined = late(reordered, (1.5, JoinGroup(7)))
+    assert len(everything) == 20
+    assert 0 < len(left) < 20
+    assert left + joined == everything
+
+
+def test_a_late_frame_is_not_heard_by_a_host_that_is_down_when_it_arrives() -> None:
+    faults = FaultParams(reorder=1.0, reorder_by_ms=1_000, crash=(Crash("b", 1.3, 1.6),))
+    heard = late(faults, (0.5, JoinGroup(7)), (1.6001, JoinGroup(7)))
+    everything = late(FaultParams(reorder=1.0, reorder_by_ms=1_000), (0.5, JoinGroup(7)))
+    assert 0 < len(heard) < 20
+    assert [text for text in everything if text in heard] == heard
+
+
+def test_a_late_frame_is_heard_by_a_host_that_was_down_when_it_was_sent_and_is_up_when_it_arrives() -> None:
+    faults = FaultParams(reorder=1.0, reorder_by_ms=1_000, crash=(Crash("b", 0.5, 1.5),))
+    everything = late(FaultParams(reorder=1.0, reorder_by_ms=1_000), (0.4, JoinGroup(7)))
+    heard = late(faults, (1.5001, JoinGroup(7)))
+    assert 0 < len(heard) < 20
+    assert everything[-len(heard) :] == heard
 
 
 def test_the_same_seed_loses_the_same_frames_and_another_one_others() -> None:
@@ -206,11 +245,11 @@ def test_a_host_that_restarts_within_a_pause_is_awake_and_stays_as_it_is_when_th
 
 
 def test_a_paused_host_keeps_so_much_and_drops_the_rest_with_a_note() -> None:
-    small = SmallWorld({**PAIR}, DISK, faults=FaultParams(pause=(Pause("b", 1.0, 2.0),)))
-    small.does(0.5, "b", SetTimer("due", 1_900_000))
+    small = SmallWorld({**PAIR}, DISK, faults=FaultParams(pause=(Pause("b", 1.0, 5.0),)))
+    small.does(0.5, "b", SetTimer("due", 4_900_000))
     for number in range(PAUSED_INPUTS_MAX + 2):
-        small.does(1.1 + number / 100_000, "a", Broadcast(Said(str(number))))
-    small.run(3)
+        small.does(1.1 + number / 4_000, "a", Broadcast(Said(str(number))))
+    small.run(6)
     assert small["b"].heard() == [str(number) for number in range(PAUSED_INPUTS_MAX)]
     assert [what for _, _, what in small.notes.notes] == ["paused_input_dropped"] * 2
     # A timer is never dropped: what it starts again would stop for ever.

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from roamcast.experiments.assemble import kit_of
-from roamcast.model.context import Configuration, Context
+from roamcast.model.context import Configuration
 from roamcast.model.event import Event
 from roamcast.model.match import matches
 from roamcast.model.region import Anchored, Circle, rectangle
@@ -74,9 +74,8 @@ class ByDefinition(SilentObserver):
         self.subscriptions.append(issued(subscription, now_us))
         self.look(self.events, self.subscriptions[-1:])
 
-    def moved(self, now_us: int, context: Context) -> None:
-        if context.position is None:
-            self.subscriptions = [each for each in self.subscriptions if each.subscriber != context.host]
+    def stopped(self, now_us: int, host: str) -> None:
+        self.subscriptions = [each for each in self.subscriptions if each.subscriber != host]
 
     def tick(self) -> None:
         self.look(self.events, self.subscriptions)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from roamcast.experiments.assemble import kit_of
-from roamcast.model.event import Announcement, ContentType, Delivery
+from roamcast.model.event import Announcement, ContentType, Delivery, Event
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.values import Point
 from roamcast.sim.observers import SilentObserver
@@ -35,9 +35,15 @@ def scenario(announce: dict[str, Any], **rule: Any) -> dict[str, Any]:
 class Heard(SilentObserver):
     def __init__(self) -> None:
         self.announcements: list[Announcement] = []
+        self.announced_s: list[float] = []
+        self.published_s: list[float] = []
 
     def announced(self, now_us: int, host: str, announcement: Announcement) -> None:
         self.announcements.append(announcement)
+        self.announced_s.append(now_us / 1e6)
+
+    def published(self, now_us: int, host: str, event: Event) -> None:
+        self.published_s.append(now_us / 1e6)
 
 
 def run(given: dict[str, Any]) -> tuple[Run, Heard]:
@@ -80,6 +86,19 @@ def test_a_producer_that_comes_later_announces_then() -> None:
     """S3."""
     _, heard = run(scenario({"circle_m": 60}, by="late"))
     assert [announcement.initial_naval for announcement in heard.announcements] == [Point(30.0, 50.0)]
+
+
+def test_s3_nothing_is_announced_before_its_time_and_nothing_published_before_it_is_announced() -> None:
+    """The first event is due at 2.5 s."""
+    made, heard = run(scenario({"circle_m": 60, "first_s": 6}))
+    assert heard.announced_s == [6.0]
+    assert heard.published_s == [6.5, 7.5, 8.5, 9.5, 10.5, 11.5]
+    assert "not_announced" not in made.result().notes
+
+
+def test_s3_an_event_that_is_due_with_its_announcement_comes_right_after_it() -> None:
+    _, heard = run(scenario({"circle_m": 60, "first_s": 2.5}))
+    assert (heard.announced_s[0], heard.published_s[0]) == (2.5, 2.5)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where the files of a journal are and how they are called: `v1/<table>/<writer>-<incarnation>-<segment>.parquet`.
+"""Where the files of a journal are and how they are called: `v2/<table>/<writer>-<incarnation>-<segment>.parquet`.
 
 The version is a directory, so that one version's tables can be read whole with any tool; numbers are padded, so that
 names sort as they were written; a name that begins with a dot is not there yet, as Spark, Arrow and we all agree.

@@ -14,7 +14,7 @@ from roamcast.model.event import Announcement, Event
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import Point, Value, Velocity
+from roamcast.model.values import BadValue, Point, Value, Velocity
 
 
 class BadJournal(Exception):
@@ -53,13 +53,26 @@ class Run(Base, frozen=True):
 
 
 class Move(Base, frozen=True):
-    """From `at_us` on the host is at `position` and moves on with `velocity`, until its next move (M2)."""
+    """From `at_us` on the host is at `position` and moves on with `velocity`, until its next move (M2).
+
+    A host that is not `up` is gone: it left or crashed, and is nowhere. One that is up without a position is there,
+    and nobody knows where.
+    """
 
     position: Point | None
     velocity: Velocity | None = None
     destination: Point | None = None
     pause_us: int = 0
     pause_left_us: int = 0
+    up: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.up and any(each is not None for each in (self.position, self.velocity, self.destination)):
+            raise BadValue(f"host '{self.host}' is down, and so has no position, velocity or destination")
+
+    @classmethod
+    def gone(cls, host: str, at_us: int) -> "Move":
+        return cls(host, at_us, None, up=False)
 
     @classmethod
     def of(cls, context: Context) -> "Move":
@@ -74,7 +87,7 @@ class Move(Base, frozen=True):
         )
 
     def context(self, attributes: dict[str, Value]) -> Context:
-        """The context of the host at this move, with the attributes of its last `ContextChange`."""
+        """The context at this move of a host that is up, with the attributes of its last `ContextChange`."""
         return Context(
             self.host,
             self.position,

@@ -31,7 +31,7 @@ from roamcast.model.filter.tree import Filter
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 VERSION_DIRECTORY = f"v{SCHEMA_VERSION}"
 VERSION_KEY = b"roamcast.journal.version"
 TABLE_KEY = b"roamcast.journal.table"
@@ -39,13 +39,14 @@ TABLE_KEY = b"roamcast.journal.table"
 TEXT = pa.string()
 INTEGER = pa.int64()
 DOUBLE = pa.float64()
+FLAG = pa.bool_()
 
 VALUE = pa.struct(
     [
         ("number", DOUBLE),
-        ("integer", pa.bool_()),
+        ("integer", FLAG),
         ("text", TEXT),
-        ("flag", pa.bool_()),
+        ("flag", FLAG),
         ("time_us", INTEGER),
         ("x", DOUBLE),
         ("y", DOUBLE),
@@ -151,6 +152,7 @@ def row_of_move(move: Move) -> Row:
         *plain.plain_point(move.destination),
         move.pause_us,
         move.pause_left_us,
+        move.up,
     )
 
 
@@ -165,10 +167,11 @@ def move_of(
     destination_y: float | None,
     pause_us: int,
     pause_left_us: int,
+    up: bool,
 ) -> Move:
     destination = plain.point_of(destination_x, destination_y)
     velocity = plain.velocity_of(east, north)
-    return Move(host, at_us, plain.point_of(x, y), velocity, destination, pause_us, pause_left_us)
+    return Move(host, at_us, plain.point_of(x, y), velocity, destination, pause_us, pause_left_us, up)
 
 
 def row_of_subscription(record: Subscribed) -> Row:
@@ -237,7 +240,7 @@ TABLES = (
     Table(
         "moves",
         Move,
-        tuple(Column(name, type_, nullable=type_ is DOUBLE) for name, type_ in MOTION),
+        (*(Column(name, type_, nullable=type_ is DOUBLE) for name, type_ in MOTION), Column("up", FLAG)),
         row_of_move,
         move_of,
     ),

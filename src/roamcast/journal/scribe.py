@@ -45,6 +45,9 @@ class Scribe:
             self._attributes[context.host] = context.attributes
             self.record(ContextChange(context.host, now_us, context.attributes))
 
+    def stopped(self, now_us: int, host: str) -> None:
+        self.record(Move.gone(host, now_us))
+
     def published(self, now_us: int, host: str, event: Event) -> None:
         self._record_or_note(Published(host, now_us, event))
 

@@ -22,6 +22,8 @@ from roamcast.model.values import BadValue, Point, check_point
 POLYGON_CORNERS_MAX = 1_000
 ANCHORED_REACH_MAX_M = 1e8
 """How far an anchored shape may extend from its origin: some times around the Earth."""
+FIXED_REACH_MAX_M = 1e9
+"""How far out on a plane a fixed region may lie: beyond every map, and near enough that no arithmetic overflows."""
 ORIGIN = Point(0.0, 0.0)
 PLANE = Plane()
 
@@ -97,10 +99,22 @@ def check_region(region: Region, space: Space) -> None:
     """Raises `BadValue` for a fixed region that does not lie in this space; an anchored one is at home in any."""
     if isinstance(region, Anchored):
         return
+    reach_m = FIXED_REACH_MAX_M
+    across = crosses_date_line(region, space)
     for point in points_of(region):
-        space.check(point)
+        space.check(Point(math.remainder(point.x, 360.0), point.y) if across else point)
+        if not (-reach_m <= point.x <= reach_m and -reach_m <= point.y <= reach_m):
+            raise BadValue(f"({point.x}, {point.y}) lies farther out than a region may, {reach_m:.0f} m")
     if isinstance(region, Box) and region.low.x > region.high.x and not isinstance(space, Earth):
         raise BadValue(f"box from {region.low} to {region.high}: only on Earth can a box's west exceed its east")
+
+
+def crosses_date_line(region: Shape, space: Space) -> bool:
+    """Whether it is a polygon on Earth that counts its longitudes on beyond the date line, as `placed` makes them."""
+    if not isinstance(region, Polygon) or not isinstance(space, Earth):
+        return False
+    west, east = min(corner.x for corner in region.corners), max(corner.x for corner in region.corners)
+    return east - west < 180.0 and west < 180.0 and east > -180.0
 
 
 def points_of(shape: Shape) -> tuple[Point, ...]:

@@ -66,3 +66,20 @@ def subject_covers(pattern: str, other: str) -> bool:
         if index >= len(narrow) or narrow[index] == "#" or level not in ("+", narrow[index]):
             return False
     return len(wide) == len(narrow)
+
+
+@lru_cache(maxsize=65_536)
+def subjects_overlap(one: str, other: str) -> bool:
+    """Whether some subject is matched by both patterns."""
+    for system, wild in ((one, other), (other, one)):
+        if system.startswith("$") and wild.startswith(("+", "#")):
+            return False
+    ours, theirs = SAID_LONGER.get(one, one).split("/"), SAID_LONGER.get(other, other).split("/")
+    for our, their in zip(ours, theirs, strict=False):
+        if "#" in (our, their):
+            return True
+        if "+" not in (our, their) and our != their:
+            return False
+    longer = ours[len(theirs) :] or theirs[len(ours) :]
+    # What ends here is matched by the other one too if only a # follows there.
+    return not longer or longer == ["#"]

@@ -23,6 +23,11 @@ class Message(Struct, frozen=True, array_like=True):
     """
 
     @property
+    def kind(self) -> str:
+        """What it is called in counts and journals."""
+        return str(self.__struct_config__.tag)
+
+    @property
     def event_id(self) -> str | None:
         """The event this message carries or is about, if any: it lets a journal follow an event's way."""
         return None
@@ -50,6 +55,8 @@ class Received(Given, frozen=True):
     message: Message
     sender: str
     group: int | None = None
+    hops: int | None = None
+    """Over how many hops of the network it came, where the network says so."""
 
 
 class TimerFired(Given, frozen=True):

@@ -7,6 +7,7 @@ changed then.
 
 import math
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
@@ -51,6 +52,8 @@ class Port:
         self.vocabulary = Vocabulary()
         self.announcements: dict[str, Announcement] = {}
         self.handlers: dict[str, Handler] = {}
+        self._ends: list[tuple[int, str]] = []
+        """A heap of when subscriptions with a lifetime end."""
         self._incarnation = incarnation
         self._count = 0
 
@@ -129,8 +132,10 @@ class Port:
         lifetime_s: float | None = None,
         interest: Scope = EVERYWHERE,
         publishers: Scope = EVERYWHERE,
+        modulator: str = "",
     ) -> str:
-        """Wants events of a subject; `handler` gets each one. Answers with the subscription's id."""
+        """Wants events of a subject; `handler` gets each one, or what the modulator makes of them at a broker (O1).
+        Answers with the subscription's id."""
         if not callable(handler):
             raise BadValue("subscribe needs a handler to call with each event")
         now_us = self.ground.now_us()
@@ -143,15 +148,21 @@ class Port:
             filter=parse_text(filter) if isinstance(filter, str) else filter,
             interest=self._checked(interest),
             publishers=self._checked(publishers),
+            modulator=modulator,
         )
+        self._forget_expired(now_us)
         self.handlers[subscription.id] = handler
+        if lifetime_s is not None:
+            heappush(self._ends, (subscription.expires_us, subscription.id))
         self.ground.give(Subscribe(subscription))
         return subscription.id
 
     def unsubscribe(self, subscription_id: str) -> None:
-        if self.handlers.pop(subscription_id, None) is None:
+        """Ends a subscription; one that has ended, by its lifetime or before, is left alone."""
+        if self.handlers.pop(subscription_id, None) is not None:
+            self.ground.give(Unsubscribe(subscription_id))
+        elif not self._gave_id("s", subscription_id):
             raise BadValue(f"there is no subscription '{subscription_id}' on this host")
-        self.ground.give(Unsubscribe(subscription_id))
 
     def every(self, seconds: float, action: Callable[[], None]) -> None:
         """Calls `action` now and then every so many seconds."""
@@ -197,9 +208,17 @@ class Port:
             check_region(scope.region, self.ground.space)
         return scope
 
+    def _forget_expired(self, now_us: int) -> None:
+        while self._ends and self._ends[0][0] < now_us:
+            self.handlers.pop(heappop(self._ends)[1], None)
+
     def _next_id(self, kind: str) -> str:
         self._count += 1
         return f"{self.host}:{kind}{self._incarnation}.{self._count}"
+
+    def _gave_id(self, kind: str, given: str) -> bool:
+        number = given.removeprefix(f"{self.host}:{kind}{self._incarnation}.")
+        return number != given and number.isdecimal() and int(number) <= self._count
 
 
 def lifetime_us(seconds: float) -> int:

@@ -6,7 +6,6 @@ Safety is checked as things happen (nothing twice, nothing unwanted, nothing out
 
 from typing import Literal, NoReturn, TypeAlias, assert_never
 
-from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.sim.ideal import Ideal
@@ -90,11 +89,10 @@ class OnlyMatching(Checker):
     def unsubscribed(self, now_us: int, host: str, subscription_id: str) -> None:
         self.ended_us.setdefault(subscription_id, now_us)
 
-    def moved(self, now_us: int, context: Context) -> None:
-        if context.position is None:
-            for each in self.subscriptions.values():
-                if each.subscriber == context.host:
-                    self.ended_us.setdefault(each.id, now_us)
+    def stopped(self, now_us: int, host: str) -> None:
+        for each in self.subscriptions.values():
+            if each.subscriber == host:
+                self.ended_us.setdefault(each.id, now_us)
 
     def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
         what = f"event '{event.id}' was delivered to '{subscription_id}'"

@@ -10,10 +10,26 @@ from msgspec import inspect
 PATH = re.compile(r" - at `(?:key in )?(?P<path>\$[^`]*)`$")
 SOME_KEY = "…"
 STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<found>[^`]*)`")
+LENGTH = re.compile(r"Expected `array` of length (?P<wanted>\d+), got (?P<found>\d+)")
+NO_CHOICE = re.compile(r"Invalid (?:enum )?value (?P<found>.+)")
+
+WORDS = {
+    "bool": "true or false",
+    "int": "an integer",
+    "float": "a number",
+    "str": "text",
+    "array": "a list",
+    "object": "a table",
+    "date": "a date",
+    "datetime": "a date",
+    "time": "a time of day",
+}
+"""What msgspec calls the things that can stand in a TOML file, and what the reference of scenarios calls them."""
 
 
 def complaint(problem: msgspec.ValidationError, given: object, wanted: Any) -> str:
-    """msgspec's message with the path as a TOML key, and the allowed keys or values where it names none."""
+    """msgspec's message in the words of the reference, with the path as a TOML key, and what is allowed there."""
     text = str(problem)
     found = PATH.search(text)
     steps = named_steps(steps_of(found["path"]), text, given, wanted) if found else []
@@ -34,9 +50,26 @@ def complaint(problem: msgspec.ValidationError, given: object, wanted: Any) -> s
     if inner and inner[1] in keys:
         return f"{key}.{what}" if key else what
     allowed = allowed_at(inspect.type_info(wanted), given, steps)
-    return (
-        f"{f'{key}: ' if key else ''}{what}{bracket_hint(what, steps)}{f' (allowed: {allowed})' if allowed else ''}"
-    )
+    said = in_plain_words(what) + bracket_hint(what, steps)
+    return f"{f'{key}: ' if key else ''}{said}{f' (allowed: {allowed})' if allowed else ''}"
+
+
+def in_plain_words(what: str) -> str:
+    """A message about a type or a choice without msgspec's names of types; any other message as it is."""
+    if mismatch := EXPECTED.fullmatch(what):
+        found = "a number with a fraction" if mismatch["found"] == "float" else WORDS.get(mismatch["found"], "that")
+        return f"expected {either(mismatch['wanted'].split(' | '))}, not {found}"
+    if mismatch := LENGTH.fullmatch(what):
+        return f"expected a list of {mismatch['wanted']}, not of {mismatch['found']}"
+    if mismatch := NO_CHOICE.fullmatch(what):
+        return f"there is no {mismatch['found']}"
+    return what
+
+
+def either(types: list[str]) -> str:
+    """`null` is a key that is left out, so nobody can write it; an integer is a number too."""
+    said = [WORDS.get(each, each) for each in types if each != "null" and not (each == "int" and "float" in types)]
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} or {said[-1]}"
 
 
 def key_of(steps: list[str | int]) -> str:

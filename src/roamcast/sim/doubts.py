@@ -6,7 +6,7 @@ from roamcast.sim.scenario import Scenario
 
 def doubts(scenario: Scenario) -> list[str]:
     found: list[str] = []
-    if scenario.radio is None and not scenario.links:
+    if scenario.radio is None and not (scenario.links or scenario.wiring or scenario.access):
         found.append("nobody can reach anybody: there is neither a [radio] nor a link")
     subjects = [rule.subject for rule in scenario.publish]
     applications = any(group.application for group in scenario.hosts)

@@ -55,9 +55,11 @@ class Ideal(SilentObserver):
 
     def moved(self, now_us: int, context: Context) -> None:
         self._instant = None
-        if context.position is None:
-            for each in [each for each in self.subscriptions.values() if each.subscriber == context.host]:
-                self.unsubscribed(now_us, context.host, each.id)
+
+    def stopped(self, now_us: int, host: str) -> None:
+        self._instant = None
+        for each in [each for each in self.subscriptions.values() if each.subscriber == host]:
+            self.unsubscribed(now_us, host, each.id)
 
     def published(self, now_us: int, host: str, event: Event) -> None:
         event = begun(event, now_us)

@@ -1,12 +1,12 @@
 """The air: who hears a broadcast, and when it is lost.
 
-`UnitDisk` is the textbook's radio: everybody in range hears everything after its airtime. `SharedMedium` is a
-802.11 broadcast channel in a page. A sender takes an idle medium after DIFS. When it finds the medium busy, and
-always after a frame of its own, it draws a number of slots and counts them down while the medium is idle; somebody
-else's frame stops the countdown, which goes on DIFS after it. A sender cannot hear while it sends, and two frames
-that overlap at a receiver are both lost there, so loss grows with load. Two senders that start within the blind time
-of each other's carrier sense collide. The constants are 802.11b's at 11 Mbit/s, where the share of a flood's frames
-that arrive is about that of ns-3 (docs/decisions/0004 has the figures).
+`UnitDisk` is the textbook's radio: everybody in range hears everything after its airtime, and a sender sends one
+frame after the other. `SharedMedium` is a 802.11 broadcast channel in a page. A sender takes an idle medium after
+DIFS. When it finds the medium busy, and always after a frame of its own, it draws a number of slots and counts them
+down while the medium is idle; somebody else's frame stops the countdown, which goes on DIFS after it. A sender cannot
+hear while it sends, and two frames that overlap at a receiver are both lost there, so loss grows with load. Two
+senders that start within the blind time of each other's carrier sense collide. The constants are 802.11b's at 11
+Mbit/s, where the share of a flood's frames that arrive is about that of ns-3 (docs/decisions/0004 has the figures).
 
 Both take an emulated range TR: beyond it a frame is not heard, however near the machines are (STEAM, section 5).
 """
@@ -33,9 +33,10 @@ QUEUE_FRAMES_MAX = 1_000
 class UnitDiskParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="unit-disk"):
     range_m: float
     bits_per_second: float = 11e6
+    queue_frames_max: int = QUEUE_FRAMES_MAX
 
     def __post_init__(self) -> None:
-        check_radio(self.range_m, self.bits_per_second)
+        check_radio(self.range_m, self.bits_per_second, self.queue_frames_max)
 
 
 class SharedMediumParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="shared-medium"):
@@ -44,17 +45,19 @@ class SharedMediumParams(Struct, frozen=True, forbid_unknown_fields=True, tag_fi
     queue_frames_max: int = QUEUE_FRAMES_MAX
 
     def __post_init__(self) -> None:
-        check_radio(self.range_m, self.bits_per_second)
+        check_radio(self.range_m, self.bits_per_second, self.queue_frames_max)
 
 
 RadioParams: TypeAlias = UnitDiskParams | SharedMediumParams
 
 
-def check_radio(range_m: float, bits_per_second: float) -> None:
+def check_radio(range_m: float, bits_per_second: float, queue_frames_max: int) -> None:
     if not range_m > 0:
         raise ValueError(f"range_m is {range_m}; a radio needs a range above 0")
     if not bits_per_second > 0:
         raise ValueError(f"bits_per_second is {bits_per_second}; give a rate above 0")
+    if queue_frames_max < 1:
+        raise ValueError(f"queue_frames_max is {queue_frames_max}; give at least 1")
 
 
 class Frame:
@@ -93,30 +96,69 @@ def airtime_us(size_bytes: int, bits_per_second: float) -> int:
     return PREAMBLE_US + round(8 * size_bytes * 1e6 / bits_per_second)
 
 
+def enqueue(queue: deque[Frame], frame: Frame) -> None:
+    """Behind all frames of the same or a higher priority."""
+    place = len(queue)
+    while place > 0 and queue[place - 1].said.priority < frame.said.priority:
+        place -= 1
+    queue.insert(place, frame)
+
+
 class UnitDisk:
+    """Nobody waits for anybody else, but a host has one card: its next frame starts when the last one is off the
+    air, so a short frame never overtakes a long one that was sent before."""
+
     def __init__(
-        self, params: UnitDiskParams, kernel: Kernel, whereabouts: Whereabouts, sent: Sent, heard: Heard
+        self,
+        params: UnitDiskParams,
+        kernel: Kernel,
+        whereabouts: Whereabouts,
+        sent: Sent,
+        heard: Heard,
+        dropped: Dropped,
     ) -> None:
         self.params = params
         self.kernel = kernel
         self.whereabouts = whereabouts
         self.sent = sent
         self.heard = heard
+        self.dropped = dropped
+        self.queues: dict[int, deque[Frame]] = {}
+        """For each host that has a frame on the air, those that wait for its end."""
 
     def broadcast(self, sender: int, said: Broadcast, size_bytes: int) -> None:
         frame = Frame(sender, said, size_bytes)
-        frame.start_us = self.kernel.now_us
-        frame.end_us = frame.start_us + airtime_us(size_bytes, self.params.bits_per_second)
-        frame.hearers = self.whereabouts.in_range(sender, frame.start_us)
-        self.sent(frame)
-        self.kernel.at(frame.end_us, self._finish, frame)
+        queue = self.queues.get(sender)
+        if queue is None:
+            self.queues[sender] = deque()
+            self._send(frame)
+            return
+        enqueue(queue, frame)
+        if len(queue) > self.params.queue_frames_max:
+            queue.pop()
+            self.dropped(sender, "radio_queue_full")
 
     def silence(self, sender: int) -> None:
-        """Nothing ever waits here."""
+        """Forgets what waits to be sent; what is on the air already is heard."""
+        queue = self.queues.get(sender)
+        if queue is not None:
+            queue.clear()
+
+    def _send(self, frame: Frame) -> None:
+        frame.start_us = self.kernel.now_us
+        frame.end_us = frame.start_us + airtime_us(frame.bytes, self.params.bits_per_second)
+        frame.hearers = self.whereabouts.in_range(frame.sender, frame.start_us)
+        self.sent(frame)
+        self.kernel.at(frame.end_us, self._finish, frame)
 
     def _finish(self, frame: Frame) -> None:
         for hearer in frame.hearers:
             self.heard(frame, hearer)
+        queue = self.queues[frame.sender]
+        if queue:
+            self._send(queue.popleft())
+        else:
+            del self.queues[frame.sender]
 
 
 class Station:
@@ -153,13 +195,6 @@ class Station:
         """The frame that ends last of those arriving now."""
         self.busy_until_us = 0
         """When the last of all frames that are on the air here ends, its own among them."""
-
-    def enqueue(self, frame: Frame) -> None:
-        """Behind all frames of the same or a higher priority."""
-        place = len(self.queue)
-        while place > 0 and self.queue[place - 1].said.priority < frame.said.priority:
-            place -= 1
-        self.queue.insert(place, frame)
 
     def take_at_once(self, now_us: int) -> None:
         """The medium is idle: it only has to stay so for DIFS."""
@@ -201,7 +236,7 @@ class SharedMedium:
 
     def broadcast(self, sender: int, said: Broadcast, size_bytes: int) -> None:
         station = self.stations[sender]
-        station.enqueue(Frame(sender, said, size_bytes))
+        enqueue(station.queue, Frame(sender, said, size_bytes))
         if len(station.queue) > self.params.queue_frames_max:
             station.queue.pop()
             self.dropped(sender, "radio_queue_full")
@@ -291,4 +326,4 @@ def make_radio(
 ) -> Radio:
     if isinstance(params, SharedMediumParams):
         return SharedMedium(params, kernel, whereabouts, rng_of, sent, heard, dropped)
-    return UnitDisk(params, kernel, whereabouts, sent, heard)
+    return UnitDisk(params, kernel, whereabouts, sent, heard, dropped)

@@ -9,10 +9,12 @@ from roamcast.journal.scribe import Scribe
 from roamcast.journal.writer import Recorder
 from roamcast.node.host import Observer
 from roamcast.node.kit import ProtocolKit
-from roamcast.sim.applications import load_application
+from roamcast.sim.access import Access, AccessRule
+from roamcast.sim.applications import Applications
 from roamcast.sim.checkers import make_checker
 from roamcast.sim.draws import draw_all
 from roamcast.sim.ideal import Ideal
+from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import Track
 from roamcast.sim.observers import Tally
 from roamcast.sim.residents import Resident
@@ -77,18 +79,21 @@ class Run:
                 kit.codec,
                 seed,
                 scenario.radio,
-                scenario.links,
+                links_of(scenario, groups, seed),
                 scenario.faults,
                 observers,
                 scenario.packet_bytes,
                 scenario.graph(),
                 say,
                 round_trip,
+                scenario.underlay,
             )
             self.ideal.watch(self.world)
             for checker in self.checkers:
                 checker.watch(self.world)
             traffic.watch(self.world)
+            for number, rule in enumerate(scenario.access):
+                access_of(rule, number, groups, seed).watch(self.world)
         except ValueError as problem:
             raise BadScenario(f"{scenario.name}: {problem}") from problem
 
@@ -144,11 +149,23 @@ def run_scenario(
     return run.finish()
 
 
+def links_of(scenario: Scenario, groups: dict[str, list[str]], seed: int) -> list[LinkParams]:
+    links = list(scenario.links)
+    for number, wiring in enumerate(scenario.wiring):
+        links += wiring.links(groups[wiring.of], Random(f"{seed}/wiring/{number}"))
+    return links
+
+
+def access_of(rule: AccessRule, number: int, groups: dict[str, list[str]], seed: int) -> Access:
+    return Access(rule, groups[rule.by], groups[rule.to], lambda host: Random(f"{seed}/access/{number}/{host}"))
+
+
 def residents_of(scenario: Scenario, kit: ProtocolKit, seed: int) -> list[Resident]:
     residents = []
+    applications = Applications()
     for group in scenario.hosts:
         hosts = group.hosts()
-        make_application = load_application(group.application) if group.application else None
+        make_application = applications.load(group.application) if group.application else None
         for index, host in enumerate(hosts):
             legs = group.mobility.legs(Random(f"{seed}/mobility/{host}"), index, len(hosts))
             attributes = draw_all(group.attributes, Random(f"{seed}/attributes/{host}"))

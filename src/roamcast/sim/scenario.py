@@ -13,7 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.model.context import RESERVED_NAMES
+from roamcast.model.event import difference
 from roamcast.model.places import MovementGraph, movement_graph
+from roamcast.sim.access import AccessRule
 from roamcast.sim.amounts import SECONDS_MAX
 from roamcast.sim.checkers import Check
 from roamcast.sim.complaints import complaint
@@ -22,8 +24,10 @@ from roamcast.sim.faults import FaultParams
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility import MobilityModel, Streets, TraceReplay
 from roamcast.sim.mobility.params import COORDINATE_MAX_M
-from roamcast.sim.radio import RadioParams, SharedMediumParams
+from roamcast.sim.radio import RadioParams
 from roamcast.sim.traffic import PublishRule, SubscribeRule
+from roamcast.sim.underlay import UnderlayParams
+from roamcast.sim.wiring import Wiring
 
 HOSTS_MAX = 100_000
 
@@ -65,7 +69,13 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     about: str = ""
     area_m: tuple[float, float] = (1_000.0, 1_000.0)
     radio: RadioParams | None = None
+    underlay: UnderlayParams | None = None
+    """With it, hosts reach each other over as many radio hops as it takes."""
     links: tuple[LinkParams, ...] = ()
+    wiring: tuple[Wiring, ...] = ()
+    """Links of whole groups, in a shape."""
+    access: tuple[AccessRule, ...] = ()
+    """Links of clients that move to the brokers they reach."""
     publish: tuple[PublishRule, ...] = ()
     subscribe: tuple[SubscribeRule, ...] = ()
     faults: FaultParams = FaultParams()
@@ -82,14 +92,19 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"area_m is {list(self.area_m)}; give a width and a height in metres, none negative")
         if self.packet_bytes is not None and not self.packet_bytes >= 1:
             raise ValueError(f"packet_bytes is {self.packet_bytes}; give at least 1, or leave it out")
-        if isinstance(self.radio, SharedMediumParams) and self.radio.queue_frames_max < 1:
-            raise ValueError(f"radio: queue_frames_max is {self.radio.queue_frames_max}; give at least 1")
+        if self.underlay is not None and self.radio is None:
+            raise ValueError("underlay: paths go over radio hops; give a [radio] as well")
         if not self.hosts:
             raise ValueError("hosts is empty; a scenario needs at least one [[hosts]] group")
         names = [group.name for group in self.hosts]
-        for by in [rule.by for rule in self.publish] + [rule.by for rule in self.subscribe]:
+        users = [each.by for each in self.publish] + [each.by for each in self.subscribe]
+        for by in users + [each.by for each in self.access]:
             if by not in names:
                 raise ValueError(f"by = '{by}' names no group of hosts; there are {', '.join(names)}")
+        for key, group in [("of", each.of) for each in self.wiring] + [("to", each.to) for each in self.access]:
+            if group not in names:
+                raise ValueError(f"{key} = '{group}' names no group of hosts; there are {', '.join(names)}")
+        check_structures(self.publish)
 
     @property
     def end_us(self) -> int:
@@ -97,6 +112,25 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
 
     def graph(self) -> MovementGraph | None:
         return movement_graph(self.places) if self.places else None
+
+
+def check_structures(rules: tuple[PublishRule, ...]) -> None:
+    """One subject has one structure (S1): consumers drop what has another, so whoever wrote the second would wonder.
+
+    How events want to be delivered is part of an announcement only, so rules without one have no say in it.
+    """
+    first: dict[str, tuple[int, PublishRule]] = {}
+    for number, rule in enumerate(rules, start=1):
+        before, other = first.setdefault(rule.subject, (number, rule))
+        ours, theirs = rule.event_type(), other.event_type()
+        if ours.content != theirs.content or (rule.announce and other.announce and ours != theirs):
+            raise ValueError(
+                f"publish[{number}]: '{rule.subject}' has another structure than in publish[{before}]: "
+                f"{difference(theirs, ours)}; give both rules the same content and the same validity_s, priority, "
+                "deadline_s and order, or one of them another subject"
+            )
+        if other.announce is None and rule.announce is not None:
+            first[rule.subject] = (number, rule)
 
 
 def load_scenario(path: Path) -> Scenario:

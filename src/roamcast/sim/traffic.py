@@ -2,7 +2,8 @@
 
 Times, places and values come from a generator for each host and rule, so one rule never disturbs another.
 
-A host that is not there, or is down, publishes and subscribes nothing. A rule that subscribes once, and every
+A host that is not there, or is down, publishes and subscribes nothing, and a rule that announces publishes nothing
+before the time of its announcement. A rule that subscribes once, and every
 announcement, is followed at each start of its host: when it comes into the world, when it comes back, and when it
 restarts after a crash, since what it had said before is forgotten by then.
 """
@@ -326,13 +327,16 @@ class Traffic(SilentObserver):
 
     def moved(self, now_us: int, context: Context) -> None:
         host = context.host
-        starts = context.position is not None and not self.up.get(host, False)
-        self.up[host] = context.position is not None
-        if starts:
-            self.starts[host] = self.starts.get(host, 0) + 1
-            # It acts when it has started, which it is about to.
-            for first_us, action, actor, rule in self.at_each_start.get(host, ()):
-                self.world.kernel.at(max(now_us, first_us), action, actor, rule)
+        if self.up.get(host, False):
+            return
+        self.up[host] = True
+        self.starts[host] = self.starts.get(host, 0) + 1
+        # It acts when it has started, which it is about to.
+        for first_us, action, actor, rule in self.at_each_start.get(host, ()):
+            self.world.kernel.at(max(now_us, first_us), action, actor, rule)
+
+    def stopped(self, now_us: int, host: str) -> None:
+        self.up[host] = False
 
     def once(self, actor: Actor) -> bool:
         """Whether this is the first time since the start of its host that the actor comes here."""
@@ -344,9 +348,13 @@ class Traffic(SilentObserver):
         if rule.announce is not None and me is not None and self.once(actor):
             self.world.give(actor.host, Announce(actor.announce(rule, rule.announce, me)))
 
+    def announces_by_now(self, rule: PublishRule) -> bool:
+        return rule.announce is None or self.world.kernel.now_us >= round(rule.announce.first_s * 1e6)
+
     def publish(self, actor: Actor, rule: PublishRule) -> None:
         me = self.world.context_of(actor.host)
-        if me is not None:
+        if me is not None and self.announces_by_now(rule):
+            # Both may be due at the same instant, and what is announced comes first.
             self.announce(actor, rule)
             self.world.give(actor.host, Publish(actor.publish(rule, me)))
         next_us = self.world.kernel.now_us + round(rule.every_s * 1e6)

@@ -50,6 +50,7 @@ from roamcast.sim.mobility.legs import FOREVER_US
 from roamcast.sim.radio import Frame, RadioParams, make_radio
 from roamcast.sim.residents import Body, Resident
 from roamcast.sim.stand import Stand
+from roamcast.sim.underlay import Underlay, UnderlayParams
 from roamcast.sim.whereabouts import Whereabouts
 
 PAUSED_INPUTS_MAX = 10_000
@@ -71,6 +72,7 @@ class World:
         graph: MovementGraph | None = None,
         say: Callable[[int, str, str], None] | None = None,
         round_trip: bool = False,
+        underlay: UnderlayParams | None = None,
     ) -> None:
         """`round_trip`: every message is encoded and decoded once on its way, as it would be on a real network."""
         self.seed = seed
@@ -90,6 +92,9 @@ class World:
             hooks = (self._frame_sent, self._frame_heard, self._frame_dropped)
             self.radio = make_radio(radio, self.kernel, self.whereabouts, self._backoff_rng, *hooks)
         self.links = Links(self.kernel, self._link_rng, self._link_arrival, self._link_change, self._link_loss)
+        self.underlay: Underlay | None = None
+        if underlay is not None:
+            self.underlay = Underlay(underlay, self.kernel, self.whereabouts, lambda index: self.bodies[index].up)
         refusing = self._draw_refusing(residents)
         self.bodies: list[Body] = []
         self.by_name: dict[str, Body] = {}
@@ -195,6 +200,8 @@ class World:
             body.host = self._make_host(body.resident, body.starts, body.refuses)
         body.starts += 1
         body.up = True
+        if self.underlay is not None:
+            self.underlay.changed()
         self._give(body, Start(self.context(body), restarted, dict(body.disk)))
         for peer in self.links.peers(name):
             if self.by_name[peer].up:
@@ -213,9 +220,11 @@ class World:
         host, now_us = body.resident.host, self.kernel.now_us
         if self.radio is not None:
             self.radio.silence(body.index)
+        if self.underlay is not None:
+            self.underlay.changed()
         self.links.drop_all(host)
         for observer in self.observers:
-            observer.moved(now_us, Context(host, at_us=now_us))
+            observer.stopped(now_us, host)
         for peer in self.links.peers(host):
             self._give(self.by_name[peer], LinkDown(host))
 
@@ -250,16 +259,17 @@ class World:
 
     def perform(self, host: Host, effect: Does) -> None:
         body = self.by_name[host.id]
+        # The most frequent first: each case that fails takes its time.
         match effect:
-            case Broadcast():
-                self._broadcast(body, effect)
-            case Send(to, message):
-                self._send(body, to, message)
             case SetTimer(name, at_us):
                 due_us = at_us - host.clock_offset_us
                 body.set_timer(name, self.kernel.at(due_us, self._fire, body, name))
             case CancelTimer(name):
                 body.cancel_timer(name)
+            case Broadcast():
+                self._broadcast(body, effect)
+            case Send(to, message):
+                self._send(body, to, message)
             case JoinGroup(group):
                 body.groups.add(group)
             case LeaveGroup(group):
@@ -351,6 +361,14 @@ class World:
 
     def _frame_heard(self, frame: Frame, hearer: int) -> None:
         body = self.bodies[hearer]
+        if self.datagram_faults.harmless:
+            self._frame_arrives(frame, body)
+            return
+        for delay_us in self.datagram_faults.delays_us(self.kernel.now_us, body.rng("datagrams")):
+            self.kernel.at(self.kernel.now_us + delay_us, self._frame_arrives, frame, body)
+
+    def _frame_arrives(self, frame: Frame, body: Body) -> None:
+        """What counts is who is up and in the group now: a frame may have been late."""
         said = frame.said
         if not body.up or (said.group is not None and said.group not in body.groups):
             return
@@ -358,17 +376,16 @@ class World:
         if received is None:
             sender = self.bodies[frame.sender].resident.host
             received = frame.received = Received(said.message, sender, said.group)
-        if self.datagram_faults.harmless:
-            self._give(body, received)
-            return
-        for delay_us in self.datagram_faults.delays_us(self.kernel.now_us, body.rng("datagrams")):
-            self.kernel.at(self.kernel.now_us + delay_us, self._give, body, received)
+        self._give(body, received)
 
     def _frame_dropped(self, sender: int, reason: str) -> None:
         self._note(self.bodies[sender], reason)
 
     def _send(self, body: Body, to: str, message: Message) -> None:
         host = body.resident.host
+        if self.underlay is not None and (host, to) not in self.links.between:
+            self._send_through(self.underlay, body, to, message)
+            return
         link = self.links.up(host, to)
         if link is None or not self.by_name[to].up:
             self._note(body, "no_link", to)
@@ -379,6 +396,23 @@ class World:
         message, size_bytes = sendable
         self.links.send(link, host, to, message)
         for _ in range(link.params.hops):
+            self._transmitted(body, message, size_bytes, to)
+
+    def _send_through(self, underlay: Underlay, body: Body, to: str, message: Message) -> None:
+        """Over as many hops as it takes; whoever cannot be reached is told of as of a link that went down."""
+        receiver = self.by_name.get(to)
+        hops = None if receiver is None else underlay.hops(body.index, receiver.index)
+        if receiver is None or hops is None:
+            self._note(body, "no_path", to)
+            self._afterwards(body, self._give, body, LinkDown(to))
+            return
+        sendable = self._sendable(body, message)
+        if sendable is None:
+            return
+        message, size_bytes = sendable
+        received = Received(message, body.resident.host, hops=hops)
+        self.kernel.at(underlay.arrival_us(body.index, receiver.index, hops), self._give, receiver, received)
+        for _ in range(hops):
             self._transmitted(body, message, size_bytes, to)
 
     def _link_arrival(self, sender: str, receiver: str, message: Message) -> None:
@@ -397,9 +431,9 @@ class World:
     # Telling.
 
     def _transmitted(self, body: Body, message: Message, size_bytes: int, to: str | None) -> None:
-        tag = str(message.__struct_config__.tag)
+        now_us, host = self.kernel.now_us, body.resident.host
         for observer in self.observers:
-            observer.transmitted(self.kernel.now_us, body.resident.host, tag, size_bytes, to, message.event_id)
+            observer.transmitted(now_us, host, message.kind, size_bytes, to, message.event_id)
 
     def _note(self, body: Body, what: str, detail: str = "") -> None:
         for observer in self.observers:

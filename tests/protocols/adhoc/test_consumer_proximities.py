@@ -1,10 +1,14 @@
 """Proximities that consumers define (S14): events go to where they are wanted."""
 
+from roamcast.model.context import Context
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import Scope
 from roamcast.model.values import Point
+from roamcast.node.boundary import Moved, Start, Unsubscribe
+from roamcast.protocols.adhoc.proximity.messages import Wanted
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from tests.protocols.adhoc.field import ORIGIN, Field, drives
+from tests.protocols.adhoc.lone import Lone
 
 
 def around(host: str, radius_m: float) -> Scope:
@@ -119,3 +123,59 @@ def test_both_kinds_of_proximity_hold_together() -> None:
     event = field.raise_("p", "light")
     field.run(3)
     assert (field.got("c"), field.got("picky")) == ([event.id], [])
+
+
+def test_a_want_from_before_the_first_position_is_advertised_with_it() -> None:
+    """S14: whether the position comes by the location service or with a start."""
+    for later in (Moved(Context("c", Point(5.0, 0.0))), Start(Context("c", Point(5.0, 0.0)))):
+        lone = Lone(x=None)
+        lone.subscribe("c:w", "light", around("c", 150))
+        assert lone.said == []
+        lone.give(later)
+        (said,) = lone.said
+        assert isinstance(said, Wanted)
+        assert (said.subscription_id, said.naval, said.initial_naval) == ("c:w", Point(5.0, 0.0), Point(5.0, 0.0))
+        lone.run(1.5)
+        assert len(lone.said) > 1
+        assert {type(each) for each in lone.said} == {Wanted}
+        assert not lone.node.discovery.unplaced
+
+
+def test_a_want_that_ended_before_the_first_position_is_not_advertised() -> None:
+    """S14."""
+    lone = Lone(x=None)
+    lone.subscribe("c:w", "light", around("c", 150))
+    lone.give(Unsubscribe("c:w"))
+    lone.give(Moved(Context("c", Point(5.0, 0.0))))
+    assert lone.said == []
+
+
+def test_too_many_regions_for_one_producer_are_noted_and_served_all_the_same() -> None:
+    """S14: what is lost is the recovery of older events."""
+    names = [f"c{number}" for number in range(6)]
+    field = Field({"p": (0, 0), **dict.fromkeys(names, (10, 0))}, ProximityParams(outboxes_max=4))
+    for name in names:
+        field.subscribe(name, "light", publishers=around(name, 150))
+    field.announce("p", None, "light")
+    field.run(2)
+    raised = []
+    for tenth in range(20, 25):
+        field.run(tenth / 10)
+        raised.append(field.raise_("p", "light").id)
+    field.run(4)
+    assert [field.got(name) for name in names] == [raised] * 6
+    assert len(field.nodes["p"].producing.outboxes.by_key) == 4
+    assert field.witness.notes["outbox_dropped"] > 0
+
+
+def test_streams_into_regions_end_when_the_producer_was_away() -> None:
+    """S14: what it knew of others is old then."""
+    field = Field({"c": (0, 0), "p": (100, 0)})
+    field.subscribe("c", "light", publishers=around("c", 150))
+    field.announce("p", None, "light")
+    field.run(2)
+    field.raise_("p", "light")
+    node = field.nodes["p"]
+    assert node.producing.outboxes.by_key
+    node.handle(2_000_001, Start(Context("p", Point(100.0, 0.0))))
+    assert not node.producing.outboxes.by_key

@@ -118,8 +118,14 @@ def test_in_a_connected_static_world_delivery_is_exactly_what_matches(seed: int)
 
 
 def wide(preset: str) -> dict[str, Any]:
-    """With regions that often hang together only through hosts outside."""
-    world = static(protocol={"kind": "context", "preset": preset, "key_attributes": ["speed"]}, seconds=19)
+    """With regions that often hang together only through hosts outside.
+
+    A subscription that walks around two voids is on its way for 6 s; events come when all have arrived.
+    """
+    world = static(protocol={"kind": "context", "preset": preset, "key_attributes": ["speed"]}, seconds=25)
+    world["publish"] = [
+        rule | {"first_s": rule["first_s"] + 6, "until_s": rule["until_s"] + 6} for rule in world["publish"]
+    ]
     world["subscribe"][0]["interest"]["box_m"] = [250, 200]
     world["publish"][0]["relevance"]["box_m"] = [200, 250]
     return world

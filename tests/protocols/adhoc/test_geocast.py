@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -65,7 +65,7 @@ class Carrier:
                 )
             case Received(Parcel() as parcel, sender):
                 self.neighbours.heard(now_us, sender, parcel.route.here)
-                fresh, effects = self.geocast.heard(now_us, parcel, self.me)
+                fresh, effects = self.geocast.heard(now_us, parcel, self.here(now_us).position)
                 inside = distance_to_m(parcel.route.target, self.here(now_us).position, PLANE) == 0
                 self.got += [parcel.text] if fresh and inside else []
                 return effects
@@ -106,10 +106,18 @@ class Parcels:
             residents, Codec((Parcel, Beacon)), seed, UnitDiskParams(range_m=200), observers=(self.tally,)
         )
 
-    def send(self, seconds: float, host: str, target: Shape, text: str = "hello", contended: bool = False) -> None:
+    def send(
+        self,
+        seconds: float,
+        host: str,
+        target: Shape,
+        text: str = "hello",
+        contended: bool = False,
+        again: bool = False,
+    ) -> None:
         def now() -> None:
             carrier, now_us = self.carriers[host], self.world.kernel.now_us
-            parcel = Parcel(route=Route(text, target, carrier.here(now_us)), text=text)
+            parcel = Parcel(route=Route(text, target, carrier.here(now_us), again=again), text=text)
             for effect in carrier.geocast.send(now_us, parcel, contended):
                 self.world.perform(self.world.by_name[host].host, effect)
 
@@ -302,6 +310,16 @@ def test_a_detour_leads_around_the_corner() -> None:
     assert parcels.cost < 20
 
 
+def test_what_was_told_before_is_not_flooded_around_a_void() -> None:
+    """C13: a refresh waits for somebody nearer instead."""
+    parcels = Parcels(around_a_corner(), GeocastParams(walks=False, detour_hops=6))
+    parcels.send(3, "sender", box(580, 0, 640, 60), again=True)
+    parcels.run(8)
+    assert parcels.holders() == []
+    assert parcels.cost <= 3
+    assert parcels.tally.notes["geocast_void"] == 1
+
+
 def test_a_walk_leads_around_the_corner() -> None:
     """C8, C13"""
     parcels = Parcels(around_a_corner(), GeocastParams())
@@ -352,6 +370,7 @@ def test_what_is_held_is_bounded_in_number_and_time() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([GeocastParams(detour_hops=20), GeocastParams()]))
+@example(168_622, GeocastParams()).via("two voids whose walks meet")
 def test_in_any_connected_world_a_message_reaches_all_hosts_that_can_be_reached_in_the_region(
     seed: int, params: GeocastParams
 ) -> None:
@@ -381,11 +400,10 @@ def test_in_any_connected_world_a_message_reaches_all_hosts_that_can_be_reached_
 def test_messages_under_way_are_bounded_and_the_oldest_goes_first() -> None:
     params = GeocastParams(under_way_max=5, detour_hops=0, held_max=0)
     geocast = Geocast("me", params, Random(1), PLANE, NeighbourTable(10, SECOND_US))
-    me = Context("me", Point(100, 0))
     effects: list[Does] = []
     for number in range(8):
         route = Route(f"p{number}", box(300, -10, 320, 10), Here(Point(0, 0)))
-        effects += geocast.heard(number, Parcel(route=route), me)[1]
+        effects += geocast.heard(number, Parcel(route=route), Point(100, 0))[1]
     assert list(geocast.under_way) == [f"p{number}" for number in range(3, 8)]
     assert [effect.detail for effect in effects if isinstance(effect, Note)] == ["p0", "p1", "p2"]
     assert CancelTimer("geocast:p0") in effects
@@ -394,7 +412,7 @@ def test_messages_under_way_are_bounded_and_the_oldest_goes_first() -> None:
 def test_a_message_does_not_travel_for_ever() -> None:
     geocast = Geocast("me", GeocastParams(hops_max=3), Random(1), PLANE, NeighbourTable(10, SECOND_US))
     route = Route("p", box(300, -10, 320, 10), Here(Point(0, 0)), hops=3)
-    _, effects = geocast.heard(0, Parcel(route=route), Context("me", Point(100, 0)))
+    _, effects = geocast.heard(0, Parcel(route=route), Point(100, 0))
     assert effects == [Note("geocast_hops_exceeded", "p")]
 
 

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from roamcast.protocols.adhoc.tables import Table
+from roamcast.model.subject import subject_matches
+from roamcast.protocols.adhoc.tables import SubjectTable, Table
 
 
 class Row(Struct, frozen=True):
@@ -64,3 +65,47 @@ def test_whatever_is_put_the_table_stays_within_its_bound_and_holds_nothing_that
         table.expire(now_us)
         assert len(table) <= 4
         assert all(row.ends_us >= now_us for row in table.rows())
+
+
+# By subject.
+
+
+class About(Struct, frozen=True):
+    subject: str
+    ends_us: int
+
+
+SUBJECTS = ("a", "a/b", "a/c", "b", "$a")
+PATTERNS = (*SUBJECTS, "+", "a/+", "#", "a/#", "+/b")
+changes = st.lists(st.tuples(st.sampled_from("klmnop"), st.sampled_from(PATTERNS), st.integers(0, 9)), max_size=25)
+
+
+@settings(max_examples=150, deadline=None)
+@given(changes, st.integers(1, 6), st.integers(0, 9))
+def test_rows_are_found_by_subject_as_a_look_at_all_of_them_would_find_them(
+    puts: list[tuple[str, str, int]], rows_max: int, now_us: int
+) -> None:
+    """C7: whatever was replaced, pushed out, removed or has ended."""
+    events: SubjectTable[About] = SubjectTable(rows_max)
+    subscriptions: SubjectTable[About] = SubjectTable(rows_max)
+    for key, subject, ends_us in puts:
+        if subject in SUBJECTS:
+            events.put(key, About(subject, ends_us))
+        subscriptions.put(key, About(subject, ends_us))
+    for table in (events, subscriptions):
+        table.remove("k")
+        table.expire(now_us)
+        assert len(table) <= rows_max
+    for each in PATTERNS:
+        found = [row for row in events.rows() if subject_matches(each, row.subject)]
+        assert sorted(events.with_subject(each), key=repr) == sorted(found, key=repr)
+    for each in SUBJECTS:
+        found = [row for row in subscriptions.rows() if subject_matches(row.subject, each)]
+        assert sorted(subscriptions.with_pattern_of(each), key=repr) == sorted(found, key=repr)
+
+
+def test_rows_of_one_subject_are_found_oldest_first() -> None:
+    table: SubjectTable[About] = SubjectTable(9)
+    for key, ends_us in (("x", 3), ("y", 2), ("z", 1), ("x", 9)):
+        table.put(key, About("a", ends_us))
+    assert [row.ends_us for row in table.with_subject("a")] == [9, 2, 1]

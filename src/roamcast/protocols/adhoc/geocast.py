@@ -21,8 +21,8 @@ For each message under way a host is WAITING (to send), SENT (and listening for 
 
 Void recovery (C13) is what HELD does. First the message walks around the void (`faces.py`) until it comes to somebody
 nearer to the region than the void, who goes on greedily; or, with `detour_hops`, it floods so many hops in search of
-such a host. Then it is carried until somebody nearer
-comes by. Each recovery is a new attempt, which hosts that let the message go before consider again.
+such a host, unless it only tells `again` what was told before. Then it is carried until somebody nearer comes by.
+Each recovery is a new attempt, which hosts that let the message go before consider again.
 
 A region need not hang together by itself. If a message `seeks` all of it, a host inside that cannot be sure that all
 of the region is in reach of itself and those it knows there asks its neighbours outside to walk on, each along the
@@ -42,7 +42,6 @@ from random import Random
 
 from msgspec.structs import replace
 
-from roamcast.model.context import Context
 from roamcast.model.region import Shape
 from roamcast.model.space import Space
 from roamcast.model.values import Point
@@ -59,7 +58,7 @@ from roamcast.protocols.adhoc.faces import (
 from roamcast.protocols.adhoc.geocast_params import GeocastParams
 from roamcast.protocols.adhoc.nearness import distance_to_m, farthest_m
 from roamcast.protocols.adhoc.neighbours import Here, Neighbour, NeighbourTable
-from roamcast.protocols.adhoc.routes import WALKING, Route, Routed, UnderWay, Walk
+from roamcast.protocols.adhoc.routes import Route, Routed, UnderWay, Walk
 from roamcast.protocols.recent import Recent
 
 NOTHING_NEW: tuple[bool, list[Does]] = (False, [])
@@ -90,6 +89,10 @@ class Geocast:
         self.under_way: dict[str, UnderWay] = {}
         self.held = 0
 
+    def knows(self, route: Route) -> bool:
+        """Whether this is a plain copy of what was heard before: of its route only the last hop matters then."""
+        return not route.attempt and route.walk is None and route.id in self.seen
+
     # Sending.
 
     def send(self, now_us: int, message: Routed, contended: bool = False) -> list[Does]:
@@ -110,20 +113,26 @@ class Geocast:
         delay_ms = self.rng.uniform(0, self.params.flood_delay_ms)
         return self._wait(now_us, entry, delay_ms)
 
-    def heard(self, now_us: int, message: Routed, me: Context) -> tuple[bool, list[Does]]:
+    def heard(self, now_us: int, message: Routed, position: Point | None) -> tuple[bool, list[Does]]:
         """A copy arrived; answers whether it is the first one of this message, and what to do about it.
 
-        `me` need not be of now; it is carried forward only if it matters, and without a position lets the copy go.
+        A host that does not know its position lets the copy go.
         """
         route = message.route
-        if route.walk is not None and (taken := self._walked(now_us, message, me)) is not None:
+        if route.walk is not None and (taken := self._walked(now_us, message, position)) is not None:
             return taken
-        if route.attempt and (walking := self.under_way.get(route.id + WALKING)) is not None:
-            fresh, effects = self._heard_otherwise(now_us, message, me)
-            return fresh, effects + self._heard_while_walking(walking, route)
-        return self._heard_otherwise(now_us, message, me)
+        fresh, effects = self._heard_otherwise(now_us, message, position)
+        if route.attempt:
+            for walking in self._walks_of(route.id):
+                effects = effects + self._heard_while_walking(walking, route)
+        return fresh, effects
 
-    def _heard_otherwise(self, now_us: int, message: Routed, me: Context) -> tuple[bool, list[Does]]:
+    def heard_copy(self, now_us: int, route: Route) -> list[Does]:
+        """As `heard`, for a plain copy of what this host `knows`: most frames are one, and mean nothing to it."""
+        entry = self.under_way.get(route.id)
+        return [] if entry is None else self._heard_again(now_us, entry, route)
+
+    def _heard_otherwise(self, now_us: int, message: Routed, position: Point | None) -> tuple[bool, list[Does]]:
         route = message.route
         entry = self.under_way.get(route.id)
         if entry is not None and entry.message.route.attempt >= route.attempt:
@@ -134,7 +143,6 @@ class Geocast:
         if route.attempt and not self.seen.add(f"{route.id}#{route.attempt}"):
             return fresh, []
         effects = [] if entry is None else self._forget(entry)
-        position = me.position_at(now_us, self.space)
         if position is None or self.refuses:
             return fresh, effects
         return fresh, effects + self._consider(now_us, message, position)
@@ -172,12 +180,18 @@ class Geocast:
         return self.rng.random() >= self.params.gossip_share
 
     def _wait(self, now_us: int, entry: UnderWay, delay_ms: float) -> list[Does]:
+        dropped = self._keep(entry)
+        return [*dropped, SetTimer(self.timer_prefix + entry.key, now_us + round(delay_ms * 1_000))]
+
+    def _keep(self, entry: UnderWay) -> list[Does]:
+        """Puts a message among those under way, of which the oldest goes if they are too many."""
         dropped: list[Does] = []
-        if len(self.under_way) >= self.params.under_way_max:
+        key = entry.key
+        if len(self.under_way) >= self.params.under_way_max and key not in self.under_way:
             oldest = next(iter(self.under_way.values()))
             dropped = [*self._forget(oldest), Note("geocast_dropped", oldest.message.route.id)]
-        self.under_way[entry.key] = entry
-        return [*dropped, SetTimer(self.timer_prefix + entry.key, now_us + round(delay_ms * 1_000))]
+        self.under_way[key] = entry
+        return dropped
 
     def _forget(self, entry: UnderWay) -> list[Does]:
         key = entry.key
@@ -190,7 +204,8 @@ class Geocast:
 
     def _heard_again(self, now_us: int, entry: UnderWay, route: Route) -> list[Does]:
         if entry.way == "greedy":
-            if distance_to_m(route.target, route.here.position, self.space) >= entry.distance_m:
+            target = entry.message.route.target
+            if distance_to_m(target, route.here.position, self.space) >= entry.distance_m:
                 return []
             self._overhear(entry, route)
             if entry.state == "waiting" and self.params.bridges and self._bridges(now_us, entry):
@@ -211,7 +226,7 @@ class Geocast:
     def _overhear(self, entry: UnderWay, route: Route) -> None:
         """Inside, only copies from inside count: the last hop outside listens for the first one."""
         position = route.here.position
-        if entry.way == "detour" or distance_to_m(route.target, position, self.space) == 0:
+        if entry.way == "detour" or distance_to_m(entry.message.route.target, position, self.space) == 0:
             entry.copies += 1
             entry.forwarders.append(position)
 
@@ -235,11 +250,14 @@ class Geocast:
 
     # Timers.
 
-    def fired(self, now_us: int, name: str, here: Here) -> list[Does]:
-        """The timer of one message: `name` as it was set, with the prefix."""
+    def fired(self, now_us: int, name: str, here: Here | None) -> list[Does]:
+        """The timer of one message: `name` as it was set, with the prefix. A host that does not know any more where
+        it is cannot send it, and gives it up."""
         entry = self.under_way.get(name.removeprefix(self.timer_prefix))
         if entry is None:
             return []
+        if here is None:
+            return [*self._forget(entry), Note("geocast_dropped", entry.message.route.id)]
         if entry.state == "waiting":
             return self._transmit(now_us, entry, here)
         if entry.state == "held":
@@ -270,8 +288,12 @@ class Geocast:
             return [broadcast]
         entry.state = "sent"
         entry.tries += 1
-        self.under_way[entry.key] = entry
-        return [broadcast, SetTimer(self.timer_prefix + entry.key, now_us + round(self.params.retry_ms * 1_000))]
+        dropped = self._keep(entry)
+        return [
+            *dropped,
+            broadcast,
+            SetTimer(self.timer_prefix + entry.key, now_us + round(self.params.retry_ms * 1_000)),
+        ]
 
     def _has_listeners(self, now_us: int, target: Shape) -> bool:
         """Whether somebody is known to be in the region who would repeat what this host says."""
@@ -290,7 +312,7 @@ class Geocast:
         if self._knows_nearer(now_us, route.target, here.position):
             return [*self._forget(entry), Note("geocast_lost", route.id)]
         effects: list[Does] = [Note("geocast_void", route.id)]
-        if params.detour_hops and entry.carries == 0:
+        if params.detour_hops and entry.carries == 0 and not route.again:
             effects += self._try_again(now_us, entry, here, params.detour_hops)
         elif params.walks and entry.carries == 0:
             effects += self._begin_walk(now_us, entry, here)
@@ -385,10 +407,9 @@ class Geocast:
         if outside:
             entry.walk = Walk(outside, self.host)
 
-    def _walked(self, now_us: int, message: Routed, me: Context) -> tuple[bool, list[Does]] | None:
+    def _walked(self, now_us: int, message: Routed, position: Point | None) -> tuple[bool, list[Does]] | None:
         """A message that walks: None if this host is to treat it like any other."""
         route, walk = message.route, message.route.walk
-        position = me.position_at(now_us, self.space)
         if walk is None or position is None or self.refuses:
             return None
         distance_m = distance_to_m(route.target, position, self.space)
@@ -396,7 +417,7 @@ class Geocast:
             return None
         if self.host not in walk.next:
             return None if walk.start is not None else (False, [])
-        if not self.seen.add(f"{route.id}#{route.attempt}>{walk.by}"):
+        if not self.seen.add(f"{route.id}#{route.attempt}>{walk.by}@{walk.name}"):
             return False, []
         if route.hops >= self.params.hops_max:
             return False, [Note("geocast_hops_exceeded", route.id)]
@@ -427,9 +448,22 @@ class Geocast:
             delay_ms += self.params.greedy_delay_ms
         return effects + self._wait(now_us, entry, delay_ms)
 
+    def _walks_of(self, message_id: str) -> list[UnderWay]:
+        """A message's walks past voids that this host is to go on with."""
+        return [
+            each
+            for each in self.under_way.values()
+            if each.way == "walk"
+            and each.message.route.id == message_id
+            and each.walk is not None
+            and each.walk.start is not None
+        ]
+
     def _heard_while_walking(self, walking: UnderWay, route: Route) -> list[Does]:
         """The walk is over for this host when the next one goes on with it, or one nearer than the void has it."""
         if walking.state == "sent":
+            if route.walk is not None and walking.walk is not None and route.walk.name != walking.walk.name:
+                return []
             return self._forget(walking) if route.hops > walking.message.route.hops + 1 else []
         nearer = distance_to_m(route.target, route.here.position, self.space) < walking.distance_m
         return self._forget(walking) if nearer else []

@@ -25,6 +25,12 @@ class Walk(Struct, frozen=True, array_like=True):
     entered: Point | None = None
     """Where it came to the face that it is on."""
 
+    @property
+    def name(self) -> str:
+        """What tells it from other walks of the same message: the void it began at, or outside a region its last
+        hop. Two walks that meet must not be taken for one, or they cut each other off."""
+        return self.by if self.start is None else f"{self.start.x},{self.start.y}"
+
 
 class Route(Struct, frozen=True, omit_defaults=True):
     """How a message travels: which one it is, where to, and the hop it comes from."""
@@ -46,6 +52,8 @@ class Route(Struct, frozen=True, omit_defaults=True):
     seeks: bool = False
     """Whether it is to find all parts of a region that does not hang together."""
     walk: Walk | None = None
+    again: bool = False
+    """Whether it tells anew what was told before: that is carried past a void, and not worth a flood around it."""
 
 
 class Routed(Message, frozen=True, kw_only=True):
@@ -90,9 +98,8 @@ class UnderWay:
 
     @property
     def key(self) -> str:
-        """A host that holds a message may be on the way of its walk too, and outside a region on that of several."""
+        """A host that holds a message may be on the way of its walk too, or on that of several."""
         route = self.message.route
         if self.way != "walk":
             return route.id
-        came = route.walk
-        return route.id + WALKING + (came.by if came is not None and came.start is None else "")
+        return route.id + WALKING + ("" if route.walk is None else route.walk.name)

@@ -32,6 +32,10 @@ class Digests:
         self.waiting.update({row.id: row for row in fresh})
         return [self._timer(now_us)] if first else []
 
+    def withdrawn(self, subscription_id: str) -> None:
+        """It must not be told any more, not even to whom it was about to be."""
+        self.waiting.pop(subscription_id, None)
+
     def overheard(self, digest: Digest) -> None:
         for event in digest.events:
             self.waiting.pop(event.event.id, None)

@@ -2,6 +2,10 @@
 
 What the neighbour table can tell is judged at once. Relational properties over attributes that frames do not carry,
 or over hosts beyond one hop, are judged when the answers to a query have come.
+
+A delivered pair of event and subscription is remembered until the event has ended and what may still be on its way
+has arrived, so it is delivered once however long it lives. Past `handled_pairs_max` living pairs the one that ends
+soonest is forgotten, and noted.
 """
 
 from collections.abc import Callable
@@ -15,14 +19,14 @@ from roamcast.model.event import Event
 from roamcast.model.scope import Scope
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
-from roamcast.node.boundary import Deliver, Does
+from roamcast.node.boundary import Deliver, Does, Note
 from roamcast.protocols.adhoc.context.issued import IssuedTables
 from roamcast.protocols.adhoc.context.matching import Around, asked_of_neighbours, content_matches, included, inside
 from roamcast.protocols.adhoc.context.messages import Reach
 from roamcast.protocols.adhoc.context.params import ContextParams
 from roamcast.protocols.adhoc.context.query import QueryService
 from roamcast.protocols.adhoc.context.surroundings import Surroundings
-from roamcast.protocols.recent import Recent
+from roamcast.protocols.adhoc.until import Until
 
 
 class ToSubscriber(Struct, frozen=True):
@@ -56,9 +60,17 @@ class Domains:
         self.around = around
         self.issued = issued
         self.approved = approved
-        self.delivered = Recent(params.handled_pairs_max)
+        self.delivered = Until(params.handled_pairs_max)
+        self._silent_us = round(params.silent_s * 1e6)
+        self._in_flight_us = round(params.in_flight_s * 1e6)
         self.queries: QueryService[Matter] = QueryService(
-            around.host, rng, params.query_hops, round(params.query_ms * 1_000), params.queries_max
+            around.host,
+            rng,
+            params.query_hops,
+            round(params.query_ms * 1_000),
+            params.queries_max,
+            params.query_ways_max,
+            params.neighbours_max,
         )
 
     def at_publisher(self, now_us: int, request: ToPublisher) -> list[Does]:
@@ -82,7 +94,7 @@ class Domains:
         moment_us = matched.published_us if lifetime_us == 0 else now_us
         if not (row.instantaneous or row.issued_us <= moment_us <= row.expires_us):
             return False
-        if lifetime_us and now_us > matched.published_us + lifetime_us:
+        if now_us > matched.published_us + (lifetime_us or self._silent_us):
             return False
         assert isinstance(row.issue, Subscription)
         return content_matches(
@@ -127,12 +139,19 @@ class Domains:
                 matched = ToSubscriber(row.issue, subscription_id, me, row.issued_us)
                 return self.approved(now_us, matched, reach)
             case ToSubscriber(event, subscription_id, publisher):
-                audience = event.audience
-                if not self._included(now_us, audience, me, around, publisher):
+                if not self._included(now_us, event.audience, me, around, publisher):
                     return []
-                if not self._wanted(now_us, matter) or not self.delivered.add(f"{event.id}/{subscription_id}"):
+                if not self._wanted(now_us, matter):
                     return []
-                return [Deliver(event, subscription_id)]
+                return [*self._remember(now_us, matter), Deliver(event, subscription_id)]
+
+    def _remember(self, now_us: int, matched: ToSubscriber) -> list[Does]:
+        """Copies reckon the end of an event a little differently, by what each hop took: hence the time of flight."""
+        event = matched.event
+        lasts_us = event.expires_us - event.published_us or self._silent_us
+        ends_us = matched.published_us + lasts_us + self._in_flight_us
+        forgotten = self.delivered.add(now_us, f"{event.id}/{matched.subscription_id}", ends_us)
+        return [] if forgotten is None else [Note("delivered_forgotten", forgotten)]
 
     def _included(self, now_us: int, scope: Scope, me: Context, around: Around, other: Context) -> bool:
         def where(host: str) -> Point | None:

@@ -7,18 +7,28 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from roamcast.model.context import Context
-from roamcast.model.region import Box, contains
+from roamcast.model.region import Box, Shape, contains
 from roamcast.model.space import Space
 from roamcast.model.values import Point
 from roamcast.protocols.adhoc.context.messages import EventItem, Reach, SubscriptionItem
 from roamcast.protocols.adhoc.context.params import ContextParams
-from roamcast.protocols.adhoc.tables import Table
+from roamcast.protocols.adhoc.tables import SubjectTable
 
 
 class Held:
     """What events and subscriptions have in common while they are held."""
 
-    __slots__ = ("ends_us", "expires_us", "instantaneous", "issued_us", "issuer", "reach", "region")
+    __slots__ = (
+        "ends_us",
+        "expires_us",
+        "instantaneous",
+        "issued_us",
+        "issuer",
+        "reach",
+        "region",
+        "silent_us",
+        "told_us",
+    )
 
     def __init__(
         self,
@@ -35,23 +45,18 @@ class Held:
         self.issuer: Context = by_my_clock(item.reach.issuer, now_us, travelled_us)
         """The issuer as it was when it last told, to be carried forward."""
         self.region = item.region
+        self.told_us = now_us - travelled_us - item.reach.age_us
+        """When the issuer itself last told it. Silence counts from there, however often others pass it on."""
+        self.silent_us = self.told_us + round(params.silent_s * 1e6)
         lingers_us = round(params.linger_ms * 1_000) if self.instantaneous else 0
-        self.ends_us = min(self.expires_us + lingers_us, now_us + round(params.silent_s * 1e6))
+        self.ends_us = min(self.expires_us + lingers_us, self.silent_us)
 
     def lives(self, now_us: int) -> bool:
-        return self.instantaneous or now_us <= self.expires_us
-
-    def is_for(self, point: Point, space: Space) -> bool:
-        """Whether it is held at a point: `contains`, and boxes without asking further, since nearly all are."""
-        region = self.region
-        if type(region) is Box:
-            low, high = region.low, region.high
-            if low.x <= high.x:
-                return low.x <= point.x <= high.x and low.y <= point.y <= high.y
-        return contains(region, point, space)
+        """Whether it has not expired, and its issuer has not been silent for so long that it must have gone."""
+        return (self.instantaneous or now_us <= self.expires_us) and now_us <= self.silent_us
 
     def reach_now(self, now_us: int, space: Space) -> Reach:
-        return replace(self.reach, issuer=self.issuer.at(now_us, space))
+        return replace(self.reach, issuer=self.issuer.at(now_us, space), age_us=now_us - self.told_us)
 
 
 class HeldEvent(Held):
@@ -65,6 +70,10 @@ class HeldEvent(Held):
     @property
     def id(self) -> str:
         return self.event.id
+
+    @property
+    def subject(self) -> str:
+        return self.event.subject
 
     def item(self, now_us: int, space: Space) -> EventItem:
         return EventItem(self.event, self.reach_now(now_us, space), now_us - self.issued_us, self.region)
@@ -82,6 +91,15 @@ class HeldSubscription(Held):
     def id(self) -> str:
         return self.subscription.id
 
+    @property
+    def subject(self) -> str:
+        return self.subscription.subject
+
+    @property
+    def grave(self) -> str:
+        """By what its withdrawal is remembered: one that is issued anew under the same id is another."""
+        return f"{self.id}/{self.subscription.issued_us}"
+
     def item(self, now_us: int, space: Space) -> SubscriptionItem:
         return SubscriptionItem(
             self.subscription, self.reach_now(now_us, space), now_us - self.issued_us, self.region
@@ -97,8 +115,12 @@ class Holdings:
     def __init__(self, params: ContextParams, space: Space) -> None:
         self.params = params
         self.space = space
-        self.events: Table[HeldEvent] = Table(params.events_max)
-        self.subscriptions: Table[HeldSubscription] = Table(params.subscriptions_max)
+        self.events: SubjectTable[HeldEvent] = SubjectTable(params.events_max)
+        self.subscriptions: SubjectTable[HeldSubscription] = SubjectTable(params.subscriptions_max)
+        self._tables: tuple[dict[str, HeldEvent], dict[str, HeldSubscription]] = (
+            self.events.by_key,
+            self.subscriptions.by_key,
+        )
 
     def __len__(self) -> int:
         return len(self.events) + len(self.subscriptions)
@@ -109,7 +131,7 @@ class Holdings:
             table.expire(now_us)
             if not table:
                 continue
-            for row in [each for each in table.rows() if not each.is_for(position, self.space)]:
+            for row in [each for each in table.rows() if not is_inside(each.region, position, self.space)]:
                 table.remove(row.id)
 
     def just_entered(self, position: Point, previous: Point | None) -> list[AnyHeld]:
@@ -118,13 +140,22 @@ class Holdings:
         space = self.space
         if position == previous:
             return found
-        for table in (self.events, self.subscriptions):
-            for row in table.rows():
-                if row.instantaneous or not row.is_for(position, space):
+        for rows in self._tables:
+            for row in rows.values():
+                if row.instantaneous or not is_inside(row.region, position, space):
                     continue
-                if previous is None or not row.is_for(previous, space):
+                if previous is None or not is_inside(row.region, previous, space):
                     found.append(row)
         return found
+
+
+def is_inside(region: Shape, point: Point, space: Space) -> bool:
+    """`contains`, and boxes without asking further, since nearly all regions are."""
+    if type(region) is Box:
+        low, high = region.low, region.high
+        if low.x <= high.x:
+            return low.x <= point.x <= high.x and low.y <= point.y <= high.y
+    return contains(region, point, space)
 
 
 def by_my_clock(context: Context, now_us: int, travelled_us: int) -> Context:

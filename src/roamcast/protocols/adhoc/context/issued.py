@@ -22,7 +22,7 @@ NEVER_US = 2**62
 class Issued:
     """One of them, with how it was last told. Times are by this host's own clock."""
 
-    __slots__ = ("due_us", "ends_us", "expires_us", "issue", "reach_region", "told_us", "version")
+    __slots__ = ("due_us", "ends_us", "expires_us", "issue", "reach_region", "told_region", "told_us", "version")
 
     def __init__(self, issue: Event | Subscription, params: ContextParams) -> None:
         self.issue = issue
@@ -31,6 +31,8 @@ class Issued:
         self.version = -1
         self.told_us = 0
         self.reach_region: Shape | None = None
+        self.told_region: Shape | None = None
+        """Where it was told last; None if it never was."""
         self.due_us = 0
 
     @property
@@ -48,10 +50,13 @@ class IssuedTables:
         self.space = space
         self.events: Table[Issued] = Table(params.local_events_max)
         self.subscriptions: Table[Issued] = Table(params.local_subscriptions_max)
+        self.withdrawn: Table[Issued] = Table(params.local_subscriptions_max)
+        """What others still hold, and a host that does not know where it is could not tell them to forget."""
 
     def expire(self, now_us: int) -> None:
         self.events.expire(now_us)
         self.subscriptions.expire(now_us)
+        self.withdrawn.expire(now_us)
 
     def all(self) -> list[Issued]:
         return [*self.events.rows(), *self.subscriptions.rows()]
@@ -91,10 +96,21 @@ class IssuedTables:
         age_us = now_us - row.issued_us
         issue = row.issue
         if isinstance(issue, Event):
-            region = self._target(issue.relevance.region or issue.audience.region, me, where)
-            return EventItem(issue, reach, age_us, region)
-        region = self._target(issue.interest.region or issue.publishers.region, me, where)
-        return SubscriptionItem(issue, reach, age_us, region)
+            row.told_region = self._target(issue.relevance.region or issue.audience.region, me, where)
+            return EventItem(issue, reach, age_us, row.told_region)
+        row.told_region = self._target(issue.interest.region or issue.publishers.region, me, where)
+        return SubscriptionItem(issue, reach, age_us, row.told_region)
+
+    def withdrawal(self, row: Issued, me: Context) -> SubscriptionItem | None:
+        """What makes others forget a subscription, for where it was told last; None if nobody holds it."""
+        issue, now_us = row.issue, me.at_us
+        if row.told_region is None or row.reach_region is None or row.instantaneous or now_us > row.expires_us:
+            return None
+        assert isinstance(issue, Subscription)
+        row.version += 1
+        return SubscriptionItem(
+            issue, Reach(me, row.reach_region, row.version), now_us - row.issued_us, row.told_region
+        )
 
     def _target(self, region: Region | None, me: Context, where: Whereabouts) -> Shape:
         """The region to tell: enlarged, and for an anchored one where it is now.

@@ -24,6 +24,9 @@ class Reach(Struct, frozen=True, array_like=True):
     region: Shape
     version: int = 0
     """Counts the refreshes."""
+    age_us: int = 0
+    """How long ago the issuer itself told this, when the message was made: 0 in its own messages, more in what others
+    pass on."""
 
 
 class EventItem(Struct, frozen=True):

@@ -23,13 +23,12 @@ bounded; what is dropped is noted. No clock is compared with another's.
 
 from random import Random
 
+from msgspec.structs import replace
+
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.places import MovementGraph
-from roamcast.model.region import check_region, contains
-from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Plane, Space
-from roamcast.model.values import BadValue, Point
 from roamcast.node.boundary import (
     Broadcast,
     Does,
@@ -45,15 +44,12 @@ from roamcast.node.boundary import (
     TimerFired,
     Unsubscribe,
 )
+from roamcast.protocols.adhoc.context.checks import Checks
 from roamcast.protocols.adhoc.context.digests import Digests
-from roamcast.protocols.adhoc.context.domains import Domains, ToPublisher, ToSubscriber
-from roamcast.protocols.adhoc.context.held import HeldEvent, HeldSubscription, Holdings, by_my_clock
+from roamcast.protocols.adhoc.context.domains import ToPublisher, ToSubscriber
+from roamcast.protocols.adhoc.context.held import HeldEvent, HeldSubscription, Holdings, by_my_clock, is_inside
 from roamcast.protocols.adhoc.context.issued import NEVER_US, Issued, IssuedTables
-from roamcast.protocols.adhoc.context.matching import (
-    coexist,
-    content_may_match,
-    included,
-)
+from roamcast.protocols.adhoc.context.meetings import Meetings
 from roamcast.protocols.adhoc.context.messages import (
     Answer,
     Digest,
@@ -62,7 +58,6 @@ from roamcast.protocols.adhoc.context.messages import (
     MatchedEvent,
     MatchingRequest,
     Query,
-    Reach,
     SubscriptionItem,
     SubscriptionMessage,
 )
@@ -71,7 +66,7 @@ from roamcast.protocols.adhoc.context.surroundings import Surroundings
 from roamcast.protocols.adhoc.geocast import Geocast
 from roamcast.protocols.adhoc.neighbours import Beacon, Here, NeighbourTable, Presence
 from roamcast.protocols.adhoc.routes import Route, Routed
-from roamcast.protocols.recent import Recent
+from roamcast.protocols.adhoc.until import Until
 
 SEEK_VERSIONS = 4
 """One of so many refreshes looks for all parts of its region; the others go where they get to by themselves."""
@@ -92,7 +87,9 @@ class ContextNode:
         self.params = params
         self.refuses = refuses
         self.space: Space = space or Plane()
-        self._flat = isinstance(self.space, Plane)
+        self.checks = Checks(self.space)
+        # On a plane every place that can be said can be reckoned with; frames are too many to look at more than that.
+        self._flat = self.checks.flat
         self.presence = Presence(round(params.beacon_s * 1e6), params.key_attributes)
         self.neighbours = NeighbourTable(params.neighbours_max, round(params.neighbour_s * 1e6))
         self.around = Surroundings(host, self.space, self.presence, self.neighbours, Context(host), graph)
@@ -100,9 +97,10 @@ class ContextNode:
         self.digests = Digests(params, rng, self.space)
         self.held = Holdings(params, self.space)
         self.issued = IssuedTables(params, self.space)
-        self.domains = Domains(params, rng, self.around, self.issued, self._send_matched)
-        self.handled = Recent(params.handled_pairs_max)
-        """Matches that this host has told."""
+        self.meetings = Meetings(params, rng, self.around, self.held, self.issued, self.geocast)
+        self.domains = self.meetings.domains
+        self.withdrawn = Until(params.subscriptions_max)
+        """Subscriptions that must not come back, until those who still hold them have forgotten them too."""
         self._refresh_at_us = NEVER_US
 
     # The boundary.
@@ -116,7 +114,7 @@ class ContextNode:
         else:
             effects = self._answer(now_us, given)
         for effect in effects:
-            if isinstance(effect, Broadcast):
+            if type(effect) is Broadcast:
                 position = self.around.position(now_us)
                 assert position is not None
                 self.presence.said(now_us, position)
@@ -155,11 +153,13 @@ class ContextNode:
             self._refresh_at_us = NEVER_US
             return self._refresh(now_us)
         here = self.around.here(now_us)
+        if name != "digest":
+            return self.geocast.fired(now_us, name, here)
         if here is None:
             # Whoever has just entered is served by others; what waits must not keep later digests from being sent.
             self.digests.waiting.clear()
             return []
-        return self.digests.fired(now_us, here) if name == "digest" else self.geocast.fired(now_us, name, here)
+        return self.digests.fired(now_us, here)
 
     # Time passes.
 
@@ -174,11 +174,13 @@ class ContextNode:
     def _tick(self, now_us: int) -> list[Does]:
         self.issued.expire(now_us)
         again = SetTimer("tick", now_us + round(self.params.tick_s * 1e6))
-        here = self.around.here(now_us)
-        if here is None:
+        position = self.around.position(now_us)
+        if position is None:
             return [again]
-        self.held.prune(now_us, here.position)
-        return [again, *self.geocast.carry(now_us, here), *self._match_all(now_us)]
+        self.held.prune(now_us, position)
+        here = self.around.here(now_us) if self.geocast.held else None
+        carried = [] if here is None else self.geocast.carry(now_us, here)
+        return [again, *carried, *self.meetings.of_all(now_us)]
 
     def _moved(self, now_us: int, context: Context) -> list[Does]:
         self.around.context = context
@@ -188,7 +190,7 @@ class ContextNode:
         me = self.around.me(now_us)
         for row in self.issued.all():
             self.issued.reschedule(row, me)
-        return [*self._match_all(now_us), *self._refresh(now_us)]
+        return [*self._withdraw_late(now_us), *self.meetings.of_all(now_us), *self._refresh(now_us)]
 
     # Issuing: publish, subscribe, refresh, withdraw.
 
@@ -222,9 +224,9 @@ class ContextNode:
         item = self.issued.tell(row, self.around.me(now_us), lambda host: self.around.where(now_us, host))
         seeks = row.version % SEEK_VERSIONS == 0
         if isinstance(item, EventItem):
-            route = Route(f"e/{item.event.id}/{row.version}", item.region, here, seeks=seeks)
+            route = Route(f"e/{item.event.id}/{row.version}", item.region, here, seeks=seeks, again=not seeks)
             return [*self.geocast.send(now_us, EventMessage(route=route, item=item)), *self._hold(now_us, item, 0)]
-        route = Route(f"s/{item.subscription.id}/{row.version}", item.region, here, seeks=seeks)
+        route = Route(f"s/{item.subscription.id}/{row.version}", item.region, here, seeks=seeks, again=not seeks)
         return [
             *self.geocast.send(now_us, SubscriptionMessage(route=route, item=item)),
             *self._hold(now_us, item, 0),
@@ -232,84 +234,134 @@ class ContextNode:
 
     def _withdraw(self, now_us: int, subscription_id: str) -> list[Does]:
         row = self.issued.subscriptions.remove(subscription_id)
-        here = self.around.here(now_us)
-        if row is None or here is None:
-            return []
-        item = self.issued.tell(row, self.around.me(now_us), lambda host: self.around.where(now_us, host))
         self.held.subscriptions.remove(subscription_id)
-        if row.instantaneous or not isinstance(item, SubscriptionItem):
+        item = None if row is None else self.issued.withdrawal(row, self.around.me(now_us))
+        if row is None or item is None:
             return []
-        route = Route(f"s/{subscription_id}/{row.version}", item.region, here)
+        noted = self._bury(now_us, HeldSubscription(item, now_us, 0, self.params))
+        here = self.around.here(now_us)
+        if here is not None:
+            return [*noted, *self._tell_withdrawal(now_us, item, here)]
+        evicted = self.issued.withdrawn.put(subscription_id, row)
+        return noted if evicted is None else [*noted, Note("own_issue_dropped", evicted)]
+
+    def _withdraw_late(self, now_us: int) -> list[Does]:
+        """What was withdrawn while this host did not know where it is."""
+        here = self.around.here(now_us)
+        effects: list[Does] = []
+        for row in list(self.issued.withdrawn.rows()):
+            self.issued.withdrawn.remove(row.issue.id)
+            item = self.issued.withdrawal(row, self.around.me(now_us))
+            if item is not None and here is not None:
+                effects += self._tell_withdrawal(now_us, item, here)
+        return effects
+
+    def _tell_withdrawal(self, now_us: int, item: SubscriptionItem, here: Here) -> list[Does]:
+        # It has to find all who were told, so it seeks them as the first telling did.
+        route = Route(f"s/{item.subscription.id}/{item.reach.version}", item.region, here, seeks=True)
         return self.geocast.send(now_us, SubscriptionMessage(route=route, item=item, withdrawn=True))
+
+    def _bury(self, now_us: int, row: HeldSubscription) -> list[Does]:
+        """Remembers a withdrawal for as long as somebody who missed it may tell of the subscription."""
+        self.held.subscriptions.remove(row.id)
+        self.digests.withdrawn(row.id)
+        ends_us = row.ends_us + round(self.params.in_flight_s * 1e6)
+        forgotten = self.withdrawn.add(now_us, row.grave, ends_us)
+        return [] if forgotten is None else [Note("withdrawal_forgotten", forgotten)]
 
     # Hearing.
 
-    def _is_nowhere(self, here: Here, message: Message) -> bool:
-        try:
-            for point in (here.position, here.previous):
-                if point is not None:
-                    self.space.check(point)
-            if isinstance(message, Routed):
-                check_region(message.route.target, self.space)
-        except BadValue:
-            return True
-        return False
-
     def _received(self, now_us: int, message: Message, sender: str) -> list[Does]:
-        here = message.route.here if isinstance(message, Routed) else getattr(message, "here", None)
-        if self.around.context.position is None or type(here) is not Here:
+        if self.around.context.position is None:
             return []
-        # On a plane whatever decodes has a place; on Earth a stranger's frame may name one that is not there.
-        if not self._flat and self._is_nowhere(here, message):
+        # Asking a message whether it is `Routed` takes longer than anything else here: once is for first copies.
+        route = getattr(message, "route", None)
+        if type(route) is not Route:
+            return self._heard_nearby(now_us, message, sender)
+        if not self._flat and not self.checks.here(route.here):
             return [Note("bad_message", sender)]
+        if self.geocast.knows(route):
+            effects = self._saw(now_us, sender, route.here)
+            more = self.geocast.heard_copy(now_us, route)
+            return effects + more if effects else more
+        if not isinstance(message, Routed) or not self.checks.route(route):
+            return [Note("bad_message", sender)]
+        effects = self._saw(now_us, sender, route.here)
+        fresh, more = self.geocast.heard(now_us, message, self.around.position(now_us))
+        if fresh:
+            more = more + self._arrived(now_us, message)
+        return effects + more if effects else more
+
+    def _heard_nearby(self, now_us: int, message: Message, sender: str) -> list[Does]:
+        """What does not travel: beacons, digests, queries and answers."""
+        here = getattr(message, "here", None)
+        if type(here) is not Here:
+            return []
+        if not self.checks.here(here):
+            return [Note("bad_message", sender)]
+        effects = self._saw(now_us, sender, here)
+        if type(message) is Beacon:
+            return effects
+        match message:
+            case Digest():
+                return [*effects, *self._learned(now_us, message)]
+            case Query() | Answer():
+                return [*effects, *self._asked(now_us, message, sender)]
+            case _:
+                return effects
+
+    def _saw(self, now_us: int, sender: str, here: Here) -> list[Does]:
+        """Somebody is there: who enters a region is told what is held there, and what waits for somebody goes on."""
         effects: list[Does] = []
         if self.neighbours.heard(now_us, sender, here) and (
             entered := self.held.just_entered(here.position, here.previous)
         ):
-            effects += self.digests.saw(now_us, sender, entered)
+            effects = self.digests.saw(now_us, sender, entered)
         if self.geocast.held and (mine := self.around.here(now_us)):
-            effects += self.geocast.carry(now_us, mine)
-        if isinstance(message, Routed):
-            fresh, more = self.geocast.heard(now_us, message, self.around.context)
-            if fresh:
-                more = more + self._arrived(now_us, message)
-            return effects + more if effects else more
+            effects = effects + self.geocast.carry(now_us, mine)
+        return effects
+
+    def _learned(self, now_us: int, digest: Digest) -> list[Does]:
+        self.digests.overheard(digest)
+        effects: list[Does] = []
+        for event in digest.events:
+            effects += self._hold(now_us, event, 0)
+        for subscription in digest.subscriptions:
+            effects += self._hold(now_us, subscription, 0)
+        return effects
+
+    def _asked(self, now_us: int, message: Query | Answer, sender: str) -> list[Does]:
         mine = self.around.here(now_us)
         assert mine is not None
-        match message:
-            case Digest(_, events, subscriptions):
-                self.digests.overheard(message)
-                for event in events:
-                    effects += self._hold(now_us, event, 0)
-                for subscription in subscriptions:
-                    effects += self._hold(now_us, subscription, 0)
-            case Query():
-                effects += self.domains.queries.asked(message, sender, self.around.me(now_us), mine, self.refuses)
-            case Answer():
-                effects += self.domains.queries.answered(message, mine, self.refuses)
-            case _:
-                pass
-        return effects
+        queries = self.domains.queries
+        if isinstance(message, Query):
+            return queries.asked(now_us, message, sender, self.around.me(now_us), mine, self.refuses)
+        if not self.checks.answer(message):
+            return [Note("bad_message", sender)]
+        return queries.answered(message, mine, self.refuses)
 
     def _arrived(self, now_us: int, message: Routed) -> list[Does]:
         """The first copy of a message that travels by geocast, whether or not this host is in its region."""
         travelled_us = message.route.age_us
+        # Nearly all are one of these two.
+        if type(message) is EventMessage:
+            return self._hold(now_us, message.item, travelled_us)
+        if type(message) is SubscriptionMessage:
+            if message.withdrawn:
+                return self._withdrawn(now_us, message.item, travelled_us)
+            return self._hold(now_us, message.item, travelled_us)
         match message:
-            case EventMessage():
-                return self._hold(now_us, message.item, travelled_us)
-            case SubscriptionMessage():
-                if message.withdrawn:
-                    self.held.subscriptions.remove(message.item.subscription.id)
-                    return []
-                return self._hold(now_us, message.item, travelled_us)
             case MatchedEvent(subscriber=self.host):
+                if not self.checks.matched(message):
+                    return [Note("bad_message", message.route.id)]
                 publisher = by_my_clock(message.publisher, now_us, travelled_us)
                 published_us = now_us - travelled_us - message.age_us
                 found = ToSubscriber(message.event, message.subscription_id, publisher, published_us)
                 return self.domains.at_subscriber(now_us, found)
             case MatchingRequest(publisher=self.host):
-                issuer = by_my_clock(message.reach.issuer, now_us, travelled_us)
-                reach = Reach(issuer, message.reach.region, message.reach.version)
+                if not self.checks.request(message):
+                    return [Note("bad_message", message.route.id)]
+                reach = replace(message.reach, issuer=by_my_clock(message.reach.issuer, now_us, travelled_us))
                 request = ToPublisher(message.event, message.publishers, message.subscription_id, reach)
                 return self.domains.at_publisher(now_us, request)
             case _:
@@ -318,8 +370,10 @@ class ContextNode:
     def _hold(self, now_us: int, item: EventItem | SubscriptionItem, travelled_us: int) -> list[Does]:
         """Holds what belongs where this host is, and matches it against what it holds already."""
         position = self.around.position(now_us)
-        if position is None or not contains(item.region, position, self.space):
+        if position is None or not is_inside(item.region, position, self.space):
             return []
+        if not self.checks.item(item):
+            return [Note("bad_message", item.event.id if isinstance(item, EventItem) else item.subscription.id)]
         if isinstance(item, EventItem):
             return self._hold_event(now_us, HeldEvent(item, now_us, travelled_us, self.params))
         return self._hold_subscription(now_us, HeldSubscription(item, now_us, travelled_us, self.params))
@@ -330,91 +384,20 @@ class ContextNode:
             return []
         evicted = None if row.ends_us < now_us else self.held.events.put(row.id, row)
         effects: list[Does] = [] if evicted is None else [Note("event_dropped", evicted)]
-        for other in list(self.held.subscriptions.rows()):
-            effects += self._match(now_us, row, other)
-        return effects
+        return effects + self.meetings.of_event(now_us, row)
 
     def _hold_subscription(self, now_us: int, row: HeldSubscription) -> list[Does]:
         known = self.held.subscriptions.get(row.id)
         if (known is not None and known.reach.version >= row.reach.version) or not row.lives(now_us):
             return []
+        if row.grave in self.withdrawn:
+            return []
         evicted = None if row.ends_us < now_us else self.held.subscriptions.put(row.id, row)
         effects: list[Does] = [] if evicted is None else [Note("subscription_dropped", evicted)]
-        for other in list(self.held.events.rows()):
-            effects += self._match(now_us, other, row)
-        return effects
+        return effects + self.meetings.of_subscription(now_us, row)
 
-    # Matching.
-
-    def _match_all(self, now_us: int) -> list[Does]:
-        effects: list[Does] = []
-        for subscription in list(self.held.subscriptions.rows()):
-            for event in list(self.held.events.rows()):
-                effects += self._match(now_us, event, subscription)
-        return effects
-
-    def _match(self, now_us: int, event: HeldEvent, subscription: HeldSubscription) -> list[Does]:
-        """Conditions (i) to (iii), and where to go from there."""
-        open_domain = subscription.subscription.publishers == EVERYWHERE
-        key = self._match_key(event, subscription, open_domain)
-        if key in self.handled or not coexist(event, subscription, now_us):
-            return []
-        if not content_may_match(event.event, subscription.subscription, self.space):
-            return []
-        me, around = self.around.me(now_us), self.around.around(now_us)
-
-        def where(host: str) -> Point | None:
-            return self.around.where(now_us, host, event.issuer, subscription.issuer)
-
-        for scope in (event.event.relevance, subscription.subscription.interest):
-            if not included(scope, me, around, where, self.space, self.around.graph):
-                return []
-        self.handled.add(key)
-        if open_domain:
-            matched = ToSubscriber(event.event, subscription.id, event.issuer, event.issued_us)
-            return self._send_matched(now_us, matched, subscription.reach, contended=True)
-        return self._send_request(now_us, event, subscription, key)
-
-    def _match_key(self, event: HeldEvent, subscription: HeldSubscription, open_domain: bool) -> str:
-        if not self.params.matches_again:
-            return f"{'m' if open_domain else 'r'}/{event.id}/{subscription.id}"
-        pair = f"{event.id}/{subscription.id}/{subscription.reach.version}"
-        return f"m/{pair}" if open_domain else f"r/{pair}.{event.reach.version}"
-
-    def _send_request(self, now_us: int, event: HeldEvent, subscription: HeldSubscription, key: str) -> list[Does]:
-        publishers = subscription.subscription.publishers
-        reach = subscription.reach_now(now_us, self.space)
-        if event.event.publisher.host == self.host:
-            return self.domains.at_publisher(now_us, ToPublisher(event.id, publishers, subscription.id, reach))
-        here = self.around.here(now_us)
-        assert here is not None
-        request = MatchingRequest(
-            route=Route(key, event.reach.region, here),
-            event=event.id,
-            publisher=event.event.publisher.host,
-            publishers=publishers,
-            subscription_id=subscription.id,
-            reach=reach,
-        )
-        return self.geocast.send(now_us, request, contended=True)
-
-    def _send_matched(self, now_us: int, matched: ToSubscriber, reach: Reach, contended: bool = False) -> list[Does]:
-        subscriber = reach.issuer.host
-        if subscriber == self.host:
-            return self.domains.at_subscriber(now_us, matched)
-        here = self.around.here(now_us)
-        if here is None:
-            return []
-        message = MatchedEvent(
-            route=Route(self._matched_id(matched, reach), reach.region, here),
-            event=matched.event,
-            publisher=matched.publisher.at(now_us, self.space),
-            age_us=now_us - matched.published_us,
-            subscriber=subscriber,
-            subscription_id=matched.subscription_id,
-        )
-        return self.geocast.send(now_us, message, contended)
-
-    def _matched_id(self, matched: ToSubscriber, reach: Reach) -> str:
-        pair = f"m/{matched.event.id}/{matched.subscription_id}"
-        return f"{pair}/{reach.version}" if self.params.matches_again else pair
+    def _withdrawn(self, now_us: int, item: SubscriptionItem, travelled_us: int) -> list[Does]:
+        if not self.checks.item(item):
+            return [Note("bad_message", item.subscription.id)]
+        row = HeldSubscription(item, now_us, travelled_us, self.params)
+        return self._bury(now_us, row) if row.lives(now_us) else []

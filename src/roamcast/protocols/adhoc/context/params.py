@@ -46,6 +46,8 @@ class ContextParams(Struct, frozen=True, forbid_unknown_fields=True):
     """How far the group reaches over which relational properties of domains range."""
     query_ms: float = 300.0
     queries_max: int = 64
+    query_ways_max: int = 1_000
+    """Ways back that a host remembers for the queries of others; further ones it does not answer."""
     events_max: int = 2_000
     subscriptions_max: int = 2_000
     local_events_max: int = 1_000

@@ -3,17 +3,21 @@ hosts beyond one hop (section 3.1).
 
 A `Query` floods up to `query_hops` hops around the asker. Each host that hears it repeats it if hops are left, and
 sends an `Answer` back to whom it heard it from, which passes it on the way the query came. At the deadline the asker
-takes what has arrived. Best effort: an answer that is lost is a host that is not seen. Questions under way and ways
-back are bounded; past the bound the oldest is forgotten.
+takes what has arrived. Best effort: an answer that is lost is a host that is not seen.
+
+Everything is bounded, and noted when it binds. Of too many questions under way the oldest is given up. Of too many
+answers those that come last are dropped. A way back is remembered as long as copies of its query may come, so none is
+answered or repeated twice; past the bound further queries are neither.
 """
 
 from random import Random
 from typing import Generic, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.model.context import Context
-from roamcast.node.boundary import Broadcast, Does, SetTimer
+from roamcast.node.boundary import Broadcast, CancelTimer, Does, Note, SetTimer
 from roamcast.protocols.adhoc.context.messages import Answer, Query
 from roamcast.protocols.adhoc.neighbours import Here
 
@@ -31,39 +35,65 @@ class Question(Generic[Matter]):
         self.answers: dict[str, Context] = {}
 
 
+class Way(Struct, frozen=True):
+    """The neighbour that a query came from, and until when copies of it may come."""
+
+    towards: str
+    ends_us: int
+
+
 class QueryService(Generic[Matter]):
     """`Matter` is what the asker wants to go on with when the answers are there."""
 
     def __init__(
-        self, host: str, rng: Random, hops: int, deadline_us: int, queries_max: int, timer_prefix: str = "query:"
+        self,
+        host: str,
+        rng: Random,
+        hops: int,
+        deadline_us: int,
+        queries_max: int,
+        ways_max: int,
+        answers_max: int,
+        timer_prefix: str = "query:",
     ) -> None:
         self.host = host
         self.hops = hops
         self.deadline_us = deadline_us
         self.queries_max = queries_max
+        self.ways_max = ways_max
+        self.answers_max = answers_max
         self.timer_prefix = timer_prefix
         # A host that restarts counts from one again, and its neighbours remember ids: each life has its own.
         self._life = f"{rng.getrandbits(32):08x}"
         self._count = 0
+        # Every hop may add its jitter on the way there, and the answers theirs on the way back.
+        self._copies_us = 2 * deadline_us + hops * deadline_us
         self.questions: dict[str, Question[Matter]] = {}
-        self.back: dict[str, str] = {}
-        """Query → the neighbour it came from."""
+        self.back: dict[str, Way] = {}
+        """Of the queries of others, in the order in which they were heard."""
         self.forgotten = 0
 
     def ask(self, now_us: int, names: tuple[str, ...], matter: Matter, here: Here) -> list[Does]:
         self._count += 1
         query_id = f"{self.host}:{self._life}.{self._count}"
-        self._bound(self.questions)
+        effects: list[Does] = []
+        if len(self.questions) >= self.queries_max:
+            oldest = next(iter(self.questions))
+            del self.questions[oldest]
+            self.forgotten += 1
+            effects = [CancelTimer(self.timer_prefix + oldest), Note("question_dropped", oldest)]
         self.questions[query_id] = Question(matter)
         query = Query(here, query_id, names, self.hops)
-        return [Broadcast(query), SetTimer(self.timer_prefix + query_id, now_us + self.deadline_us)]
+        return [*effects, Broadcast(query), SetTimer(self.timer_prefix + query_id, now_us + self.deadline_us)]
 
-    def asked(self, query: Query, sender: str, me: Context, here: Here, refuses: bool) -> list[Does]:
+    def asked(self, now_us: int, query: Query, sender: str, me: Context, here: Here, refuses: bool) -> list[Does]:
         """A query was heard; `me` is this host as of now."""
         if query.id in self.back or query.id in self.questions:
             return []
-        self._bound(self.back)
-        self.back[query.id] = sender
+        self._forget_ways(now_us)
+        if len(self.back) >= self.ways_max:
+            return [Note("query_dropped", query.id)]
+        self.back[query.id] = Way(sender, now_us + self._copies_us)
         known = {name: me.attributes[name] for name in query.names if name in me.attributes}
         told = Context(self.host, me.position, me.at_us, attributes=known)
         jitter_us = self.deadline_us // ANSWER_JITTER_SHARE
@@ -78,19 +108,26 @@ class QueryService(Generic[Matter]):
             return []
         question = self.questions.get(answer.query_id)
         if question is not None:
+            if answer.context.host not in question.answers and len(question.answers) >= self.answers_max:
+                return [Note("answer_dropped", answer.query_id)]
             question.answers[answer.context.host] = answer.context
             return []
-        towards = self.back.get(answer.query_id)
-        if towards is None or refuses:
+        way = self.back.get(answer.query_id)
+        if way is None or refuses:
             return []
-        return [Broadcast(replace(answer, here=here, to=towards), jitter_us=self.deadline_us // ANSWER_JITTER_SHARE)]
+        return [
+            Broadcast(replace(answer, here=here, to=way.towards), jitter_us=self.deadline_us // ANSWER_JITTER_SHARE)
+        ]
 
     def fired(self, name: str) -> tuple[Matter, list[Context]] | None:
         """The deadline of a question: what it was about, and who answered; None if it was forgotten."""
         question = self.questions.pop(name.removeprefix(self.timer_prefix), None)
         return None if question is None else (question.matter, list(question.answers.values()))
 
-    def _bound(self, table: dict[str, Question[Matter]] | dict[str, str]) -> None:
-        if len(table) >= self.queries_max:
-            del table[next(iter(table))]
-            self.forgotten += 1
+    def _forget_ways(self, now_us: int) -> None:
+        """All are kept for the same time, so the first ends first."""
+        while self.back:
+            first = next(iter(self.back))
+            if self.back[first].ends_us >= now_us:
+                break
+            del self.back[first]

@@ -1,14 +1,15 @@
 """The filter engine of the event service nucleus (section 4.1): what of an arrival goes to which subscription.
 
 All of `model.match` that one host can judge: content, lifetimes, the publisher by the context that its event carries,
-and this host's own place in the audience at the moment of delivery. Deadline and validity (S14) count from the
-publication by this host's own clock.
+and this host's own place in the audience at the moment of delivery. No subscription gets an event twice while the
+event lasts. Deadline and validity (S14) count from the publication by this host's own clock.
 """
+
+from heapq import heappop, heappush
 
 from msgspec.structs import replace
 
 from roamcast.model.context import Configuration, Context
-from roamcast.model.event import Delivery, Event
 from roamcast.model.match import includes, publication_domain_matching, standard_matching
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
@@ -19,18 +20,59 @@ from roamcast.protocols.adhoc.proximity.recovery import of_use_us
 from roamcast.protocols.recent import Recent
 
 
+class Delivered:
+    """Which subscription got which event, until the event has ended: what ends first is forgotten first."""
+
+    __slots__ = ("_ends", "pairs", "pairs_max")
+
+    def __init__(self, pairs_max: int) -> None:
+        self.pairs_max = pairs_max
+        self.pairs: dict[tuple[str, str], None] = {}
+        self._ends: list[tuple[int, tuple[str, str]]] = []
+        """A heap of when their events end."""
+
+    def add(self, event_id: str, subscription_id: str, ends_us: int) -> bool:
+        """Remembers a pair; False when it was known already."""
+        pair = (event_id, subscription_id)
+        if pair in self.pairs:
+            return False
+        self.pairs[pair] = None
+        heappush(self._ends, (ends_us, pair))
+        return True
+
+    def forget(self, now_us: int) -> list[Does]:
+        """Keeps to the bound; that an event is forgotten which has not ended is worth a note."""
+        effects: list[Does] = []
+        while len(self.pairs) > self.pairs_max:
+            ends_us, pair = heappop(self._ends)
+            del self.pairs[pair]
+            if ends_us >= now_us:
+                effects.append(Note("delivered_forgotten", pair[0]))
+        return effects
+
+
 class Delivering:
     def __init__(
-        self, interests: Interests, space: Space, seen_ids_max: int, graph: MovementGraph | None = None
+        self,
+        interests: Interests,
+        space: Space,
+        seen_ids_max: int,
+        graph: MovementGraph | None = None,
+        window_us: int = 0,
     ) -> None:
         self.interests = interests
         self.space = space
         self.graph = graph
-        self.seen = Recent(seen_ids_max)
-        """Pairs of an event and a subscription that got it."""
+        self.window_us = window_us
+        """For how long an instantaneous event may be replayed."""
+        self.delivered = Delivered(seen_ids_max)
+        self.late = Recent(seen_ids_max)
+        """Events that were noted to be too late."""
 
     def deliver(self, now_us: int, me: Context, arrivals: list[Arrival]) -> list[Does]:
-        return [effect for arrival in arrivals for effect in self._deliver(now_us, me, arrival)]
+        effects = [effect for arrival in arrivals for effect in self._deliver(now_us, me, arrival)]
+        effects += self.delivered.forget(now_us)
+        return effects
 
     def _deliver(self, now_us: int, me: Context, arrival: Arrival) -> list[Does]:
         event = arrival.event
@@ -38,9 +80,10 @@ class Delivering:
         if not candidates:
             return []
         age_us = now_us - arrival.published_us
-        lateness = why_too_late(event, arrival.delivery, age_us)
+        use_us = of_use_us(event, arrival.delivery)
+        lateness = why_too_late(arrival.delivery.deadline_us, use_us, age_us)
         if lateness is not None:
-            return [Note(lateness, event.id)]
+            return [Note(lateness, event.id)] if self.late.add(event.id) else []
         me_now = me.at(now_us, self.space)
         # Carried on for the event's age, which needs no agreement between two clocks.
         publisher = event.publisher.at(event.publisher.at_us + age_us, self.space)
@@ -51,18 +94,27 @@ class Delivering:
         if not includes(event.audience, me.host, known):
             return []
         moment_us = arrival.published_us if event.instantaneous else now_us
+        lasts_us = self.window_us if use_us is None or use_us < self.window_us else use_us
+        ends_us = arrival.published_us + lasts_us
         return [
             Deliver(event, subscription.id)
             for subscription in candidates
             if subscription.issued_us <= moment_us <= subscription.expires_us
             and standard_matching(event, subscription, known)
             and publication_domain_matching(event, subscription, known)
-            and self.seen.add(f"{event.id}>{subscription.id}")
+            and self._is_new(arrival, subscription.id, ends_us)
         ]
 
+    def _is_new(self, arrival: Arrival, subscription_id: str, ends_us: int) -> bool:
+        """Whether a subscription has not got an event yet nor, where order was promised, one that follows it."""
+        if arrival.reached is not None:
+            if arrival.sequence <= arrival.reached.get(subscription_id, 0):
+                return False
+            arrival.reached[subscription_id] = arrival.sequence
+        return self.delivered.add(arrival.event.id, subscription_id, ends_us)
 
-def why_too_late(event: Event, delivery: Delivery, age_us: int) -> str | None:
-    if delivery.deadline_us is not None and age_us > delivery.deadline_us:
+
+def why_too_late(deadline_us: int | None, use_us: int | None, age_us: int) -> str | None:
+    if deadline_us is not None and age_us > deadline_us:
         return "deadline_missed"
-    use_us = of_use_us(event, delivery)
     return "event_expired" if use_us is not None and age_us > use_us else None

@@ -9,19 +9,18 @@ beacons on the discovery group, and it is a member of a proximity's group while 
 | what happens | to the list |
 |---|---|
 | a local announcement | enters it, and stays until it is withdrawn |
-| a beacon, this node inside | enters or is renewed; of a second structure for a known subject: refused (S1) |
+| a beacon, this node inside | enters or is renewed; of a second structure for a known subject: refused (S1), |
+| | while the first has been heard of within `partition_periods` |
 | a beacon, this node outside | leaves it |
 | this node moves, or a period passes | a stationary remote proximity leaves it if this node left the area |
 | | a mobile remote one stays: where it was last is no word on where it is (4.5.2) |
 | silence for `announcements_missed_max` periods | a remote one leaves it; the paper has no such rule |
-| a `Withdrawn` | leaves it |
+| a `Withdrawn` | leaves it, until a beacon of a later round, or any after `partition_periods` |
 
 A local stationary proximity that the producer has left is not advertised until it is back (4.5.2, `is_local_here`).
 The list is also the type repository: the type of a subject is that of its first proximity. Wanted regions of
 consumers (S14) live in the same list; members of theirs are also the producers that announced the subject.
 """
-
-from msgspec import Struct
 
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement, BadEvent, Event, EventType
@@ -29,88 +28,13 @@ from roamcast.model.region import Anchored, Region
 from roamcast.model.space import Space
 from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import Point, Velocity
+from roamcast.model.values import Point
 from roamcast.node.boundary import Does, JoinGroup, LeaveGroup, Note
 from roamcast.protocols.adhoc.proximity.forwarding import carried_on, holds, nearly_holds
-from roamcast.protocols.adhoc.proximity.groups import group_of
 from roamcast.protocols.adhoc.proximity.interests import Interests, is_pattern
-from roamcast.protocols.adhoc.proximity.messages import Announced, Wanted
+from roamcast.protocols.adhoc.proximity.messages import Announced, Wanted, Withdrawn
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
-from roamcast.protocols.recent import Recent
-
-
-class Relevant:
-    """An entry of the list. `id` is that of the announcement, or of the subscription that wants a region."""
-
-    __slots__ = (
-        "anticipated",
-        "event_type",
-        "group",
-        "heard_us",
-        "id",
-        "initial_naval",
-        "lasting",
-        "latest",
-        "local",
-        "member",
-        "naval",
-        "naval_us",
-        "region",
-        "round",
-        "subject",
-        "velocity",
-    )
-
-    def __init__(
-        self,
-        entry_id: str,
-        subject: str,
-        region: Region,
-        initial_naval: Point,
-        event_type: EventType | None,
-        local: bool,
-    ) -> None:
-        self.id = entry_id
-        self.subject = subject
-        self.region = region
-        self.initial_naval = initial_naval
-        self.event_type = event_type
-        """None for a region that a consumer wants."""
-        self.local = local
-        self.group = group_of(subject, region, initial_naval)
-        self.member = False
-        self.naval = initial_naval
-        self.velocity: Velocity | None = None
-        self.naval_us = 0
-        self.heard_us = 0
-        self.round = -1
-        self.latest = 0
-        self.lasting: tuple[int, ...] = ()
-        self.anticipated = False
-        """Whether its producer has been silent for so long that a partition is likely."""
-
-    @property
-    def mobile(self) -> bool:
-        return isinstance(self.region, Anchored)
-
-    def is_of(self, subject: str, region: Region, initial_naval: Point, event_type: EventType | None) -> bool:
-        return (self.subject, self.region, self.initial_naval, self.event_type) == (
-            subject,
-            region,
-            initial_naval,
-            event_type,
-        )
-
-    def naval_at(self, now_us: int, space: Space) -> Point:
-        return carried_on(self.naval, self.velocity, now_us - self.naval_us, space)
-
-
-class Heard(Struct, frozen=True):
-    """What a beacon led to; `entry` is None where this node is not concerned, `inside` is meant strictly."""
-
-    effects: list[Does]
-    entry: Relevant | None = None
-    inside: bool = False
+from roamcast.protocols.adhoc.proximity.relevant import Gone, Heard, Relevant
 
 
 class Discovery:
@@ -126,7 +50,13 @@ class Discovery:
         """Local announcements by subject."""
         self.groups: dict[int, dict[str, None]] = {}
         """The groups this node has joined, each with the proximities it did it for."""
-        self.withdrawn = Recent(params.proximities_max)
+        self.withdrawn: dict[str, Gone] = {}
+        self.unplaced: dict[str, Subscription] = {}
+        """Subscriptions with a region of their own that wait for the first position of this host."""
+        self.left: list[str] = []
+        """Proximities that this node is no longer a member of; whoever keeps something for them takes them out."""
+        self.recent_us = params.partition_periods * params.announcement_period_us
+        """What was heard of so lately is there; without signatures, nobody's word holds for longer."""
         self._wants: dict[str, list[Relevant]] = {}
 
     # The application's side.
@@ -171,19 +101,33 @@ class Discovery:
         self.interests.add(subscription)
         region = subscription.publishers.region
         effects: list[Does] = []
-        if region is not None and me.position is not None and anchored_here(region, me.host):
-            effects = self._enter(
+        if region is not None and anchored_here(region, me.host):
+            self.unplaced[subscription.id] = subscription
+            effects = self.place(me)
+        return effects + self._reckon_all(self.concerned(subscription.subject))
+
+    def place(self, me: Context) -> list[Does]:
+        """Enters the regions that consumers here want, as soon as it is known where here is."""
+        effects: list[Does] = []
+        if me.position is None:
+            return effects
+        for subscription in self.unplaced.values():
+            region = subscription.publishers.region
+            assert region is not None
+            effects += self._enter(
                 Relevant(subscription.id, subscription.subject, region, me.position, None, local=True)
             )
-        return effects + self._reckon_all(self._concerned(subscription.subject))
+        self.unplaced.clear()
+        return effects
 
     def unsubscribe(self, subscription_id: str) -> list[Does]:
         subscription = self.interests.remove(subscription_id)
         if subscription is None:
             return []
+        self.unplaced.pop(subscription_id, None)
         entry = self.relevant.get(subscription_id)
         effects = self.drop(entry) if entry is not None else []
-        return effects + self._reckon_all(self._concerned(subscription.subject))
+        return effects + self._reckon_all(self.concerned(subscription.subject))
 
     def announcement_for(self, event: Event) -> Announcement | None:
         """The announcement that an event fulfils: of its subject, with its audience's region as the proximity."""
@@ -228,12 +172,13 @@ class Discovery:
 
     # What is heard.
 
-    def is_old(self, beacon: Announced | Wanted) -> bool:
+    def is_old(self, now_us: int, beacon: Announced | Wanted) -> bool:
         """Whether a beacon is known already, was overtaken by a later one, or is of something withdrawn."""
-        known = self.relevant.get(beacon.proximity_id)
-        if known is None:
-            return beacon.proximity_id in self.withdrawn
-        return known.local or beacon.round <= known.round
+        known: Relevant | Gone | None = self.relevant.get(beacon.proximity_id)
+        if isinstance(known, Relevant) and known.local:
+            return True
+        known = known or self.withdrawn.get(beacon.proximity_id)
+        return known is not None and beacon.round <= known.round and now_us - known.heard_us <= self.recent_us
 
     def hear(self, now_us: int, here: Point, speed_mps: float, beacon: Announced | Wanted, age_us: int) -> Heard:
         entry_id = beacon.proximity_id
@@ -244,11 +189,17 @@ class Discovery:
             speed_mps += beacon.velocity.speed
         if not nearly_holds(entry.region, naval, here, speed_mps * self.params.lookahead_s, self.space):
             return Heard(self.drop(known) if known is not None else [])
-        if entry.event_type is not None and entry.event_type != (self.type_of(entry.subject) or entry.event_type):
-            return Heard([Note("type_mismatch", entry.subject)])
         effects: list[Does] = []
+        if entry.event_type is not None and entry.event_type != (self.type_of(entry.subject) or entry.event_type):
+            effects.append(Note("type_mismatch", entry.subject))
+            if not self._gives_way(now_us, entry.subject):
+                return Heard(effects)
+            for other in list(self.by_subject[entry.subject].values()):
+                effects += self.drop(other)
+        known = self.relevant.get(entry_id)
         if known is not None and known is not entry:
-            effects, known = self.drop(known), None
+            effects += self.drop(known)
+            known = None
         if known is None and len(self.relevant) >= self.params.proximities_max:
             return Heard([*effects, Note("proximity_dropped", entry_id)])
         entry.naval, entry.velocity, entry.naval_us = naval, beacon.velocity, now_us
@@ -256,15 +207,25 @@ class Discovery:
         if isinstance(beacon, Announced):
             entry.latest, entry.lasting = beacon.latest, beacon.lasting[: self.params.cached_events_max]
         if known is None:
+            self.withdrawn.pop(entry_id, None)
             effects += self._enter(entry)
         return Heard(effects, entry, holds(entry.region, naval, here, self.space))
 
-    def withdraw(self, entry_id: str) -> tuple[Relevant | None, list[Does]]:
+    def _gives_way(self, now_us: int, subject: str) -> bool:
+        """Whether the structure that is known of a subject yields to another: all who announced it are silent."""
+        return subject not in self.announced and all(
+            now_us - other.heard_us > self.recent_us for other in self.by_subject[subject].values()
+        )
+
+    def withdraw(self, now_us: int, said: Withdrawn) -> tuple[Relevant | None, list[Does]]:
         """Forgets a proximity, also for beacons of it that are still on their way."""
-        entry = self.relevant.get(entry_id)
-        if entry is not None and entry.local:
+        entry = self.relevant.get(said.proximity_id)
+        if entry is not None and (entry.local or said.round < entry.round):
             return None, []
-        self.withdrawn.add(entry_id)
+        self.withdrawn.pop(said.proximity_id, None)
+        if len(self.withdrawn) >= self.params.proximities_max:
+            del self.withdrawn[next(iter(self.withdrawn))]
+        self.withdrawn[said.proximity_id] = Gone(said.round, now_us)
         return (entry, self.drop(entry)) if entry is not None else (None, [])
 
     # Ageing.
@@ -282,6 +243,20 @@ class Discovery:
                 effects += [Note("proximity_silent", entry.id), *self.drop(entry)]
         return effects
 
+    def anticipate(self, now_us: int) -> list[Does]:
+        """S11: a producer that fell silent is probably cut off from this node."""
+        effects: list[Does] = []
+        for entry in self.relevant.values():
+            if (
+                entry.member
+                and not entry.local
+                and not entry.anticipated
+                and now_us - entry.heard_us > self.recent_us
+            ):
+                entry.anticipated = True
+                effects.append(Note("partition_anticipated", entry.id))
+        return effects
+
     def _is_near(self, entry: Relevant, here: Point, speed_mps: float) -> bool:
         return nearly_holds(entry.region, None, here, speed_mps * self.params.lookahead_s, self.space)
 
@@ -291,6 +266,7 @@ class Discovery:
             entry.member = False
             if not entry.local:
                 self.drop(entry)
+                self.left.append(entry.id)
         self.groups.clear()
 
     def rejoin(self) -> list[Does]:
@@ -336,7 +312,7 @@ class Discovery:
                 del self.by_subject[entry.subject]
         return self._set_member(entry, False)
 
-    def _concerned(self, subject: str) -> list[Relevant]:
+    def concerned(self, subject: str) -> list[Relevant]:
         """The entries whose membership a subscription to `subject` can change."""
         if is_pattern(subject):
             return list(self.relevant.values())
@@ -370,6 +346,7 @@ class Discovery:
             joined = self.groups.setdefault(entry.group, {})
             joined[entry.id] = None
             return [JoinGroup(entry.group)] if len(joined) == 1 else []
+        self.left.append(entry.id)
         joined = self.groups[entry.group]
         del joined[entry.id]
         if joined:

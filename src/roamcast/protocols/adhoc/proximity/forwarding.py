@@ -26,7 +26,7 @@ from roamcast.model.region import (
 from roamcast.model.space import Space
 from roamcast.model.values import Point, Velocity
 from roamcast.node.boundary import Broadcast, Does, Message, Note, SetTimer
-from roamcast.protocols.adhoc.proximity.messages import Announced, Raised, Wanted
+from roamcast.protocols.adhoc.proximity.messages import Announced, Missed, Raised, Wanted
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
 
 TIMER = "forward "
@@ -68,6 +68,19 @@ def carried_on(position: Point, velocity: Velocity | None, age_us: int, space: S
         return position
     seconds = age_us / 1e6
     return space.moved(position, velocity.east * seconds, velocity.north * seconds)
+
+
+def nearer(message: Missed, here: Point, space: Space) -> Missed | None:
+    """The question as it goes on from here, if that is nearer to the producer than where it was sent from."""
+    if message.toward is None:
+        return message
+    left_m = space.distance_m(here, message.toward)
+    return replace(message, left_m=left_m) if left_m < message.left_m else None
+
+
+def repetition_key(message: Raised, group: int) -> str:
+    """What a member repeats once: an event in a group, and each replay of it."""
+    return f"{message.event.id}#{message.replay}@{group}"
 
 
 class Waiting(Struct, frozen=True):

@@ -4,8 +4,13 @@
 releases. It knows nothing of places and filters; `node.py` does.
 """
 
+from collections.abc import Callable
 from random import Random
 
+from msgspec.structs import replace
+
+from roamcast.model.space import Space
+from roamcast.model.subject import subject_matches
 from roamcast.model.values import Point
 from roamcast.node.boundary import Broadcast, Does, Note, SetTimer
 from roamcast.protocols.adhoc.proximity.messages import Missed, Raised
@@ -23,52 +28,110 @@ class Inbox:
         self.rng = rng
         self.receptions: dict[str, Reception] = {}
         self.orders: dict[str, Order] = {}
+        self.by_proximity: dict[str, dict[str, None]] = {}
+        """The streams of each proximity."""
         self._asks = 0
 
-    def open(self, stream: str, proximity_id: str, latest: int) -> Reception:
+    def open(self, stream: str, proximity_id: str, subject: str, latest: int) -> Reception:
         """The reception of a stream; a new one is owed what comes after number `latest`."""
         known = self.receptions.get(stream)
         if known is not None:
             return known
         if len(self.receptions) >= self.params.streams_max:
             self.close(next(iter(self.receptions)))
-        reception = Reception(proximity_id, latest, self.params.cached_events_max)
+        reception = Reception(proximity_id, latest, self.params.cached_events_max, subject)
         self.receptions[stream] = reception
+        self.by_proximity.setdefault(proximity_id, {})[stream] = None
         return reception
 
     def close(self, stream: str) -> None:
-        self.receptions.pop(stream, None)
+        reception = self.receptions.pop(stream, None)
         self.orders.pop(stream, None)
+        if reception is None:
+            return
+        streams = self.by_proximity[reception.proximity_id]
+        del streams[stream]
+        if not streams:
+            del self.by_proximity[reception.proximity_id]
 
     def close_proximity(self, proximity_id: str) -> None:
-        for stream in [key for key, each in self.receptions.items() if each.proximity_id == proximity_id]:
+        for stream in list(self.by_proximity.get(proximity_id, {})):
             self.close(stream)
+
+    def unsubscribed(self, subscription_id: str, wants: Callable[[str], bool]) -> None:
+        """Closes the streams of subjects that nobody here wants any more."""
+        for stream, reception in list(self.receptions.items()):
+            if not wants(reception.subject):
+                self.close(stream)
+        for order in self.orders.values():
+            order.reached.pop(subscription_id, None)
+
+    # What a beacon or a subscription says is owed.
+
+    def told(self, now_us: int, stream: str, latest: int, lasting: tuple[int, ...], changed: bool) -> list[Does]:
+        reception = self.receptions[stream]
+        reception.told(latest, lasting, changed)
+        order = self.orders.get(stream)
+        if order is not None:
+            self._owe(order, reception, max(order.reached.values(), default=0))
+        return self.expect(now_us, stream, reception)
+
+    def again(self, now_us: int, subject: str) -> list[Does]:
+        """What lasts in streams of a subject, or of subjects that fit a pattern, is owed to a new subscription."""
+        effects: list[Does] = []
+        for stream, reception in list(self.receptions.items()):
+            if not subject_matches(subject, reception.subject):
+                continue
+            reception.again()
+            if stream in self.orders:
+                self._owe(self.orders[stream], reception, 0)
+            effects += self.expect(now_us, stream, reception)
+        return effects
+
+    def _owe(self, order: Order, reception: Reception, after: int) -> None:
+        """What lasts and is missing has its turn again, unless every subscription is past it."""
+        if reception.lasting:
+            missing = dict.fromkeys(reception.missing())
+            order.owe(each for each in reception.lasting if each > after and each in missing)
 
     # Arrivals.
 
     def arrive(self, now_us: int, message: Raised, arrival: Arrival | None) -> tuple[list[Arrival], list[Does]]:
         """What can be delivered now; no arrival means that the event came but was not for this place."""
-        sequence, stream = message.sequence, message.stream
-        reception = self.open(stream, message.proximity_id, sequence - 1)
-        if message.replay and message.event.instantaneous and not reception.is_owed(sequence):
+        event, sequence, stream = message.event, message.sequence, message.stream
+        reception = self.open(stream, message.proximity_id, event.subject, sequence - 1)
+        in_order = message.delivery.order != "none"
+        late = message.replay and sequence <= reception.latest
+        if not late and not reception.believes(sequence, sequence - 1):
+            # Where order was promised it waits for confirmation, and is asked for then like all that is missing.
+            doubt: list[Does] = [Note("sequence_doubted", event.id)]
+            return ([arrival] if arrival is not None and not in_order else []), doubt
+        if message.replay and event.instantaneous and not reception.is_owed(sequence):
             return [], []
         # Something that lasts and came too early for this place may be asked for when it is the right one.
-        if (arrival is not None or message.event.instantaneous) and not reception.take(sequence):
+        comes_again = arrival is None and not event.instantaneous
+        if not comes_again and not reception.take(sequence):
             return [], []
+        reception.source = event.publisher.position
         effects = self.expect(now_us, stream, reception)
-        if message.delivery.order == "none":
+        if not in_order or comes_again:
             return ([arrival] if arrival is not None else []), effects
         return self._in_order(now_us, message, arrival, reception, effects)
 
     def _in_order(
         self, now_us: int, message: Raised, arrival: Arrival | None, reception: Reception, effects: list[Does]
     ) -> tuple[list[Arrival], list[Does]]:
-        stream = message.stream
+        stream, sequence = message.stream, message.sequence
         order = self.orders.get(stream)
-        if order is None:
-            first = min((each for each in reception.lasting if each <= reception.floor), default=reception.floor + 1)
-            order = self.orders[stream] = Order(first, self.params.held_events_max)
-        released = order.take(now_us, message.sequence, arrival)
+        # An order that is ahead of its stream followed numbers that turned out to be none.
+        if order is None or order.following > reception.latest + 1:
+            order = self.orders[stream] = Order(reception.floor + 1, self.params.held_events_max)
+            order.owe((*reception.missing(), sequence))
+        if order.owed or sequence != order.following:
+            order.expect_only((*reception.missing(), sequence))
+        if arrival is not None:
+            arrival = replace(arrival, sequence=sequence, reached=order.reached)
+        released = order.take(now_us, sequence, arrival)
         if released is None:
             return [], [*effects, Note("late_for_order", message.event.id)] if arrival is not None else effects
         return released, effects + self._await_order(stream, order)
@@ -107,15 +170,31 @@ class Inbox:
         reception.waiting, reception.yielded = False, True
         return self.expect(now_us, message.stream, reception)
 
-    def ask(self, now_us: int, stream: str, asker: str, position: Point, group: int, forward: bool) -> list[Does]:
+    def ask(
+        self,
+        now_us: int,
+        stream: str,
+        asker: str,
+        position: Point,
+        producer: Point | None,
+        group: int,
+        forward: bool,
+        space: Space,
+    ) -> list[Does]:
+        """Asks for what is missing, toward where the producer is thought to be; the last time everywhere inside, for
+        the way may begin with a detour."""
         reception = self.receptions.get(stream)
         if reception is None:
             return []
         reception.waiting = reception.yielded = False
-        wanted, given_up = reception.ask(self.params.recovery_asks_max)
+        wanted, given_up, is_last = reception.ask(self.params.recovery_asks_max)
         effects: list[Does] = [Note("recovery_given_up", stream)] * given_up
         if wanted:
             self._asks += 1
-            missed = Missed(asker, self._asks, reception.proximity_id, stream, wanted, position, forward)
+            toward = None if is_last else producer
+            left_m = space.distance_m(position, toward) if toward is not None else 0.0
+            missed = Missed(
+                asker, self._asks, reception.proximity_id, stream, wanted, position, forward, toward, left_m
+            )
             effects.append(Broadcast(missed, group))
         return effects + self.expect(now_us, stream, reception)

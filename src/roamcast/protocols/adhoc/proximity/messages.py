@@ -12,6 +12,10 @@ from roamcast.model.subject import check_pattern
 from roamcast.model.values import BadValue, Point, Velocity, check_velocity
 from roamcast.node.boundary import Message
 
+ANY_ROUND = 2**53
+NUMBER_MAX = 2**60
+"""Nobody ever counts so far; up to here numbers can be reckoned with and sent on."""
+
 
 class Beacon(Message, frozen=True):
     """What announcements of either side share: where the naval is, how it moves, and whether to forward."""
@@ -54,9 +58,10 @@ class Wanted(Beacon, frozen=True, tag="wanted"):
 
 
 class Withdrawn(Message, frozen=True, tag="withdrawn"):
-    """An announcement or a wanted region is no more."""
+    """An announcement or a wanted region is no more, from this round of its host's beacons on."""
 
     proximity_id: str
+    round: int = ANY_ROUND
 
 
 class Raised(Message, frozen=True, tag="raised"):
@@ -87,31 +92,46 @@ class Missed(Message, frozen=True, tag="missed"):
     sequences: tuple[int, ...]
     position: Point
     forward: bool = False
+    toward: Point | None = None
+    """Where the producer is thought to be: who is nearer than the last sender repeats this. None: all inside."""
+    left_m: float = 0.0
+    """How far from there the last sender is."""
 
 
 MESSAGES: tuple[type[Message], ...] = (Announced, Wanted, Withdrawn, Raised, Missed)
 
 
 def flaw_in(message: Message, space: Space) -> str | None:
-    """What makes a decodable message unusable: a place that is none, a velocity beyond reason, a region elsewhere."""
+    """What makes a decodable message unusable: a place that is none, a velocity beyond reason, a region elsewhere, a
+    number that does not count anything."""
     try:
         match message:
-            case Announced(naval, velocity, announcement=announcement):
+            case Announced(naval, velocity, announcement=announcement, latest=latest, lasting=lasting, age_us=age_us):
                 check_motion(naval, velocity, space)
                 space.check(announcement.initial_naval)
                 if announcement.proximity is None:
                     return "an announcement without a proximity is not for others"
                 check_region(announcement.proximity, space)
-            case Wanted(naval, velocity, subject=subject, region=region, initial_naval=initial):
+                check_numbers((latest, *lasting), 0)
+                check_numbers((age_us,))
+            case Wanted(naval, velocity, subject=subject, region=region, initial_naval=initial, age_us=age_us):
                 check_motion(naval, velocity, space)
                 space.check(initial)
                 check_pattern(subject)
                 check_region(region, space)
-            case Raised(event):
+                check_numbers((age_us,))
+            case Raised(event, sequence=sequence, age_us=age_us, replay=replay):
                 if event.publisher.position is not None:
                     space.check(event.publisher.position)
-            case Missed(position=position):
+                if event.audience.region is not None:
+                    check_region(event.audience.region, space)
+                # Written out, for this is the one message that comes often.
+                if not (1 <= sequence <= NUMBER_MAX and replay <= NUMBER_MAX and -NUMBER_MAX <= age_us <= NUMBER_MAX):
+                    return f"number {sequence}, replay {replay}, {age_us} µs old: no event is"
+            case Missed(position=position, toward=toward):
                 space.check(position)
+                if toward is not None:
+                    space.check(toward)
             case _:
                 pass
     except BadValue as flaw:
@@ -123,3 +143,9 @@ def check_motion(naval: Point, velocity: Velocity | None, space: Space) -> None:
     space.check(naval)
     if velocity is not None:
         check_velocity(velocity, "beacon")
+
+
+def check_numbers(numbers: tuple[int, ...], least: int = -NUMBER_MAX) -> None:
+    for number in numbers:
+        if not least <= number <= NUMBER_MAX:
+            raise BadValue(f"{number} is no number of an event or of microseconds: {least} to {NUMBER_MAX}")

@@ -30,7 +30,8 @@ class ProximityParams(Struct, frozen=True, forbid_unknown_fields=True):
     recovery_window_ms: float = 10_000.0
     """How long an instantaneous event can still be asked for; others until they expire."""
     recovery_asks_max: int = 3
-    """How often one event is asked for; 0 turns recovery off."""
+    """How often one event is asked for in a row; one that lasts as often again, at ever longer intervals. 0 turns
+    recovery off."""
     order_wait_ms: float = 2_500.0
     """How long ordered events wait for one before them that is missing."""
 
@@ -41,6 +42,8 @@ class ProximityParams(Struct, frozen=True, forbid_unknown_fields=True):
     subscriptions_max: int = 20_000
     proximities_max: int = 20_000
     streams_max: int = 20_000
+    outboxes_max: int = 4_000
+    """Streams of a producer into the regions of consumers: one for each of its announcements and each region."""
     forwards_max: int = 10_000
     seen_ids_max: int = 100_000
 

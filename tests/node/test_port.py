@@ -1,0 +1,61 @@
+"""What a port keeps for its application: no more than is subscribed to now."""
+
+from collections.abc import Callable
+
+import pytest
+
+from roamcast.model.context import Context
+from roamcast.model.space import Plane, Space
+from roamcast.model.values import BadValue, Point, Value
+from roamcast.node.boundary import Input, Unsubscribe
+from roamcast.node.port import Port
+
+
+class Bench:
+    """A ground whose time is set by hand."""
+
+    def __init__(self) -> None:
+        self.space: Space = Plane()
+        self.time_us = 0
+        self.given: list[Input] = []
+
+    def now_us(self) -> int:
+        return self.time_us
+
+    def context(self) -> Context:
+        return Context("a", Point(0.0, 0.0))
+
+    def give(self, given: Input) -> None:
+        self.given.append(given)
+
+    def after(self, delay_us: int, action: Callable[[], None]) -> None:
+        raise AssertionError
+
+    def say(self, text: str) -> None:
+        raise AssertionError
+
+    def set_attributes(self, attributes: dict[str, Value]) -> None:
+        raise AssertionError
+
+
+def test_s3_handlers_go_when_subscriptions_end_by_a_call_or_by_their_lifetime() -> None:
+    ground = Bench()
+    port = Port("a", ground)
+    for second in range(1_000):
+        ground.time_us = second * 1_000_000
+        port.subscribe("x", print, lifetime_s=5)
+        port.unsubscribe(port.subscribe("x", print))
+    assert len(port.handlers) <= 6
+
+
+def test_s3_a_subscription_that_has_ended_can_be_ended_and_one_that_never_was_cannot() -> None:
+    ground = Bench()
+    port = Port("a", ground)
+    brief = port.subscribe("x", print, lifetime_s=1)
+    ground.time_us = 5_000_000
+    port.subscribe("x", print)
+    port.unsubscribe(brief)
+    assert not any(isinstance(each, Unsubscribe) for each in ground.given)
+    for stranger in ("s", "b:s0.1", "a:s0.99", "a:s1.1", "a:e0.1", "a:s0.", "a:s0.-1"):
+        with pytest.raises(BadValue, match="no subscription"):
+            port.unsubscribe(stranger)

@@ -1,0 +1,103 @@
+"""Which broker a moving client is linked to (M1, R3)."""
+
+import itertools
+
+import pytest
+
+from roamcast.node.codec import Codec
+from roamcast.node.kit import ProtocolKit, Seat
+from roamcast.protocols.baseline.flooding import MESSAGES, BrokerFlooding, FloodingParams
+from roamcast.sim.access import AccessRule
+from roamcast.sim.run import Run
+from roamcast.sim.scenario import BadScenario, scenario_from
+
+BROKERS = {
+    "name": "broker",
+    "count": 2,
+    "mobility": {"kind": "static", "placement": {"kind": "at", "points": [[500, 500], [1500, 500]]}},
+}
+
+
+WALK = {
+    "kind": "grid",
+    "columns": 2,
+    "rows": 1,
+    "cell_m": 1000,
+    "residence_s": [6, 6],
+    "speed_mps": 250,
+    "start": "c0r0",
+}
+"""From one broker's cell into the other's."""
+
+
+def make_node(seat: Seat) -> BrokerFlooding:
+    return BrokerFlooding(FloodingParams(over="links"), seat.refuses, seat.space, seat.graph)
+
+
+KIT = ProtocolKit(Codec(MESSAGES), make_node)
+
+
+def run_of(access: dict, seconds: float, client_mobility: dict | None = None) -> Run:
+    still = {"kind": "static", "placement": {"kind": "at", "points": [[600, 500]]}}
+    clients = {"name": "client", "mobility": client_mobility or still}
+    given = {
+        "name": "access",
+        "seconds": seconds,
+        "protocol": {"kind": "flooding"},
+        "hosts": [BROKERS, clients],
+        "access": [{"by": "client", "to": "broker", **access}],
+    }
+    return Run(scenario_from(given), KIT, seed=1)
+
+
+def links_over_time(run: Run, step_s: float = 0.1) -> list[list[str]]:
+    found = []
+    for _ in run.world.run(run.scenario.end_us, round(step_s * 1e6)):
+        found.append(run.world.links.peers("client"))
+    return found
+
+
+def test_a_client_is_linked_to_the_nearest_broker() -> None:
+    assert links_over_time(run_of({}, 1))[-1] == ["broker-1"]
+
+
+def test_a_client_beyond_the_range_is_linked_to_nobody() -> None:
+    assert links_over_time(run_of({"range_m": 50}, 1))[-1] == []
+
+
+def test_r3_a_client_that_crosses_the_border_changes_its_broker_after_the_gap() -> None:
+    run = run_of({"gap_s": 0.5}, 8, WALK)
+    seen = links_over_time(run)
+    assert seen[0] == ["broker-1"]
+    assert seen[-1] == ["broker-2"]
+    assert 4 <= seen.count([]) <= 6
+
+
+def test_r3_visits_go_from_broker_to_broker_with_time_away_in_between() -> None:
+    run = run_of({"how": "visits", "stays_s": [1, 2], "away_s": [0.5, 1]}, 60)
+    seen = [tuple(each) for each in links_over_time(run)]
+    changes = [after for before, after in itertools.pairwise(seen) if before != after]
+    assert len(changes) > 20
+    assert {("broker-1",), ("broker-2",), ()} == set(changes)
+    visited = [each for each in changes if each]
+    assert all(before != after for before, after in itertools.pairwise(visited))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"to": "client"}, "different groups"),
+        ({"to": "nobody"}, "names no group"),
+        ({"range_m": 0}, "range_m"),
+        ({"stays_s": [0, 0]}, "stays_s"),
+        ({"away_s": [2, 1]}, "away_s"),
+    ],
+)
+def test_a_rule_that_cannot_be_followed_is_refused(given: dict, complaint: str) -> None:
+    with pytest.raises(BadScenario, match=complaint):
+        run_of(given, 1)
+
+
+def test_a_rule_has_sensible_defaults() -> None:
+    rule = AccessRule("client", "broker")
+    assert (rule.how, rule.gap_s, rule.range_m) == ("nearest", 0.0, None)
