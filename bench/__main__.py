@@ -10,8 +10,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-QUICK = ("filters", "journal", "raise_", "sim")
-BENCHMARKS = (*QUICK, "context")
+QUICK = ("filters", "journal", "modulators", "raise_", "routing", "sim")
+BENCHMARKS = (*QUICK, "context", "oracle")
 """`context` measures a whole protocol over many runs and takes the better part of an hour: only when it is named."""
 
 

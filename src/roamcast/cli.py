@@ -7,27 +7,26 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from roamcast import __version__
+from roamcast.cli_brokers import chaos, routes
+from roamcast.cli_experiments import experiments
 from roamcast.experiments.assemble import kit_of
 from roamcast.journal.records import BadJournal
 from roamcast.journal.records import Run as RunRecord
 from roamcast.journal.writer import Journal, NullJournal
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.model.space import Plane
+from roamcast.pipeline.commands import audit, pipeline
 from roamcast.show import filter_panel, result_table
 from roamcast.sim.applications import ApplicationFailed
 from roamcast.sim.checkers import CheckFailed
 from roamcast.sim.doubts import doubts
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, Scenario, load_scenario
-
-EXIT_CHECK_FAILED = 1
-EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
 
 app = typer.Typer(
     name="roamcast",
@@ -38,9 +37,9 @@ app = typer.Typer(
 )
 filters = typer.Typer(help="Understand filters.", no_args_is_help=True)
 app.add_typer(filters, name="filter")
-
-console = Console()
-complaints = Console(stderr=True)
+app.add_typer(pipeline, name="pipeline")
+app.command("audit")(audit)
+app.add_typer(experiments, name="experiments")
 
 
 @app.callback(invoke_without_command=True)
@@ -60,7 +59,7 @@ def sim(
     """Run a scenario in virtual time and show what was delivered, missed and spent.
 
     `expected` is what an ideal system would have delivered: one that knows where everybody is. It looks whenever
-    something is published or subscribed, and once a second in between.
+    something is published or subscribed, and ten times a second in between.
 
     Exit codes: 0 all checks of the scenario passed, 1 a check failed (the seed is printed), 2 the scenario or the
     journal's directory is wrong, 130 interrupted.
@@ -152,6 +151,10 @@ def explain_filter(
     except BadFilter as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
+
+
+app.command()(routes)
+app.command()(chaos)
 
 
 def main() -> None:

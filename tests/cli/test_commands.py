@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from roamcast import __version__
-from roamcast.cli import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, app
+from roamcast.cli import app
 from roamcast.journal.reader import read_entries
 from roamcast.journal.records import Published
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED
 
 SCENARIO = Path("scenarios/brokers-flooding.toml")
 

@@ -4,11 +4,16 @@ This is the one list of protocols. A new one is one entry: its parameters, its m
 """
 
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from roamcast.model.movement import MovementModel, load_model
+from roamcast.model.values import BadValue
+from roamcast.node.boundary import Node
 from roamcast.node.codec import Codec
 from roamcast.node.kit import ProtocolKit, Seat
 from roamcast.protocols.adhoc.context import messages as context_messages
@@ -17,7 +22,16 @@ from roamcast.protocols.adhoc.context import params as context_params
 from roamcast.protocols.adhoc.proximity import messages as proximity_messages
 from roamcast.protocols.adhoc.proximity import node as proximity
 from roamcast.protocols.adhoc.proximity import params as proximity_params
-from roamcast.protocols.baseline import flooding
+from roamcast.protocols.baseline import flooding, resubscribing
+from roamcast.protocols.broker import broker, client
+from roamcast.protocols.broker import messages as broker_messages
+from roamcast.protocols.broker import params as broker_params
+from roamcast.protocols.broker.mesh import client as mesh_client
+from roamcast.protocols.broker.overlay import broker as overlay_broker
+from roamcast.protocols.broker.overlay import client as overlay_client
+from roamcast.protocols.broker.overlay import messages as overlay_messages
+from roamcast.protocols.broker.overlay import params as overlay_params
+from roamcast.protocols.broker.overlay import relay as overlay_relay
 from roamcast.sim.complaints import complaint
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.scenario import BadScenario
@@ -37,7 +51,7 @@ def flooding_kit(given: dict[str, Any]) -> ProtocolKit:
 
 def context_kit(given: dict[str, Any]) -> ProtocolKit:
     preset = given.get("preset", "recommended")
-    if preset not in context_params.PRESETS:
+    if not isinstance(preset, str) or preset not in context_params.PRESETS:
         raise BadScenario(f"protocol.preset: there is no {preset!r} (allowed: {', '.join(context_params.PRESETS)})")
     changes = {key: value for key, value in given.items() if key not in ("preset", "radio_range_m")}
     geocast = changes.get("geocast", {})
@@ -56,8 +70,8 @@ def proximity_kit(given: dict[str, Any]) -> ProtocolKit:
     """`preset` names where the parameters start from; the others change single ones of them."""
     changes = {"preset": "paper", **given}
     preset = changes.pop("preset")
-    if preset not in proximity_params.PRESETS:
-        raise BadScenario(f"protocol.preset: {preset!r} is none (allowed: {', '.join(proximity_params.PRESETS)})")
+    if not isinstance(preset, str) or preset not in proximity_params.PRESETS:
+        raise BadScenario(f"protocol.preset: there is no {preset!r} (allowed: {', '.join(proximity_params.PRESETS)})")
     start = msgspec.structs.asdict(proximity_params.PRESETS[preset])
     params = params_from({**start, **changes}, proximity_params.ProximityParams)
 
@@ -67,10 +81,76 @@ def proximity_kit(given: dict[str, Any]) -> ProtocolKit:
     return ProtocolKit(Codec(proximity_messages.MESSAGES), make_node)
 
 
+def broker_kit(given: dict[str, Any]) -> ProtocolKit:
+    """`brokers` names the groups whose hosts are brokers; all other hosts are clients."""
+    is_broker, changes = brokers_among(given)
+    params = params_from(changes, broker_params.BrokerParams)
+    movement = movement_model(params.mesh.movement)
+    make_client = client.Client if params.handover == "relocation" else mesh_client.MeshClient
+
+    def make_node(seat: Seat) -> broker.Broker | client.Client:
+        if is_broker(seat.host):
+            return broker.Broker(seat.host, params, seat.rng.getrandbits(62), seat.space, seat.graph, movement)
+        return make_client(seat.host, params, seat.space, seat.graph)
+
+    return ProtocolKit(Codec(broker_messages.MESSAGES), make_node)
+
+
+def resubscribing_kit(given: dict[str, Any]) -> ProtocolKit:
+    is_broker, changes = brokers_among(given)
+    params = params_from(changes, resubscribing.ResubscribingParams)
+
+    def make_node(seat: Seat) -> resubscribing.ResubscribingBroker | resubscribing.ResubscribingClient:
+        if is_broker(seat.host):
+            return resubscribing.ResubscribingBroker(params, seat.rng.getrandbits(62), seat.space)
+        return resubscribing.ResubscribingClient(seat.host, params, seat.space, seat.graph)
+
+    return ProtocolKit(Codec(resubscribing.MESSAGES), make_node)
+
+
+def brokers_among(given: dict[str, Any]) -> tuple[Callable[[str], object], dict[str, Any]]:
+    """What tells a broker from a client by its name, and the other parameters."""
+    changes = dict(given)
+    groups = changes.pop("brokers", ["broker"])
+    if not isinstance(groups, list) or not groups or not all(isinstance(each, str) for each in groups):
+        raise BadScenario(f"protocol.brokers is {groups!r}; give a list of names of groups, for example ['broker']")
+    return re.compile("|".join(rf"{re.escape(group)}(-\d+)?" for group in groups)).fullmatch, changes
+
+
+def overlay_kit(given: dict[str, Any]) -> ProtocolKit:
+    params = params_from(given, overlay_params.OverlayParams)
+    is_broker, is_relay = in_groups(params.brokers), in_groups(params.relays)
+
+    def make_node(seat: Seat) -> Node:
+        if is_broker(seat.host):
+            return overlay_broker.OverlayBroker(seat.host, params, seat.rng, seat.space)
+        if is_relay(seat.host):
+            return overlay_relay.Relay(seat.host, params)
+        return overlay_client.OverlayClient(seat.host, params, seat.rng, seat.space, seat.graph)
+
+    return ProtocolKit(Codec(overlay_messages.MESSAGES), make_node)
+
+
+def in_groups(groups: tuple[str, ...]) -> Callable[[str], bool]:
+    """Whether a host is in one of the groups, by its name."""
+    pattern = re.compile("|".join(rf"{re.escape(group)}(-\d+)?" for group in groups) or r"(?!)")
+    return lambda host: pattern.fullmatch(host) is not None
+
+
+def movement_model(path: str) -> MovementModel | None:
+    try:
+        return load_model(Path(path)) if path else None
+    except BadValue as problem:
+        raise BadScenario(f"protocol.mesh.movement: {problem}") from problem
+
+
 KITS: dict[str, Callable[[dict[str, Any]], ProtocolKit]] = {
     "flooding": flooding_kit,
     "proximity": proximity_kit,
     "context": context_kit,
+    "broker": broker_kit,
+    "overlay": overlay_kit,
+    "resubscribing": resubscribing_kit,
 }
 
 

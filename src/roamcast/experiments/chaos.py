@@ -89,7 +89,7 @@ class Trial:
         self.params = params
         self.broker_params = broker
         self.ledger = Ledger()
-        self.brokers = [f"B{index}" for index in range(params.brokers)]
+        self.brokers = self._names(params.brokers)
         self.clients = [f"C{index}" for index in range(params.clients)]
         self.nodes: dict[str, Broker] = {}
         self.at: dict[str, list[str]] = {client: [] for client in self.clients}
@@ -110,6 +110,9 @@ class Trial:
         for client in self.clients:
             for name in self.brokers:
                 self.world.links.between[(client, name)].cuts = 1
+
+    def _names(self, count: int) -> list[str]:
+        return [f"B{index}" for index in range(count)]
 
     def hosts(self) -> list[str]:
         return [*self.brokers, *self.clients]

@@ -4,6 +4,8 @@ What it cannot know it does not check: condition (iii), the overlap of relevance
 Condition (iv) is judged by the publisher's context that the event carries.
 """
 
+from collections.abc import Iterable
+
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
 from roamcast.model.match import (
@@ -18,17 +20,24 @@ from roamcast.model.subscription import Subscription
 
 
 def wanted_here(
-    event: Event, subscription: Subscription, me: Context, now_us: int, space: Space, graph: MovementGraph | None
-) -> bool:
+    event: Event,
+    subscriptions: Iterable[Subscription],
+    me: Context,
+    now_us: int,
+    space: Space,
+    graph: MovementGraph | None,
+) -> list[Subscription]:
+    """Those of this host's subscriptions that the event is to be delivered to, as far as the host can tell."""
     # An instantaneous event holds at the moment of its publication, however long it was on its way.
     moment_us = event.published_us if event.instantaneous else now_us
-    if not lifetime_validity(event, subscription, moment_us):
-        return False
     here, publisher = me.at(now_us, space), event.publisher.at(now_us, space)
     # Nobody's neighbours are known here: what a filter asks of them is unknown.
     known = Configuration(space, {publisher.host: publisher, here.host: here}, None, graph)
-    return (
-        standard_matching(event, subscription, known)
+    return [
+        subscription
+        for subscription in subscriptions
+        if lifetime_validity(event, subscription, moment_us)
+        and standard_matching(event, subscription, known)
         and publication_domain_matching(event, subscription, known)
         and subscription_domain_matching(event, subscription, known)
-    )
+    ]

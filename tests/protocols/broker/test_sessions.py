@@ -1,5 +1,7 @@
 """Single stories of sessions: what a broker keeps for a client, and for how long (R3)."""
 
+from collections.abc import Sequence
+
 from roamcast.protocols.broker.broker import Broker
 from roamcast.protocols.broker.params import BrokerParams
 from tests.protocols.broker.lines import Line
@@ -120,3 +122,17 @@ def test_r1_a_stream_that_nobody_takes_from_is_bounded() -> None:
     assert line.ledger.notes["stream_overflow"] == 1
     assert isinstance(line.nodes["B2"], Broker)
     assert "B3" not in line.nodes["B2"].neighbourhood.streams.of
+
+
+def test_r1_an_event_does_not_go_round_for_ever_where_brokers_are_linked_in_a_circle() -> None:
+    class Ring(Line):
+        def _tree(self) -> Sequence[tuple[str, str]]:
+            return [*super()._tree(), (self.brokers[-1], self.brokers[0])]
+
+    ring = Ring(3, 1, BrokerParams(routing="flooding"))
+    ring.pass_s(1)
+    ring.move("C0", "B0")
+    ring.pass_s(1)
+    ring.publish("C0", PRICE)
+    ring.pass_s(60)
+    assert ring.ledger.notes["event_looped"] == 2

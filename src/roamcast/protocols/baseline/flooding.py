@@ -16,14 +16,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from roamcast.model.context import Configuration, Context
+from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.model.match import (
-    lifetime_validity,
-    publication_domain_matching,
-    standard_matching,
-    subscription_domain_matching,
-)
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.model.subscription import Subscription
@@ -44,6 +38,7 @@ from roamcast.node.boundary import (
     Subscribe,
     Unsubscribe,
 )
+from roamcast.protocols.judging import wanted_here
 from roamcast.protocols.recent import Recent
 
 
@@ -125,20 +120,8 @@ class Flooding(ABC):
             return []
         for expired in [each.id for each in self.subscriptions.values() if each.expires_us < now_us]:
             del self.subscriptions[expired]
-        me = self.me.at(now_us, self.space)
-        # An instantaneous event holds at the moment of its publication, however long it was on its way.
-        moment_us = event.published_us if event.instantaneous else now_us
-        publisher = event.publisher.at(now_us, self.space)
-        # A host that floods knows nobody around it: what a filter asks of its neighbours is unknown.
-        known = Configuration(self.space, {publisher.host: publisher, me.host: me}, None, self.graph)
-        return [
-            Deliver(event, subscription.id)
-            for subscription in self.subscriptions.values()
-            if lifetime_validity(event, subscription, moment_us)
-            and standard_matching(event, subscription, known)
-            and publication_domain_matching(event, subscription, known)
-            and subscription_domain_matching(event, subscription, known)
-        ]
+        wanted = wanted_here(event, self.subscriptions.values(), self.me, now_us, self.space, self.graph)
+        return [Deliver(event, subscription.id) for subscription in wanted]
 
 
 class AdhocFlooding(Flooding):

@@ -1,37 +1,58 @@
 """The border of a broker: its clients, each with a session, their subscriptions, and what they get (R1, R3).
 
-A subscription becomes a wish that needs no reader: a filter over the client's own state is one only the client can
-judge, so its wish is the subject alone, and the client drops what it does not want. (Logical mobility and bound
-filters make that narrower, `logical/`.)
+A subscription becomes a wish that needs no reader. One whose filter depends on the client's place or state is
+followed (`logical/following.py`); of any other that reads its client the wish is what can be judged without, and the
+client drops what it does not want.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from roamcast.model.event import Event
-from roamcast.model.filter import EVERYTHING
-from roamcast.model.filter.bind import is_bound
 from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
 from roamcast.model.space import Space
 from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import CancelTimer, Does, Note, Send, SetTimer
+from roamcast.protocols.broker.advertising import Advertising
 from roamcast.protocols.broker.counterpart import Counterpart
-from roamcast.protocols.broker.messages import Accepted, Attach, Lost, Numbered, Pub
+from roamcast.protocols.broker.logical.following import Following
+from roamcast.protocols.broker.logical.reach import relaxed
+from roamcast.protocols.broker.logical.template import NOWHERE, State, Template
+from roamcast.protocols.broker.mesh.identity import EventIds
+from roamcast.protocols.broker.messages import Accepted, Attach, Early, Lost, Notified, Numbered, Pub
 from roamcast.protocols.broker.neighbourhood import Neighbourhood
 from roamcast.protocols.broker.params import BrokerParams
-from roamcast.protocols.broker.router import CLIENT
+from roamcast.protocols.broker.router import CLIENT, Said
 from roamcast.protocols.broker.sessions import Session
 from roamcast.protocols.broker.wishes import Wish
 
+HOPS_MAX = 500
+"""More than any tree of brokers is wide: an event that has gone so far goes round in a circle."""
+
 
 class Border:
-    def __init__(self, neighbourhood: Neighbourhood, params: BrokerParams, space: Space) -> None:
+    def __init__(
+        self, neighbourhood: Neighbourhood, params: BrokerParams, space: Space, following: Following
+    ) -> None:
         self.neighbourhood = neighbourhood
         self.params = params
         self.space = space
+        self.following = following
         self.sessions: dict[str, Session] = {}
         self._wishes_made = 0
+        self.advertising: Advertising | None = None
+        self.passing: Callable[[Event, int], None] | None = None
+        """Who is told of every event that passes (R7)."""
+        self.tracks_changes = False
+        self.changed: dict[str, None] = {}
+        """The clients whose session or subscriptions have changed, if anybody wants to know."""
+        self.ids: EventIds | None = None
+        """Who gives events system-wide ids, in a mesh (M3)."""
+        self.follows_clients = False
+        """Whether what comes for a client that is elsewhere is sent after it, by the handover (M5)."""
+        self.stranded: list[tuple[Session, Numbered]] = []
+        """What came for such clients since the broker's last input."""
 
     # Sessions.
 
@@ -41,13 +62,15 @@ class Border:
     def open(self, client: str, attach: Attach) -> tuple[Session, list[Does]]:
         counterpart = Counterpart(self.params.counterpart_events_max, self.params.marks_max, attach.after + 1)
         session = self.sessions[client] = Session(client, attach.epoch, counterpart)
+        session.client_state = attach.state or NOWHERE
         return session, self.take_over(session, attach)
 
     def return_to(self, session: Session, attach: Attach) -> list[Does]:
         """The client is back at the broker it was at: what it lacks goes to it at once."""
         session.epoch = attach.epoch
         session.attached = True
-        effects: list[Does] = [CancelTimer(f"away:{session.client}"), *self.take_over(session, attach)]
+        effects: list[Does] = [CancelTimer(f"away:{session.client}"), *self.report(session, attach.state or NOWHERE)]
+        effects += self.take_over(session, attach)
         session.counterpart.acknowledge(attach.after)
         if session.awaits is not None:
             return effects
@@ -61,6 +84,10 @@ class Border:
             effects += self.subscribe(session, subscription)
         for subscription_id in [each for each in session.subscriptions if each not in wanted]:
             effects += self.unsubscribe(session, subscription_id)
+        for subject in attach.announced:
+            effects += self.advertise(session, subject)
+        for subject in [each for each in session.announced if each not in attach.announced]:
+            effects += self.unadvertise(session, subject)
         return effects
 
     def close(self, session: Session) -> list[Does]:
@@ -69,14 +96,22 @@ class Border:
         for subscription_id in list(session.subscriptions):
             effects += self.unsubscribe(session, subscription_id)
         self.sessions.pop(session.client, None)
+        for subject in list(session.announced):
+            effects += self.unadvertise(session, subject)
+        self._touch(session)
         return effects
+
+    def _touch(self, session: Session) -> None:
+        if self.tracks_changes:
+            self.changed[session.client] = None
 
     def link_down(self, now_us: int, client: str) -> list[Does]:
         session = self.sessions.get(client)
         if session is None:
             return []
         session.attached = False
-        return [SetTimer(f"away:{client}", now_us + round(self.params.counterpart_age_s_max * 1e6))]
+        expires_us = now_us + round(self.params.counterpart_age_s_max * 1e6)
+        return [SetTimer(f"away:{client}", expires_us), *self.neighbourhood.say(self._followed(session))]
 
     # Subscriptions.
 
@@ -85,6 +120,9 @@ class Border:
             return []
         if self.neighbourhood.router.full():
             return [Note("wish_refused", subscription.id)]
+        self._touch(session)
+        if self.following.follows(subscription.filter):
+            return self._follow(session, subscription)
         before = session.wishes.get(subscription.id)
         self._wishes_made += 1
         wish = wish_of(subscription, f"{subscription.id} {self._wishes_made}")
@@ -93,54 +131,158 @@ class Border:
         router, source = self.neighbourhood.router, CLIENT + session.client
         said = router.want(source, wish)
         if before is not None:
-            said += router.unwant(source, before)
+            said += self._withdraw(source, before)
         return self.neighbourhood.say(said)
 
     def unsubscribe(self, session: Session, subscription_id: str) -> list[Does]:
         if session.subscriptions.pop(subscription_id, None) is None:
             return []
+        self._touch(session)
         wish_id = session.wishes.pop(subscription_id)
-        return self.neighbourhood.say(self.neighbourhood.router.unwant(CLIENT + session.client, wish_id))
+        return self.neighbourhood.say(self._withdraw(CLIENT + session.client, wish_id))
+
+    def _withdraw(self, source: str, wish_id: str) -> Said:
+        return [*self.neighbourhood.router.unwant(source, wish_id), *self.following.release(source, wish_id)]
+
+    # Subscriptions that depend on their client.
+
+    def report(self, session: Session, state: State) -> list[Does]:
+        """The client's word on where and what it is."""
+        session.client_state = state
+        return self.neighbourhood.say(self._followed(session))
+
+    def _followed(self, session: Session) -> Said:
+        said: Said = []
+        for subscription in session.subscriptions.values():
+            if self._is_followed(session, subscription):
+                said += self.following.hold(CLIENT + session.client, self._template(session, subscription))
+        return said
+
+    def _follow(self, session: Session, subscription: Subscription) -> list[Does]:
+        before = session.wishes.get(subscription.id)
+        session.subscriptions[subscription.id] = subscription
+        if before is None or not self.following.filter_of(CLIENT + session.client, before):
+            # No other broker gives it this name: the client attaches once in an epoch.
+            session.wishes[subscription.id] = f"{subscription.id}@{session.epoch}"
+        source = CLIENT + session.client
+        said = self.following.hold(source, self._template(session, subscription))
+        if before is not None and before != session.wishes[subscription.id]:
+            said += self._withdraw(source, before)
+        return self.neighbourhood.say(said)
+
+    def _is_followed(self, session: Session, subscription: Subscription) -> bool:
+        wish_id = session.wishes[subscription.id]
+        return self.following.filter_of(CLIENT + session.client, wish_id) is not None
+
+    def _template(self, session: Session, subscription: Subscription) -> Template:
+        return Template(
+            session.wishes[subscription.id],
+            subscription.subject,
+            subscription.filter,
+            session.client_state,
+            session.client_state.access_us,
+            not session.attached,
+        )
+
+    # Advertisements.
+
+    def advertise(self, session: Session, subject: str) -> list[Does]:
+        if self.advertising is None or subject in session.announced:
+            return []
+        if self.neighbourhood.router.full():
+            return [Note("advertisement_refused", subject)]
+        session.announced[subject] = None
+        return self.neighbourhood.say(self.advertising.advertise(CLIENT + session.client, subject))
+
+    def unadvertise(self, session: Session, subject: str) -> list[Does]:
+        if self.advertising is None or subject not in session.announced:
+            return []
+        if session.client in self.sessions and any(pub.event.subject == subject for pub in session.publications):
+            # What waits for it to settle must still go out; the advertisement ends with the session.
+            return []
+        del session.announced[subject]
+        return self.neighbourhood.say(self.advertising.unadvertise(CLIENT + session.client, subject))
+
+    def settled(self, client: str) -> list[Does]:
+        """An advertisement of the client has settled: what waited for it goes out."""
+        session = self.sessions.get(client)
+        return [] if session is None or session.awaits is not None else self.publish_held(session)
+
+    def publish_held(self, session: Session) -> list[Does]:
+        publications, session.publications = session.publications, []
+        effects: list[Does] = []
+        for pub in publications:
+            effects += self.publish(session, pub)
+        return effects
 
     # Events.
 
-    def route(self, event: Event, serial: int, source: str) -> list[Does]:
-        said, clients = self.neighbourhood.router.route(event, serial, source)
+    def route(self, notified: Notified, source: str) -> list[Does]:
+        if notified.hops > HOPS_MAX:
+            return [Note("event_looped", notified.event.id)]
+        said, clients = self.neighbourhood.router.route(notified, source)
         effects = self.neighbourhood.say(said)
+        if self.passing is not None:
+            self.passing(notified.event, notified.serial)
         for client in clients:
-            effects += self.deliver(self.sessions[client], event, serial)
+            effects += self.deliver(self.sessions[client], notified.event, notified.serial)
         return effects
 
     def publish(self, session: Session, pub: Pub) -> list[Does]:
-        """Held while a replay is awaited: it must come behind what the client had published elsewhere."""
-        if session.awaits is not None:
+        """Held while a replay is awaited: it must come behind what the client had published elsewhere. Held also
+        until its advertisement has settled, and behind what is held."""
+        effects = self.advertise(session, pub.event.subject) if session.awaits is None else []
+        if session.awaits is not None or session.publications or not self._may_publish(session, pub):
             if len(session.publications) >= self.params.publications_max:
                 return [Note("publication_refused", pub.event.id)]
             session.publications.append(pub)
-            return []
+            return effects
         if pub.serial <= session.published:
             return [Send(session.client, Accepted(session.published))]
         session.published = pub.serial
-        effects = self.route(pub.event, pub.serial, CLIENT + session.client)
+        event_id = None if self.ids is None else self.ids.next()
+        effects += self.route(Notified(pub.event, pub.serial, event_id), CLIENT + session.client)
         return [*effects, Send(session.client, Accepted(pub.serial))]
 
+    def _may_publish(self, session: Session, pub: Pub) -> bool:
+        """What is not advertised for a bound goes out as it is, to where wishes stand already."""
+        subject = pub.event.subject
+        if self.advertising is None or subject not in session.announced:
+            return True
+        return self.advertising.is_settled(session.client, subject)
+
     def deliver(self, session: Session, event: Event, serial: int) -> list[Does]:
-        scene = Scene(event.attributes.get, None, event.publisher)
-        wanted = tuple(
-            each.id
-            for each in session.subscriptions.values()
-            if subject_matches(each.subject, event.subject)
-            and (not is_bound(each.filter) or accepts(each.filter, scene, self.space))
-        )
+        wanted = self._wanted(session, event)
         if not wanted:
             return []
         if session.awaits is not None:
             session.hold(event, serial, wanted)
+            return self.deliver_early(session, event, serial)
+        numbered = session.counterpart.add(event, serial, wanted)
+        return [] if session.quiet else self.send(session, [numbered])
+
+    def deliver_early(self, session: Session, event: Event, serial: int) -> list[Does]:
+        """Ahead of its number, in an attachment for which everything before it is known to be with the client."""
+        wanted = self._wanted(session, event)
+        if not wanted or not session.attached or session.early_epoch != session.epoch:
             return []
-        return self.send(session, [session.counterpart.add(event, serial, wanted)])
+        return [Send(session.client, Early(session.epoch, event, serial, wanted))]
+
+    def _wanted(self, session: Session, event: Event) -> tuple[str, ...]:
+        """For which of its subscriptions."""
+        scene, source = Scene(event.attributes.get, None, event.publisher), CLIENT + session.client
+        return tuple(
+            each.id
+            for each in session.subscriptions.values()
+            if subject_matches(each.subject, event.subject)
+            and accepts(
+                self.following.filter_of(source, session.wishes[each.id]) or relaxed(each.filter), scene, self.space
+            )
+        )
 
     def send(self, session: Session, numbered: Iterable[Numbered]) -> list[Does]:
         if not session.attached:
+            self.stranded += [(session, each) for each in numbered] if self.follows_clients else []
             return []
         effects: list[Does] = []
         if session.counterpart.lost:
@@ -153,5 +295,4 @@ class Border:
 
 
 def wish_of(subscription: Subscription, wish_id: str) -> Wish:
-    filter_ = subscription.filter if is_bound(subscription.filter) else EVERYTHING
-    return Wish(wish_id, subscription.subject, filter_)
+    return Wish(wish_id, subscription.subject, relaxed(subscription.filter))

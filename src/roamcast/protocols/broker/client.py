@@ -14,6 +14,7 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import (
+    Announce,
     Deliver,
     Does,
     Input,
@@ -27,9 +28,26 @@ from roamcast.node.boundary import (
     Send,
     Start,
     Subscribe,
+    Unannounce,
     Unsubscribe,
 )
-from roamcast.protocols.broker.messages import Accepted, Ack, Attach, Lost, Numbered, Pub, Sub, Unsub
+from roamcast.protocols.broker.logical.template import State
+from roamcast.protocols.broker.logical.traveller import Traveller
+from roamcast.protocols.broker.messages import (
+    Accepted,
+    Ack,
+    Advertise,
+    Attach,
+    Early,
+    Echo,
+    Lost,
+    Numbered,
+    Probe,
+    Pub,
+    Report,
+    Sub,
+    Unsub,
+)
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.judging import wanted_here
 
@@ -53,6 +71,15 @@ class Client:
         self.pending: dict[int, Event] = {}
         """What it has published and no broker has accepted, by serial."""
         self.published = 0
+        self.announced: dict[str, str] = {}
+        """By announcement, its subject, where there are advertisements (R1)."""
+        self.marks: dict[str, int] = {}
+        """By publisher, the serial of its last event, where brokers subscribe ahead (R7); the oldest comes first."""
+        self.early: dict[str, int] = {}
+        """By publisher, the serial of the last event that came ahead of its number."""
+        self.traveller = Traveller(params.logical)
+        self.reported: State | None = None
+        """What its broker knows of what its subscriptions depend on."""
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
         match given:
@@ -67,16 +94,28 @@ class Client:
                 return self._publish(now_us, event)
             case Subscribe(subscription):
                 self.subscriptions[subscription.id] = subscription
-                return [Send(self.broker, Sub(subscription))] if self.broker is not None else []
+                self.traveller.follow(self.subscriptions.values())
+                # The broker must know where the client is before it can follow it.
+                report = self._report(now_us)
+                return [*report, Send(self.broker, Sub(subscription))] if self.broker is not None else []
             case Unsubscribe(subscription_id):
                 known = self.subscriptions.pop(subscription_id, None)
+                self.traveller.follow(self.subscriptions.values())
                 return [Send(self.broker, Unsub(subscription_id))] if known and self.broker is not None else []
+            case Announce(announcement) if self.params.advertisements:
+                self.announced[announcement.id] = announcement.event_type.subject
+                return self._advertise(announcement.event_type.subject)
+            case Unannounce(announcement_id) if announcement_id in self.announced:
+                subject = self.announced.pop(announcement_id)
+                return [] if subject in self.announced.values() else self._advertise(subject, ends=True)
             case Start(context, restarted):
                 self.me, self.restarted = context, restarted
+                self.traveller.moved(now_us, context)
                 return []
             case Moved(context):
                 self.me = context
-                return []
+                self.traveller.moved(now_us, context)
+                return self._report(now_us)
             case _:
                 return []
 
@@ -85,13 +124,25 @@ class Client:
         # The client's own clock counts attachments: it goes on after a crash that forgot how many there were.
         self.epoch = max(now_us, self.epoch + 1)
         self.broker = broker
+        self.reported = self.traveller.state()
         attach = Attach(
             self.epoch,
             self.last,
             "again" if not first else "restarted" if self.restarted else "first",
             tuple(self.subscriptions.values()),
+            self.reported,
+            None,
+            tuple(self.marks.items()),
+            tuple(dict.fromkeys(self.announced.values())),
         )
-        return [Send(broker, attach), *[Send(broker, Pub(serial, event)) for serial, event in self.pending.items()]]
+        effects: list[Does] = [Send(broker, self._told(now_us, attach))]
+        if self.reported is not None:
+            effects.append(Send(broker, Probe(now_us)))
+        return [*effects, *[Send(broker, Pub(serial, event)) for serial, event in self.pending.items()]]
+
+    def _told(self, now_us: int, attach: Attach) -> Attach:
+        """With whatever else a broker is told: nothing, of most clients."""
+        return attach
 
     def _detached(self, now_us: int, peer: str) -> list[Does]:
         self.links.pop(peer, None)
@@ -107,6 +158,18 @@ class Client:
         self.pending[self.published] = event
         return [Send(self.broker, Pub(self.published, event))] if self.broker is not None else []
 
+    def _advertise(self, subject: str, ends: bool = False) -> list[Does]:
+        return [Send(self.broker, Advertise(subject, ends))] if self.broker is not None else []
+
+    def _report(self, now_us: int) -> list[Does]:
+        """Tells the broker what the subscriptions depend on, if that has changed."""
+        state = self.traveller.state()
+        if self.broker is None or state is None or state == self.reported:
+            return []
+        first, self.reported = self.reported is None, state
+        effects: list[Does] = [Send(self.broker, Report(state))]
+        return [*effects, Send(self.broker, Probe(now_us))] if first else effects
+
     def _hear(self, now_us: int, message: Message, sender: str) -> list[Does]:
         match message:
             case Numbered():
@@ -115,6 +178,11 @@ class Client:
                 for accepted in [each for each in self.pending if each <= serial]:
                     del self.pending[accepted]
                 return []
+            case Early():
+                return self._take_early(now_us, message, sender)
+            case Echo(at_us):
+                self.traveller.echoed(now_us - at_us)
+                return self._report(now_us)
             case Lost(count):
                 return [Note("events_lost", "unknown" if count is None else str(count))]
             case _:
@@ -125,13 +193,36 @@ class Client:
         effects: list[Does] = []
         if numbered.number > self.last:
             self.last = numbered.number
-            for subscription_id in numbered.subscriptions:
-                subscription = self.subscriptions.get(subscription_id)
-                if subscription is not None and self._wants(now_us, numbered.event, subscription):
-                    effects.append(Deliver(numbered.event, subscription_id))
+            publisher = numbered.event.publisher.host
+            self._mark(publisher, numbered.serial)
+            if numbered.serial <= self.early.get(publisher, -1):
+                # It came ahead of its number.
+                return [Send(sender, Ack(self.last))] if sender in self.links else []
+            named = [self.subscriptions[each] for each in numbered.subscriptions if each in self.subscriptions]
+            wanted = self._wanted(now_us, numbered.event, named)
+            effects += [Deliver(numbered.event, subscription.id) for subscription in wanted]
         if sender in self.links:
             acknowledgement.append(Send(sender, Ack(self.last)))
         return [*effects, *acknowledgement]
 
-    def _wants(self, now_us: int, event: Event, subscription: Subscription) -> bool:
-        return wanted_here(event, subscription, self.me, now_us, self.space, self.graph)
+    def _take_early(self, now_us: int, early: Early, sender: str) -> list[Does]:
+        """What a broker sent in an earlier attachment may lack a predecessor that never arrived."""
+        publisher = early.event.publisher.host
+        if sender != self.broker or early.epoch != self.epoch or early.serial <= self.marks.get(publisher, -1):
+            return []
+        self._mark(publisher, early.serial)
+        self.early[publisher] = early.serial
+        named = [self.subscriptions[each] for each in early.subscriptions if each in self.subscriptions]
+        return [Deliver(early.event, each.id) for each in self._wanted(now_us, early.event, named)]
+
+    def _mark(self, publisher: str, serial: int) -> None:
+        if not self.params.ahead.next_brokers:
+            return
+        self.marks[publisher] = max(serial, self.marks.pop(publisher, serial))
+        if len(self.marks) > self.params.marks_max:
+            oldest = next(iter(self.marks))
+            del self.marks[oldest]
+            self.early.pop(oldest, None)
+
+    def _wanted(self, now_us: int, event: Event, named: list[Subscription]) -> list[Subscription]:
+        return wanted_here(event, named, self.me, now_us, self.space, self.graph)

@@ -1,13 +1,14 @@
 """Handover: the part of a broker that decides what becomes of a session when its client goes elsewhere.
 
 Relocation (R3) is one, forwarding to where the client will be (M5 to M7) another. Neighbours' messages and timers
-that the broker itself has no use for are the handover's.
+that the broker itself has no use for are the handover's. What only some handovers need has an answer here that does
+nothing.
 """
 
 from typing import Protocol
 
-from roamcast.node.boundary import Does
-from roamcast.protocols.broker.messages import Attach, Between
+from roamcast.node.boundary import Does, Note
+from roamcast.protocols.broker.messages import Attach, Between, Has, Poll
 
 
 class Handover(Protocol):
@@ -20,6 +21,21 @@ class Handover(Protocol):
         ...
 
     def fired(self, now_us: int, name: str) -> list[Does]: ...
+
+    def hear_client(self, now_us: int, message: Has | Poll, client: str) -> list[Does]:
+        """From a client whose session may be elsewhere."""
+        return [Note("unexpected_message", message.kind)]
+
+    def linked(self, now_us: int, peer: str) -> list[Does]:
+        """A link to a neighbour or a client has come up."""
+        return []
+
+    def unlinked(self, now_us: int, peer: str) -> list[Does]:
+        return []
+
+    def follow(self, now_us: int) -> list[Does]:
+        """After each input: sends what has come for clients that are elsewhere after them."""
+        return []
 
     def left(self) -> dict[str, int]:
         """How much of everything it still remembers, by its name: nothing, when all clients are gone."""

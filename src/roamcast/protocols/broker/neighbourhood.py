@@ -4,6 +4,8 @@ A link that goes down takes a neighbour away only when it stays down for longer 
 for it than the bound; until then its wishes stand and what it should get waits in its stream (`steady.py`).
 """
 
+from collections.abc import Callable
+
 from roamcast.model.space import Space
 from roamcast.node.boundary import CancelTimer, Does, Note, SetTimer
 from roamcast.protocols.broker.messages import Between, Carried, Got, Hello
@@ -13,8 +15,12 @@ from roamcast.protocols.broker.steady import Stream, Streams
 
 
 class Neighbourhood:
-    def __init__(self, life: int, params: BrokerParams, space: Space) -> None:
+    def __init__(
+        self, life: int, params: BrokerParams, space: Space, in_tree: Callable[[str], bool] | None = None
+    ) -> None:
+        """`in_tree` says with which neighbours wishes are exchanged, where the links are more than a tree (M4)."""
         self.params = params
+        self.in_tree = in_tree
         self.streams = Streams(life)
         self.router = Router(params.routing, space, params.merged_wishes_max, params.wishes_max)
 
@@ -43,6 +49,8 @@ class Neighbourhood:
             return self.streams.of[peer].resumed(hello)
         effects = self.give_up(peer)
         self.streams.of[peer] = Stream(peer, hello.life)
+        if self.in_tree is not None and not self.in_tree(peer):
+            return effects
         return [*effects, *self.say(self.router.meet(peer))]
 
     def take(self, carried: Carried, sender: str) -> tuple[Between | None, list[Does]]:

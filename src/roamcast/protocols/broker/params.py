@@ -1,7 +1,11 @@
 """Parameters of brokers and their clients."""
 
+from typing import Literal
+
 from msgspec import Struct
 
+from roamcast.protocols.broker.logical.params import AheadParams, LogicalParams
+from roamcast.protocols.broker.mesh.params import MeshParams
 from roamcast.protocols.broker.routing import Strategy
 
 
@@ -28,6 +32,14 @@ class BrokerParams(Struct, frozen=True, forbid_unknown_fields=True):
     wishes_max: int = 1_000_000
     publications_max: int = 10_000
     """How many publications wait at a client for a broker to accept them."""
+    advertisements: bool = False
+    """Whether wishes go only to where what they want is announced; publications wait until that is settled."""
+    logical: LogicalParams = LogicalParams()
+    ahead: AheadParams = AheadParams()
+
+    handover: Literal["relocation", "predictive", "probing", "batch"] = "relocation"
+    """What becomes of a client that goes elsewhere. All but relocation need a mesh."""
+    mesh: MeshParams = MeshParams()
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -25,13 +25,14 @@ complete. So attachments form a queue, each answered by the one before it.
 from roamcast.node.boundary import CancelTimer, Does, Note, Send, SetTimer
 from roamcast.protocols.broker.arrows import Arrow, Arrows, back, not_found
 from roamcast.protocols.broker.border import Border
+from roamcast.protocols.broker.handover import Handover
 from roamcast.protocols.broker.messages import Attach, Between, Farewell, Lost, NotFound, Relocate, Replay
 from roamcast.protocols.broker.neighbourhood import Neighbourhood
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.sessions import Session, replays
 
 
-class Relocation:
+class Relocation(Handover):
     def __init__(self, host: str, params: BrokerParams, border: Border, neighbourhood: Neighbourhood) -> None:
         self.host = host
         self.params = params
@@ -67,7 +68,7 @@ class Relocation:
         known = self.arrows.of.get(client)
         if known is not None and attach.epoch <= known.claim.epoch:
             return [Note("stale_attachment", client)]
-        claim = Relocate(client, attach.epoch, attach.after, (self.host,), attach.came == "restarted")
+        claim = Relocate(client, attach.epoch, attach.after, (self.host,), attach.came == "restarted", attach.was_at)
         session = self.border.sessions.get(client)
         if session is not None and not claim.forgets:
             self.arrows.here(claim)
@@ -146,10 +147,7 @@ class Relocation:
         if session.claim is not None:
             return [*effects, *self._answer(session, session.claim)]
         effects += self.border.send(session, released)
-        publications, session.publications = session.publications, []
-        for pub in publications:
-            effects += self.border.publish(session, pub)
-        return effects
+        return [*effects, *self.border.publish_held(session)]
 
     # Brokers on the way, and the old broker.
 
@@ -179,7 +177,7 @@ class Relocation:
             return self._not_found(not_found(claim))
         if before is not None and before.towards in self.neighbourhood.streams.of:
             return self.neighbourhood.say([(before.towards, claim)])
-        others = [peer for peer in self.neighbourhood.streams.of if peer != sender]
+        others = [peer for peer in self.neighbourhood.router.neighbours if peer != sender]
         if not others:
             return self._not_found(not_found(claim))
         return self.neighbourhood.say(self.arrows.search(claim, others))
@@ -209,7 +207,9 @@ class Relocation:
     def _farewell(self, farewell: Farewell, sender: str | None) -> list[Does]:
         if not self.arrows.forget(farewell.client, farewell.epoch):
             return []
-        return self.neighbourhood.say([(peer, farewell) for peer in self.neighbourhood.streams.of if peer != sender])
+        return self.neighbourhood.say(
+            [(peer, farewell) for peer in self.neighbourhood.router.neighbours if peer != sender]
+        )
 
     def left(self) -> dict[str, int]:
         return {

@@ -6,16 +6,32 @@ router has to say to neighbours it returns as a list of (neighbour, message); ho
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
+
+from msgspec.structs import replace
 
 from roamcast.model.event import Event
 from roamcast.model.space import Space
+from roamcast.protocols.broker.gated import AskAdvertised
 from roamcast.protocols.broker.messages import Between, Notified, Unwanted, Wanted
 from roamcast.protocols.broker.routing import Asking, Change, Strategy, asking_for
 from roamcast.protocols.broker.wishes import Table, Wish
 
 CLIENT = "client "
 Said: TypeAlias = list[tuple[str, Between]]
+
+
+class Beside(Protocol):
+    """Wishes that are routed beside the strategies, by rules of their own (R4)."""
+
+    def meet(self, peer: str) -> Said: ...
+    def part(self, peer: str) -> Said: ...
+    def concerned(self, event: Event) -> dict[str, None]: ...
+    def lead(self, peer: str, opens: bool, subject: str) -> Said:
+        """A subject is advertised behind the neighbour from now on, or no longer (R1)."""
+        ...
+
+    def __len__(self) -> int: ...
 
 
 class Router:
@@ -26,15 +42,24 @@ class Router:
         self.wishes_max = wishes_max
         self.table = Table(space)
         self.neighbours: dict[str, Asking] = {}
+        self.beside: list[Beside] = []
+        self.gated = False
+        """Whether a neighbour is asked only for what is advertised behind it (R1)."""
 
     def meet(self, peer: str) -> Said:
         """A new neighbour is asked for whatever anybody else wants."""
-        asking = self.neighbours[peer] = asking_for(self.strategy, self.space, self.merged_wishes_max)
+        asking = asking_for(self.strategy, self.space, self.merged_wishes_max)
+        if self.gated:
+            asking = AskAdvertised(asking)
+        self.neighbours[peer] = asking
         for source, wishes in self.table.wishes.items():
             if source != peer:
                 for wish in wishes.values():
                     asking.add(source, wish)
-        return [(peer, Wanted(wish)) for wish in asking.asked()]
+        said: Said = [(peer, Wanted(wish)) for wish in asking.asked()]
+        for each in self.beside:
+            said += each.meet(peer)
+        return said
 
     def part(self, peer: str) -> Said:
         """A neighbour is gone, and with it whatever it wanted."""
@@ -42,10 +67,17 @@ class Router:
         said: Said = []
         for wish in self.table.of(peer):
             said += self.unwant(peer, wish.id)
+        for each in self.beside:
+            said += each.part(peer)
         return said
 
+    def leads(self, peer: str, subject: str) -> bool:
+        """Whether what these subjects match may come from the neighbour."""
+        asking = self.neighbours.get(peer)
+        return not isinstance(asking, AskAdvertised) or asking.leads(subject)
+
     def full(self) -> bool:
-        return len(self.table) >= self.wishes_max
+        return len(self.table) + sum(map(len, self.beside)) >= self.wishes_max
 
     def want(self, source: str, wish: Wish) -> Said:
         """Wishes do not change: who wants something else asks for that under another id, then withdraws this one."""
@@ -69,11 +101,13 @@ class Router:
                 said += [(peer, Unwanted(wish_id)) for wish_id in change.withdraw]
         return said
 
-    def route(self, event: Event, serial: int, source: str) -> tuple[Said, list[str]]:
+    def route(self, notified: Notified, source: str) -> tuple[Said, list[str]]:
         """The event on its way to the neighbours that want it, and the clients here that do."""
-        concerned = self.table.concerned(event)
+        concerned = self.table.concerned(notified.event)
+        for each in self.beside:
+            concerned.update(each.concerned(notified.event))
         flooding = self.strategy == "flooding"
-        onward = Notified(event, serial)
+        onward = replace(notified, hops=notified.hops + 1)
         said: Said = [
             (peer, onward) for peer in self.neighbours if peer != source and (flooding or peer in concerned)
         ]

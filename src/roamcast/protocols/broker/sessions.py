@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.protocols.broker.counterpart import Counterpart
+from roamcast.protocols.broker.logical.template import NOWHERE, State
+from roamcast.protocols.broker.mesh.prediction import Trip
 from roamcast.protocols.broker.messages import Numbered, Pub, Relocate, Replay
 
 
@@ -22,6 +24,12 @@ class Session:
         self.subscriptions: dict[str, Subscription] = {}
         self.wishes: dict[str, str] = {}
         """By subscription, the id of the wish that stands for it."""
+        self.announced: dict[str, None] = {}
+        """The subjects that are advertised for the client."""
+        self.early_epoch: int | None = None
+        """The attachment in which the client gets events before the replay is complete (R7)."""
+        self.client_state: State = NOWHERE
+        """What its subscriptions depend on, as the client said last."""
         self.attached = True
         self.published = 0
         """The serial of the client's last publication that was accepted."""
@@ -33,6 +41,14 @@ class Session:
         """What the client published meanwhile."""
         self.claim: Relocate | None = None
         """The claim of a later broker, answered when the replay is complete."""
+        self.trip: Trip | None = None
+        """Where the client said it goes (M5)."""
+        self.quiet = False
+        """Whether new events wait here until the client asks for them, or is somewhere else (M8)."""
+        self.apart: dict[int, Numbered] = {}
+        """What has come of a replay whose events travel apart, by number."""
+        self.replay: Replay | None = None
+        """The last message of that replay, if it came before all of its events."""
 
     def hold(self, event: Event, serial: int, subscriptions: tuple[str, ...]) -> None:
         """Bounded as the counterpart is: the oldest goes, and is counted."""

@@ -2,8 +2,8 @@
 
 A wish is a subject pattern and a filter over the event alone: a filter that reads its client's own context is bound
 to it before it becomes a wish (R7). The table answers one question, which *sources* (neighbours or clients) have a
-wish that accepts an event, and keeps equal filters once, however many ask. Filters that demand a certain value of an
-attribute are found by that value, so an event is not held against those that demand another.
+wish that accepts an event, and keeps equal filters once, however many ask. How filters are found is in
+`finding.py`.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from roamcast.model.event import Event
 from roamcast.model.filter.cover import covers
 from roamcast.model.filter.evaluate import compile_filter
 from roamcast.model.filter.scene import Scene
-from roamcast.model.filter.tree import And, Attribute, Compare, Filter, Literal, OneOf, Predicate
-from roamcast.model.space import Space
+from roamcast.model.filter.tree import Filter
+from roamcast.model.space import Plane, Space
 from roamcast.model.subject import subject_covers, subject_matches
-from roamcast.model.values import Value
+from roamcast.protocols.broker.finding import Finder
 
 
 class Wish(Struct, frozen=True, array_like=True, cache_hash=True):
@@ -45,19 +45,18 @@ class Group:
 
 
 class Bucket:
-    """The groups under one subject pattern, those that demand a value found by it."""
+    """The groups under one subject pattern."""
 
-    def __init__(self) -> None:
+    def __init__(self, space: Space) -> None:
+        self.space = space
         self.groups: dict[Filter, Group] = {}
-        self.by_value: dict[str, dict[Value, dict[Filter, Group]]] = {}
-        self.others: dict[Filter, Group] = {}
+        self.finder: Finder[Group] = Finder(flat=isinstance(space, Plane))
 
-    def add(self, source: str, filter_: Filter, space: Space) -> None:
+    def add(self, source: str, filter_: Filter) -> None:
         group = self.groups.get(filter_)
         if group is None:
-            group = self.groups[filter_] = Group(filter_, space)
-            for place in self._places(filter_):
-                place[filter_] = group
+            group = self.groups[filter_] = Group(filter_, self.space)
+            self.finder.add(filter_, group)
         group.sources[source] = group.sources.get(source, 0) + 1
 
     def remove(self, source: str, filter_: Filter) -> None:
@@ -67,37 +66,7 @@ class Bucket:
             del group.sources[source]
         if not group.sources:
             del self.groups[filter_]
-            for place in self._places(filter_):
-                del place[filter_]
-
-    def _places(self, filter_: Filter) -> list[dict[Filter, Group]]:
-        demanded = demanded_values(filter_.root)
-        if demanded is None:
-            return [self.others]
-        name, values = demanded
-        by_value = self.by_value.setdefault(name, {})
-        return [by_value.setdefault(value, {}) for value in values]
-
-    def candidates(self, event: Event) -> Iterator[Group]:
-        yield from self.others.values()
-        for name, by_value in self.by_value.items():
-            value = event.attributes.get(name)
-            if value is not None:
-                yield from by_value.get(value, {}).values()
-
-
-def demanded_values(root: Predicate) -> tuple[str, tuple[Value, ...]] | None:
-    """An attribute that must have one of a few values for the predicate to be true, if there is one."""
-    match root:
-        case Compare("=", Attribute(name), Literal(value)):
-            return name, (value,)
-        case OneOf(Attribute(name), values):
-            return name, values
-        case And(parts):
-            found = [demanded for part in parts if (demanded := demanded_values(part)) is not None]
-            return min(found, key=lambda each: len(each[1]), default=None)
-        case _:
-            return None
+            self.finder.remove(filter_)
 
 
 class Table:
@@ -114,8 +83,8 @@ class Table:
         self.wishes.setdefault(source, {})[wish.id] = wish
         buckets = self._buckets(wish)
         if wish.subject not in buckets:
-            buckets[wish.subject] = Bucket()
-        buckets[wish.subject].add(source, wish.filter, self.space)
+            buckets[wish.subject] = Bucket(self.space)
+        buckets[wish.subject].add(source, wish.filter)
 
     def remove(self, source: str, wish_id: str) -> Wish | None:
         wish = self.wishes.get(source, {}).pop(wish_id, None)
@@ -137,7 +106,7 @@ class Table:
         scene = Scene(event.attributes.get, None, event.publisher)
         found: dict[str, None] = {}
         for bucket in self._matching(event.subject):
-            for group in bucket.candidates(event):
+            for group in bucket.finder.candidates(event.attributes):
                 # A group none of whose sources is new need not be asked.
                 if not group.sources.keys() <= found.keys() and group.accepts(scene) is True:
                     found.update(dict.fromkeys(group.sources))

@@ -1,0 +1,129 @@
+"""Commands about brokers: what they route, and how they stand up to random trials."""
+
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.tree import Tree
+
+from roamcast.experiments.assemble import kit_of
+from roamcast.experiments.trials import TRIALS, outcome
+from roamcast.model.filter.write import to_text
+from roamcast.protocols.broker.broker import Broker, Routes
+from roamcast.protocols.broker.wishes import Wish
+from roamcast.sim.run import Run
+from roamcast.sim.scenario import BadScenario, load_scenario
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
+
+
+def routes(
+    scenario: Annotated[Path, typer.Argument(help="A scenario with brokers, e.g. `scenarios/roaming.toml`.")],
+    at: Annotated[float | None, typer.Option(help="When to look, in seconds; by default at the end.")] = None,
+    broker: Annotated[str | None, typer.Option(help="Only this broker.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
+) -> None:
+    """Run a scenario up to a moment and show the routing tables of its brokers then.
+
+    For each neighbour: what it wants (its wishes), and what it is asked for. For each client: whether it is attached,
+    how many events wait for it, and what it wants.
+    """
+    try:
+        loaded = load_scenario(scenario)
+        run = Run(loaded, kit_of(loaded.protocol, loaded.radio), seed)
+    except BadScenario as problem:
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    until_s = loaded.seconds if at is None else at
+    if not 0 <= until_s <= loaded.seconds:
+        complaints.print(f"[red]--at {until_s:g}: the run takes {loaded.seconds:g} s[/red]")
+        raise typer.Exit(EXIT_BAD_INPUT)
+    for _ in run.world.run(round(until_s * 1e6)):
+        pass
+    nodes = [body.host.node for body in run.world.bodies if isinstance(body.host.node, Broker)]
+    found = [node.routes() for node in nodes if broker in (None, node.host)]
+    if not found:
+        names = ", ".join(node.host for node in nodes) or "none: its protocol has no brokers"
+        complaints.print(f"[red]no broker {broker or ''} in {scenario}; there are {names}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT)
+    if json:
+        sys.stdout.write(msgspec.json.encode(found, enc_hook=str).decode() + "\n")
+        return
+    for each in found:
+        console.print(routes_tree(each))
+
+
+def routes_tree(found: Routes) -> Tree:
+    tree = Tree(f"[bold]{escape(found.broker)}[/bold]")
+    for neighbour in found.neighbours:
+        branch = tree.add(f"neighbour [bold]{escape(neighbour.peer)}[/bold]{'' if neighbour.up else ' (link down)'}")
+        add_wishes(branch, "wants", neighbour.wants)
+        add_wishes(branch, "is asked for", neighbour.asked)
+    for client in found.clients:
+        state = "attached" if client.attached else "away"
+        waiting = ", awaits what its old broker kept" if client.awaits_replay else ""
+        kept = f", {client.kept} events kept" if client.kept else ""
+        branch = tree.add(f"client [bold]{escape(client.client)}[/bold]: {state}{waiting}{kept}")
+        add_wishes(branch, "wants", client.wants)
+    return tree
+
+
+def add_wishes(branch: Tree, title: str, wishes: tuple[Wish, ...]) -> None:
+    if not wishes:
+        branch.add(f"[dim]{title} nothing[/dim]")
+        return
+    inner = branch.add(f"{title} {len(wishes)}")
+    for wish in wishes:
+        inner.add(escape(f"{wish.subject}: {to_text(wish.filter)}"))
+
+
+def chaos(
+    trial: Annotated[str, typer.Argument(help=f"Which trials: {', '.join(TRIALS)}.")] = "roaming",
+    seeds: Annotated[int, typer.Option(min=1, help="How many.")] = 1_000,
+    first: Annotated[
+        int, typer.Option(min=0, help="The first seed; give the seed of a failure to see it again.")
+    ] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="How many at once; 0: as many as there are cores.")] = 0,
+) -> None:
+    """Try random worlds and say which seeds fail, and why.
+
+    Every trial is a random network of brokers with clients that move, vanish and return at the worst moments. What
+    must hold: every event arrives, once, in the order of its publisher, and nothing stays behind when all have left.
+
+    Exit codes: 0 all held, 1 some seeds failed (they are printed), 2 there are no such trials, 130 interrupted.
+    """
+    if trial not in TRIALS:
+        complaints.print(f"[red]there are no trials called {escape(trial)!r}; there are {', '.join(TRIALS)}[/red]")
+        raise typer.Exit(EXIT_BAD_INPUT)
+    failed: list[int] = []
+    columns = (TextColumn(trial), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=complaints, transient=True) as progress:
+            task = progress.add_task(trial, total=seeds)
+            for seed, problem in outcomes(trial, range(first, first + seeds), jobs or os.cpu_count() or 1):
+                progress.advance(task)
+                if problem is not None:
+                    failed.append(seed)
+                    console.print(f"[red]seed {seed}:[/red] {escape(problem)}", soft_wrap=True)
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    console.print(f"{seeds - len(failed):,} of {seeds:,} trials held")
+    if failed:
+        console.print(f"Repeat one: roamcast chaos {trial} --seeds 1 --first {failed[0]}")
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def outcomes(trial: str, seeds: range, jobs: int) -> Iterator[tuple[int, str | None]]:
+    if jobs == 1:
+        yield from ((seed, outcome(trial, seed)) for seed in seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from zip(seeds, pool.map(partial(outcome, trial), seeds, chunksize=4), strict=True)

@@ -1,0 +1,137 @@
+"""Commands about the papers' experiments: list them, run them on Spark, and write the report."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from roamcast.experiments.catalogue import EXPERIMENTS
+from roamcast.experiments.experiment import Experiment, Preset, Row
+from roamcast.experiments.report import Section, page, section_of
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
+
+experiments = typer.Typer(help="The papers' experiments, on Spark.", no_args_is_help=True)
+
+Output = Annotated[Path, typer.Option("--out", help="Where rows and the report are kept.")]
+OUT = Path("out/experiments")
+
+
+@experiments.command("list")
+def list_command(json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
+    """Which experiments there are, of which section, and how many runs they take."""
+    if json:
+        listed = [
+            {"name": each.name, "requirement": each.requirement, "title": each.title, "section": each.section}
+            for each in EXPERIMENTS.values()
+        ]
+        sys.stdout.write(msgspec.json.encode(listed).decode() + "\n")
+        return
+    table = Table("name", "what", "section", "quick", "full", box=None)
+    for each in EXPERIMENTS.values():
+        table.add_row(
+            each.name,
+            f"{each.title} ({each.requirement})",
+            each.section,
+            *(f"{runs(each, preset)}" for preset in ("quick", "full")),
+        )
+    console.print(table)
+
+
+def runs(experiment: Experiment, preset: Preset) -> int:
+    return len(experiment.settings[preset]) * experiment.runs[preset]
+
+
+@experiments.command("run")
+def run_command(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which ones; `roamcast experiments list` names them.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="As many runs as the papers; else a quick look.")] = False,
+    seed: Annotated[int, typer.Option(help="Another root for all seeds.")] = 0,
+    times: Annotated[int | None, typer.Option("--runs", min=1, help="Runs of each setting, instead.")] = None,
+    master: Annotated[str, typer.Option(help="Where Spark runs: `local[*]`, `spark://host:7077`, ...")] = "local[*]",
+    remote: Annotated[str | None, typer.Option(help="A Spark Connect server instead: `sc://host:15002`.")] = None,
+    out: Output = OUT,
+) -> None:
+    """Run experiments: each run is a Spark task. The rows are kept, and held against the papers' claims.
+
+    Exit codes: 0 every claim holds, 1 some differ or runs failed, 2 there is no such experiment, 130 interrupted.
+    """
+    chosen = list(EXPERIMENTS) if all_ else names or []
+    unknown = [name for name in chosen if name not in EXPERIMENTS]
+    if unknown or not chosen:
+        what = f"no experiment is called '{unknown[0]}'" if unknown else "name an experiment, or give --all"
+        complaints.print(f"[red]{escape(what)}; there are {', '.join(EXPERIMENTS)}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT)
+    preset: Preset = "full" if full else "quick"
+    found = swept([EXPERIMENTS[name] for name in chosen], preset, seed, times, master, remote)
+    out.mkdir(parents=True, exist_ok=True)
+    sections = []
+    for name, rows in found.items():
+        (out / f"{name}.{preset}.json").write_bytes(msgspec.json.encode(rows))
+        sections.append(section_of(EXPERIMENTS[name], rows))
+        console.print(section_table(sections[-1]))
+    if any(section.failed or not all(claim.holds for claim in section.claims) for section in sections):
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def swept(
+    chosen: list[Experiment], preset: Preset, seed: int, times: int | None, master: str, remote: str | None
+) -> dict[str, list[Row]]:
+    # Spark takes a second to import, and `list` needs none of it.
+    from roamcast.experiments.sweep import run_all
+    from roamcast.pipeline.job import BadPipeline
+    from roamcast.pipeline.runner import Bar
+    from roamcast.pipeline.session import open_session
+
+    found: dict[str, list[Row]] = {}
+    try:
+        spark = open_session(master, remote)
+        for step, experiment in enumerate(chosen, start=1):
+            with Bar(spark, complaints).watching(experiment.name, step, len(chosen)):
+                found[experiment.name] = list(run_all(spark, [experiment], preset, seed, times))
+    except BadPipeline as problem:
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    return found
+
+
+def section_table(section: Section) -> Table:
+    table = Table("what", "paper", "measured", "", title=f"{section.title} ({section.section})", title_justify="left")
+    for claim in section.claims:
+        mark = "[green]holds[/green]" if claim.holds else "[red]differs[/red]"
+        table.add_row(escape(claim.what), escape(claim.paper), escape(claim.measured), mark)
+    if section.failed:
+        table.add_row("[red]runs that failed twice[/red]", "none", str(section.failed), "")
+    return table
+
+
+@experiments.command("report")
+def report_command(
+    full: Annotated[bool, typer.Option("--full", help="Of the full preset.")] = False, out: Output = OUT
+) -> None:
+    """Write one page with every experiment that was run: the paper's value, ours, and whether they agree."""
+    preset: Preset = "full" if full else "quick"
+    found: list[tuple[Experiment, list[Row]]] = []
+    for name, experiment in EXPERIMENTS.items():
+        file = out / f"{name}.{preset}.json"
+        if file.exists():
+            found.append((experiment, msgspec.json.decode(file.read_bytes(), type=list[Row])))
+    if not found:
+        complaints.print(
+            f"[red]nothing in {out} of the {preset} preset; run `roamcast experiments run --all` first[/red]"
+        )
+        raise typer.Exit(EXIT_BAD_INPUT)
+    (out / "index.html").write_text(page(found, preset), encoding="utf-8")
+    sections = [section_of(experiment, rows) for experiment, rows in found]
+    (out / "report.json").write_bytes(msgspec.json.encode(sections))
+    claims = [claim for section in sections for claim in section.claims]
+    holding = sum(claim.holds for claim in claims)
+    console.print(f"{holding} of {len(claims)} claims hold; the page is {out / 'index.html'}")

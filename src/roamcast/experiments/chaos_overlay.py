@@ -1,0 +1,300 @@
+"""Trials of overlays (O2 to O7): hosts that move out of each other's reach while everything changes its place.
+
+A trial is made from its seed alone. Brokers, clients and relays start together, then run about so fast that the
+network falls apart again and again, then come together. Meanwhile brokers change their neighbours, clients their
+home brokers, and modulators are sent upstream, downstream and anywhere; clients publish, subscribe and unsubscribe.
+Every modulator counts the events it has seen and writes the number on each. Afterwards every subscription must have
+got every event it accepts, once, each publisher's in order, with the numbers 1, 2, 3, …; and when all clients have
+been out of reach for long enough no broker may remember anything of them.
+"""
+
+from collections.abc import Iterator, Mapping
+from random import Random
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roamcast.experiments.chaos import FILTERS, PAUSES_S, SUBJECT, Failure, Ledger, accepted_by
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.filter import parse_text
+from roamcast.model.space import Space
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US, Point, Value
+from roamcast.node.boundary import Does, Node, Publish, Subscribe, Unsubscribe
+from roamcast.node.codec import Codec
+from roamcast.node.kit import Seat
+from roamcast.protocols.broker.modulators.interface import derived
+from roamcast.protocols.broker.modulators.registry import registered
+from roamcast.protocols.broker.overlay.broker import OverlayBroker
+from roamcast.protocols.broker.overlay.client import OverlayClient
+from roamcast.protocols.broker.overlay.messages import MESSAGES
+from roamcast.protocols.broker.overlay.params import OverlayParams
+from roamcast.protocols.broker.overlay.relay import Relay
+from roamcast.protocols.broker.params import BrokerParams
+from roamcast.sim.mobility.legs import Leg, Track, moving, resting, resting_forever
+from roamcast.sim.radio import UnitDiskParams
+from roamcast.sim.residents import Resident
+from roamcast.sim.underlay import UnderlayParams
+from roamcast.sim.world import World
+
+COUNTING = "trial/counting"
+RANGE_M = 250.0
+TOGETHER_M = 120.0
+"""Nobody is farther from the middle than this when they are together: then everybody reaches everybody."""
+TOGETHER_S = 25.0
+SETTLES_S = 60.0
+LOSSES = (
+    "counterpart_lost",
+    "events_lost",
+    "event_refused",
+    "arrival_overflow",
+    "order_given_up",
+    "publication_refused",
+    "modulator_refused",
+)
+
+
+@registered(COUNTING)
+class Counting:
+    """Writes on each event which one it is of those that this modulator has seen."""
+
+    def __init__(self, parameters: Mapping[str, Value], space: Space) -> None:
+        self.count = 0
+
+    def take(self, event: Event, now_us: int) -> list[Event]:
+        self.count += 1
+        return [derived(event, {**event.attributes, "count": self.count})]
+
+    def state(self) -> bytes:
+        return msgspec.msgpack.encode(self.count)
+
+    def load(self, state: bytes) -> None:
+        self.count = msgspec.msgpack.decode(state, type=int)
+
+
+class OverlayTrialParams(Struct, frozen=True):
+    brokers: int = 6
+    clients: int = 5
+    relays: int = 3
+    area_m: float = 600.0
+    speed_max_mps: float = 60.0
+    seconds: float = 40.0
+    """How long they run about."""
+
+
+USUAL = OverlayTrialParams()
+QUICK = OverlayParams(
+    update_period_s=3.0,
+    discovery_period_s=1.0,
+    load_period_s=2.0,
+    tend_s=0.5,
+    resend_s=1.0,
+    resend_s_max=4.0,
+    clients=BrokerParams(counterpart_age_s_max=120.0),
+)
+
+
+class Counts(Ledger):
+    """Besides, the numbers that the modulators wrote on what each subscription got."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: dict[str, list[Value]] = {}
+
+    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
+        super().delivered(now_us, host, event, subscription_id)
+        self.counts.setdefault(subscription_id, []).append(event.attributes["count"])
+
+
+class OverlayTrial:
+    def __init__(self, seed: int, overlay: OverlayParams = QUICK, params: OverlayTrialParams = USUAL) -> None:
+        self.rng = Random(f"overlay trial/{seed}")
+        self.params = params
+        self.overlay = overlay
+        self.ledger = Counts()
+        self.brokers = [f"B{index}" for index in range(params.brokers)]
+        self.clients = [f"C{index}" for index in range(params.clients)]
+        self.relays = [f"R{index}" for index in range(params.relays)]
+        self.nodes: dict[str, OverlayBroker] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.required_from_us: dict[str, int] = {}
+        self.ended: set[str] = set()
+        self.published: list[Event] = []
+        self.apart_us = round((TOGETHER_S + params.seconds) * 1e6)
+        self.leaves_us = self.apart_us + round((SETTLES_S + 20) * 1e6)
+        self.world = World(
+            [
+                Resident(name, Track(self._legs(name)), self._node)
+                for name in [*self.brokers, *self.clients, *self.relays]
+            ],
+            Codec(MESSAGES),
+            seed,
+            radio=UnitDiskParams(RANGE_M),
+            observers=(self.ledger,),
+            round_trip=True,
+            underlay=UnderlayParams(step_ms=20),
+        )
+
+    def _node(self, seat: Seat) -> Node:
+        if seat.host in self.relays:
+            return Relay(seat.host, self.overlay)
+        if seat.host in self.clients:
+            return OverlayClient(seat.host, self.overlay, seat.rng)
+        self.nodes[seat.host] = OverlayBroker(seat.host, self.overlay, seat.rng)
+        return self.nodes[seat.host]
+
+    def _legs(self, name: str) -> Iterator[Leg]:
+        """Together, apart, together; in the end clients go out of everybody's reach."""
+        rng = Random(f"{self.rng.random()}/{name}")
+        here = self._in_the_middle(rng)
+        now_us = round(TOGETHER_S * 1e6)
+        yield resting(0, here, now_us)
+        while now_us < self.apart_us:
+            to = Point(rng.uniform(0, self.params.area_m), rng.uniform(0, self.params.area_m))
+            speed_mps = rng.uniform(5, self.params.speed_max_mps)
+            leg = moving(now_us, here, to, speed_mps)
+            if leg.end_us > self.apart_us:
+                to = leg.position_at(self.apart_us)
+                leg = replace(leg, end_us=self.apart_us, destination=to)
+            yield leg
+            now_us, here = leg.end_us, to
+        leg = moving(now_us, here, self._in_the_middle(rng), self.params.speed_max_mps)
+        yield leg
+        now_us, here = leg.end_us, leg.destination
+        if name in self.clients:
+            yield resting(now_us, here, self.leaves_us - now_us)
+            leg = moving(self.leaves_us, here, Point(here.x, here.y + 1e6), 1e5)
+            yield leg
+            now_us, here = leg.end_us, leg.destination
+        yield resting_forever(now_us, here)
+
+    def _in_the_middle(self, rng: Random) -> Point:
+        middle, most = self.params.area_m / 2, TOGETHER_M / 2**0.5
+        return Point(middle + rng.uniform(-most, most), middle + rng.uniform(-most, most))
+
+    # What happens.
+
+    def run(self) -> None:
+        self.pass_s(8)
+        for client in self.clients:
+            for _ in range(self.rng.randint(1, 2)):
+                self.subscribe(client)
+        self.pass_s(TOGETHER_S - 8)
+        while self.world.kernel.now_us < self.apart_us:
+            self._act(self.rng.choice(self.clients))
+            self.pass_s(self.rng.choice(PAUSES_S))
+        self.pass_s(SETTLES_S)
+        for client in self.clients:
+            self.publish(client)
+        self.pass_s(10)
+
+    def _act(self, client: str) -> None:
+        draw = self.rng.random()
+        if draw < 0.6:
+            self.publish(client)
+        elif draw < 0.9:
+            self.relocate()
+        elif draw < 0.95:
+            self.subscribe(client)
+        else:
+            self.unsubscribe(client)
+
+    def relocate(self) -> None:
+        """A broker sends something of its own elsewhere, on a whim."""
+        name = self.rng.choice(self.brokers)
+        clients, relocation = self.nodes[name].clients, self.nodes[name].relocation
+        now_us, to = self.world.kernel.now_us, self.rng.choice(self.brokers)
+        draw = self.rng.random()
+        if draw < 0.5 and clients.sessions:
+            self._perform(name, relocation.horizontal(now_us, self.rng.choice(list(clients.sessions)), to))
+        elif clients.posts:
+            post = self.rng.choice(list(clients.posts))
+            if draw < 0.65:
+                self._perform(name, relocation.upstream(now_us, post))
+            elif draw < 0.8:
+                self._perform(name, relocation.downstream(now_us, post))
+            else:
+                self._perform(name, relocation.place(now_us, post, to))
+
+    def _perform(self, broker: str, effects: list[Does]) -> None:
+        for effect in effects:
+            self.world.perform(self.world.by_name[broker].host, effect)
+
+    def subscribe(self, client: str, filter_text: str = "", modulator: str = COUNTING) -> None:
+        now_us = self.world.kernel.now_us
+        name = f"{client}/s{len(self.subscriptions)}"
+        filter_ = parse_text(filter_text or self.rng.choice(FILTERS))
+        subscription = Subscription(name, client, SUBJECT, now_us, FOREVER_US, filter_, modulator=modulator)
+        self.subscriptions[name] = subscription
+        # A subscription that is made on the run is known everywhere only when they are together again.
+        self.required_from_us[name] = self.apart_us if now_us > TOGETHER_S * 1e6 else round(TOGETHER_S * 1e6)
+        self.world.give(client, Subscribe(subscription))
+
+    def unsubscribe(self, client: str) -> None:
+        mine = [each for each in self.subscriptions if each.startswith(f"{client}/") and each not in self.ended]
+        if mine:
+            name = self.rng.choice(mine)
+            self.ended.add(name)
+            self.world.give(client, Unsubscribe(name))
+
+    def publish(self, client: str) -> None:
+        now_us = self.world.kernel.now_us
+        attributes: dict[str, Value] = {"price": self.rng.randint(0, 9), "kind": self.rng.choice("ab")}
+        name = f"{client}:{len(self.published)}"
+        event = Event(name, SUBJECT, Context(client, at_us=now_us), now_us, FOREVER_US, attributes)
+        self.published.append(event)
+        self.world.give(client, Publish(event))
+
+    def pass_s(self, seconds: float) -> None:
+        for _ in self.world.run(self.world.kernel.now_us + round(seconds * 1e6)):
+            pass
+
+    # What must hold.
+
+    def check(self) -> None:
+        for what in LOSSES:
+            if what in self.ledger.notes:
+                raise Failure(f"{self.ledger.notes[what]} times '{what}' was noted")
+        for subscription in self.subscriptions.values():
+            self._check_subscription(subscription)
+
+    def _check_subscription(self, subscription: Subscription) -> None:
+        name = subscription.id
+        got = self.ledger.got.get(name, [])
+        if len(got) != len(set(got)):
+            raise Failure(f"{name} got {next(each for each in got if got.count(each) > 1)} twice")
+        wanted = [event for event in self.published if accepted_by(replace(subscription, modulator=""), event)]
+        place = {event.id: index for index, event in enumerate(wanted)}
+        if not place.keys() >= set(got):
+            raise Failure(f"{name} got {min(set(got) - place.keys())}, which it does not accept")
+        if name not in self.ended:
+            required = [each.id for each in wanted if each.published_us >= self.required_from_us[name]]
+            missing = [each for each in required if each not in set(got)]
+            if missing:
+                raise Failure(f"{name} never got {len(missing)} events, {missing[0]} the first of them")
+        for publisher in self.clients:
+            order = [place[each] for each in got if each.startswith(f"{publisher}:")]
+            if order != sorted(order):
+                raise Failure(f"{name} got the events of {publisher} out of order")
+        if self.ledger.counts.get(name, []) != list(range(1, len(got) + 1)):
+            raise Failure(f"the modulator of {name} has lost count: {self.ledger.counts[name]}")
+
+    def leave(self) -> None:
+        """Everybody goes away for good, and nothing of them may stay behind."""
+        left_s = (self.leaves_us - self.world.kernel.now_us) / 1e6
+        self.pass_s(left_s + 2 * self.overlay.clients.counterpart_age_s_max + SETTLES_S)
+        for name, broker in self.nodes.items():
+            for what, count in broker.left().items():
+                if count:
+                    raise Failure(f"{name} still has {count} {what} after everybody has left")
+
+
+def try_overlay(seed: int, overlay: OverlayParams = QUICK, params: OverlayTrialParams = USUAL) -> OverlayTrial:
+    """One trial from beginning to end; raises `Failure`."""
+    trial = OverlayTrial(seed, overlay, params)
+    trial.run()
+    trial.check()
+    trial.leave()
+    return trial

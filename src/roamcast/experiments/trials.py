@@ -1,0 +1,75 @@
+"""The one list of random trials that `roamcast chaos` runs at length: each is a name and what one seed of it does."""
+
+from collections.abc import Callable
+
+from roamcast.experiments import chaos, chaos_announcing, chaos_logical, chaos_mesh, chaos_overlay
+from roamcast.protocols.broker.logical.params import AheadParams
+from roamcast.protocols.broker.params import BrokerParams
+from roamcast.protocols.broker.routing import Strategy
+
+STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")
+
+
+def roaming(seed: int) -> None:
+    """One strategy a seed, in turn."""
+    chaos.try_seed(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]))
+
+
+def mesh(seed: int) -> None:
+    """Predictive forwarding and its baselines, in turn."""
+    chaos_mesh.try_mesh_seed(seed, chaos_mesh.KINDS[seed % len(chaos_mesh.KINDS)])
+
+
+def walking(seed: int) -> None:
+    """Clients that walk, at one broker each: as if by flooding (R4)."""
+    trial = chaos_logical.WalkTrial(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]), 0.7)
+    trial.run()
+    trial.check()
+    trial.leave()
+
+
+def logical(seed: int) -> None:
+    """Clients that walk and roam (R4)."""
+    chaos_logical.try_logical_seed(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]))
+
+
+def advertised(seed: int) -> None:
+    """The same with producers that announce, and no longer do (R1)."""
+    params = BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)], advertisements=True)
+    trial = chaos_announcing.AnnouncingWalkers(seed, params)
+    trial.run()
+    trial.check()
+    trial.leave()
+
+
+def ahead(seed: int) -> None:
+    """Roaming between brokers that subscribe ahead for every client of any other (R7)."""
+    brokers = [f"B{index}" for index in range(chaos.USUAL.brokers)]
+    others = {broker: tuple(each for each in brokers if each != broker) for broker in brokers}
+    routing = STRATEGIES[seed % len(STRATEGIES)]
+    chaos.try_seed(seed, BrokerParams(routing=routing, ahead=AheadParams(next_brokers=others)))
+
+
+def overlay(seed: int) -> None:
+    """Brokers, clients and modulators that all change their places."""
+    chaos_overlay.try_overlay(seed)
+
+
+TRIALS: dict[str, Callable[[int], None]] = {
+    "roaming": roaming,
+    "walking": walking,
+    "logical": logical,
+    "advertised": advertised,
+    "ahead": ahead,
+    "mesh": mesh,
+    "overlay": overlay,
+}
+
+
+def outcome(name: str, seed: int) -> str | None:
+    """What did not hold in this trial, if anything."""
+    try:
+        TRIALS[name](seed)
+    except chaos.Failure as failure:
+        return str(failure)
+    return None

@@ -1,0 +1,70 @@
+"""Parameters of logical mobility: how far ahead of a client brokers look (R4, R5, R7)."""
+
+from msgspec import Struct
+
+from roamcast.model.filter.tree import STEPS_MAX
+
+
+class Drift(Struct, frozen=True, forbid_unknown_fields=True):
+    """How an attribute of a client may change: the continuous counterpart of a movement graph."""
+
+    per_s: float = 0.0
+    """By how much at most in a second; 0: filters are bound to its value as reported, and nothing ahead of it."""
+    grid: float = 1.0
+    """Changes within one cell of this width are not reported."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.per_s < float("inf") or not 0 < self.grid < float("inf"):
+            raise ValueError(f"drift of {self.per_s} a second on a grid of {self.grid}; give 0 or more, and above 0")
+
+
+class AheadParams(Struct, frozen=True, forbid_unknown_fields=True):
+    next_brokers: dict[str, tuple[str, ...]] = {}
+    """By broker, those that its clients may come to next and that subscribe ahead for them."""
+    events_max: int = 200
+    """How many events a broker keeps for a client that may come."""
+    age_s_max: float = 600.0
+    """How long it does so."""
+    shadows_max: int = 10_000
+    """For how many clients."""
+
+    def __post_init__(self) -> None:
+        for name in ("events_max", "age_s_max", "shadows_max"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} is {getattr(self, name)}; give a number above 0")
+
+
+class LogicalParams(Struct, frozen=True, forbid_unknown_fields=True):
+    steps: int | None = None
+    """How many steps ahead brokers look: 0 is plain sub/unsub, 64 every place; none: as delays and stays say."""
+    steps_spare: int = 0
+    """Steps beyond the paper's rule; one is enough for a client that never stays shorter than its residence time."""
+    residence_s: float | None = None
+    """How long a client stays at a place; none: measured from its moves."""
+    stays_max: int = 8
+    """Over how many of its last stays a client averages."""
+    delays_max: int = 8
+    """Over how many of the last echoes of a link its delay is averaged."""
+    probe_period_s: float = 10.0
+    """How often a broker that follows clients measures its links again."""
+    away_steps: int = STEPS_MAX
+    """How much further brokers look for a client that is away, which may walk meanwhile."""
+    drifts: dict[str, Drift] = {}
+    """By attribute of a client, how it may change; a filter over any other is left to the client."""
+
+    def __post_init__(self) -> None:
+        for name, steps in (
+            ("steps", self.steps),
+            ("steps_spare", self.steps_spare),
+            ("away_steps", self.away_steps),
+        ):
+            if steps is not None and not 0 <= steps <= STEPS_MAX:
+                raise ValueError(f"{name} is {steps}; give 0 to {STEPS_MAX}")
+        for name, amount in (
+            ("residence_s", self.residence_s),
+            ("stays_max", self.stays_max),
+            ("delays_max", self.delays_max),
+            ("probe_period_s", self.probe_period_s),
+        ):
+            if amount is not None and not 0 < amount < float("inf"):
+                raise ValueError(f"{name} is {amount}; give a number above 0")

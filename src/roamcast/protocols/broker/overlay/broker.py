@@ -1,0 +1,245 @@
+"""A broker of an opportunistic overlay (O1 to O7): a second composition of broker parts.
+
+It differs from `broker/broker.py` in what the papers assume: there brokers form a tree of links and events follow
+wishes from neighbour to neighbour; here any host reaches any other through the network under the overlay, the broker
+graph is general and changes, and an event leaves with its whole path (docs/decisions/0008). Sessions, counterparts,
+wish tables, clients and modulators are the same parts.
+
+    over the air            Search             relayed, and answered
+    from brokers            Rows, Parcel       broker manager: topology, flows, directory
+    from clients            Attach, Pub, …     client manager: sessions, posts
+    from both, for a move   Ask to Handoff     relocation
+    whatever happened       system channel     adaptors
+
+Guarantee: every consumer gets what the modulators of its subscriptions make of every event they accept, once and in
+the order of each producer, while brokers change their neighbours, clients their home brokers and modulators their
+places; as long as no broker crashes, nobody is away for longer than the bounds, and no more waits than they allow.
+"""
+
+from random import Random
+
+from roamcast.model.space import Plane, Space
+from roamcast.node.boundary import Does, Input, LinkDown, Message, Moved, Note, Received, SetTimer, Start, TimerFired
+from roamcast.protocols.broker.messages import Ack, Attach, Pub, Sub, Unsub
+from roamcast.protocols.broker.overlay.adaptors.make import make_adaptors
+from roamcast.protocols.broker.overlay.broker_manager import BrokerManager
+from roamcast.protocols.broker.overlay.channel import NearestBroker, NeighboursFound, SystemChannel, UpdateDue
+from roamcast.protocols.broker.overlay.client_manager import ClientManager
+from roamcast.protocols.broker.overlay.messages import (
+    Agree,
+    Ask,
+    Cancel,
+    Detour,
+    Detoured,
+    Discharge,
+    Enrol,
+    Handoff,
+    Here,
+    Inside,
+    Leave,
+    Met,
+    Modulated,
+    Nearest,
+    Parcel,
+    Produces,
+    Refuse,
+    Retire,
+    Routed,
+    Rows,
+    Search,
+)
+from roamcast.protocols.broker.overlay.monitor import ResourceMonitor
+from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
+from roamcast.protocols.broker.overlay.relocation import Relocation
+from roamcast.protocols.broker.overlay.search import Answering, Found, Relaying, Searching
+from roamcast.protocols.broker.overlay.services import Services
+
+START_US = 1_000_000
+"""Within so long after its start a broker looks for others."""
+
+
+class OverlayBroker:
+    def __init__(self, host: str, params: OverlayParams, rng: Random, space: Space | None = None) -> None:
+        self.host = host
+        self.params = params
+        self.rng = rng
+        space = space or Plane()
+        self.channel = SystemChannel()
+        self.brokers = BrokerManager(host, params, rng.getrandbits(32) + 1, self.channel, space)
+        self.clients = ClientManager(host, params, self.brokers, space)
+        self.monitor = ResourceMonitor(params, self.clients, self.channel)
+        self.relocation = Relocation(host, params, self.brokers, self.clients, space)
+        self.relaying = Relaying(host, params)
+        self.answering = Answering(params, rng)
+        self.searching = Searching(host, params)
+        self.brokers.take = self._hear_broker
+        services = Services(
+            host, params, rng, self.brokers, self.clients, self.monitor, self.relocation, self.searching
+        )
+        for adaptor in make_adaptors(services):
+            self.channel.register(adaptor)
+
+    def left(self) -> dict[str, int]:
+        """How much of everything this broker still remembers: nothing, when all clients are gone."""
+        return {
+            "sessions": len(self.clients.sessions),
+            "posts": len(self.clients.posts),
+            "clients that left": len(self.clients.gone),
+            "entries": len(self.brokers.directory.entries),
+            "wishes": len(self.brokers.directory.table),
+            "producers": len(self.brokers.directory.producers),
+            "moves": len(self.relocation.moves),
+            "arrivals": len(self.relocation.arrivals),
+            "messages": self.brokers.flows.left(),
+        }
+
+    def handle(self, now_us: int, given: Input) -> list[Does]:
+        match given:
+            case Received(Search() as search):
+                return self._searched(now_us, search)
+            case Received(message, sender, _, hops):
+                return self._hear(now_us, message, sender, hops or 1)
+            case TimerFired(name):
+                return self._fired(now_us, name)
+            case LinkDown(peer):
+                return [*self.brokers.unreachable(now_us, peer), *self.clients.unreachable(now_us, peer)]
+            case Start():
+                return [
+                    SetTimer("update", now_us + self.rng.randint(0, START_US)),
+                    SetTimer("tend", now_us + microseconds(self.params.tend_s)),
+                    *self.monitor.start(now_us),
+                ]
+            case Moved():
+                return []
+            case _:
+                return [Note("not_a_client", type(given).__name__)]
+
+    def _searched(self, now_us: int, search: Search) -> list[Does]:
+        new, effects = self.relaying.hear(search)
+        return [*self.answering.owe(now_us, search, self.monitor.load), *effects] if new else effects
+
+    def _fired(self, now_us: int, name: str) -> list[Does]:
+        kind, _, rest = name.partition(":")
+        match kind:
+            case "update":
+                return self.channel.publish(now_us, UpdateDue())
+            case "ring":
+                found, effects = self.searching.fired(now_us)
+                if found is None:
+                    return effects
+                return [*effects, *self.channel.publish(now_us, NeighboursFound(tuple(found)))]
+            case "answer":
+                return self.answering.fired(name)
+            case "news":
+                return self.brokers.propagate()
+            case "resend":
+                return self.brokers.flows.resend(now_us, rest)
+            case "acknowledge":
+                return self.brokers.flows.acknowledge(rest)
+            case "load":
+                return self.monitor.measure(now_us)
+            case _:
+                self.brokers.topology.forgive(now_us)
+                again = SetTimer("tend", now_us + microseconds(self.params.tend_s))
+                return [again, *self.clients.tend(now_us), *self.relocation.tend(now_us)]
+
+    # Over the network.
+
+    def _hear(self, now_us: int, message: Message, sender: str, hops: int) -> list[Does]:
+        match message:
+            case Here():
+                self.searching.answered(message, sender)
+                return []
+            case Rows():
+                effects = self.brokers.learn(now_us, message, sender)
+                for broker in self.brokers.topology.known():
+                    effects += self.relocation.meet(now_us, broker)
+                return effects
+            case Parcel() if message.path[-1] != self.host:
+                return self.brokers.flows.pass_on(message)
+            case Parcel():
+                return self._open(now_us, message)
+            case Attach():
+                return self.clients.attach(now_us, sender, message, hops)
+            case _:
+                return self._hear_client(now_us, message, sender, hops)
+
+    def _open(self, now_us: int, parcel: Parcel) -> list[Does]:
+        ready, effects = self.brokers.flows.arrive(now_us, parcel)
+        sender = parcel.path[0]
+        for peer in self.brokers.flows.restarted:
+            effects += [*self.relocation.introduce(now_us, peer), *self.clients.recover(now_us, peer)]
+        self.brokers.flows.restarted.clear()
+        for inside in ready:
+            effects += self._hear_broker(now_us, inside, sender)
+        return effects
+
+    def _hear_client(self, now_us: int, message: Message, client: str, hops: int) -> list[Does]:
+        session = self.clients.sessions.get(client)
+        if session is None:
+            return self.clients.stranger(client)
+        session.heard_us, session.hops = now_us, hops
+        match message:
+            case Pub():
+                return self.clients.publish(now_us, session, message)
+            case Ack(number):
+                session.counterpart.acknowledge(number)
+                return []
+            case Nearest(broker, far, load):
+                candidate = Found(broker, far, load)
+                return self.channel.publish(now_us, NearestBroker(client, candidate, hops))
+            case Sub(subscription) if not session.departing:
+                return self.clients.subscribe(now_us, session, subscription)
+            case Unsub(subscription_id) if not session.departing:
+                return self.clients.unsubscribe(now_us, session, subscription_id)
+            case Leave(born) if session.born < born and not session.departing:
+                return self.clients.close(now_us, session)
+            case _:
+                # While a session departs, its next home broker hears from the client what it wants.
+                return []
+
+    # From brokers, in order.
+
+    def _hear_broker(self, now_us: int, inside: Inside, sender: str) -> list[Does]:
+        directory = self.brokers.directory
+        match inside:
+            case Routed(_, _, addresses):
+                effects: list[Does] = []
+                for address in addresses:
+                    effects += self.relocation.route(now_us, inside, address, sender)
+                return effects
+            case Modulated():
+                return self.relocation.modulated(now_us, inside, sender)
+            case Met():
+                return self.relocation.meet(now_us, sender)
+            case Enrol():
+                return [] if directory.enrol(inside) else [Note("entry_refused", inside.subscription.id)]
+            case Discharge(subscription_id, version):
+                directory.discharge(subscription_id, version)
+                return []
+            case Produces():
+                directory.produces(inside)
+                return []
+            case Retire():
+                return self.relocation.retire(now_us, inside)
+            case _:
+                return self._relocate(now_us, inside, sender)
+
+    def _relocate(
+        self, now_us: int, inside: Ask | Agree | Refuse | Cancel | Detour | Detoured | Handoff, sender: str
+    ) -> list[Does]:
+        match inside:
+            case Ask():
+                return self.relocation.asked(now_us, inside, sender)
+            case Agree():
+                return self.relocation.agreed(now_us, inside)
+            case Refuse():
+                return self.relocation.refused(inside)
+            case Cancel():
+                return self.relocation.cancelled(inside, sender)
+            case Detour():
+                return self.relocation.detour(now_us, inside, sender)
+            case Detoured():
+                return self.relocation.detoured(now_us, inside, sender)
+            case Handoff():
+                return self.relocation.taken_over(now_us, inside, sender)

@@ -1,0 +1,98 @@
+"""The broker manager (O6; section 3.3): other brokers, how to reach them, and what all of them should know.
+
+Its tables are the paper's four: neighbours (BNT), rows (BTT) and routes (BRT) are in `topology.py`, the loads that
+brokers have told of (BIT) are here. Rows that changed leave at this broker's own period; only news of a broker nobody
+knew travels at once, so that a network that comes up, or a broker that joins, is known soon. A newcomer, and a
+neighbour that could not be reached, gets all rows the next time.
+"""
+
+from collections.abc import Callable
+
+from roamcast.model.space import Space
+from roamcast.node.boundary import Does, Send, SetTimer
+from roamcast.protocols.broker.overlay.channel import SystemChannel, TopologyChanged
+from roamcast.protocols.broker.overlay.directory import Directory
+from roamcast.protocols.broker.overlay.flows import Flows
+from roamcast.protocols.broker.overlay.messages import Inside, Rows
+from roamcast.protocols.broker.overlay.params import OverlayParams
+from roamcast.protocols.broker.overlay.search import Found
+from roamcast.protocols.broker.overlay.topology import Topology
+
+NEWS_US = 200_000
+"""How long news of unknown brokers are gathered before they go on."""
+
+
+class BrokerManager:
+    def __init__(self, host: str, params: OverlayParams, life: int, channel: SystemChannel, space: Space) -> None:
+        self.host = host
+        self.params = params
+        self.channel = channel
+        self.topology = Topology(host, params.brokers_max)
+        self.flows = Flows(host, params, life, self.topology)
+        self.directory = Directory(space, params.clients.wishes_max)
+        self.loads: dict[str, float] = {}
+        """As they were when these brokers were last found."""
+        self.owed: dict[str, None] = {}
+        """Who gets all rows the next time, if it is a neighbour then."""
+        self.told: dict[str, None] = {}
+        """The brokers that were told of what is here, and are told of every change."""
+        self.take: Callable[[int, Inside, str], list[Does]] = lambda *_: []
+        """What the broker does with a message from a broker, which may be itself."""
+
+    # Saying.
+
+    def say(self, now_us: int, broker: str, inside: Inside) -> list[Does]:
+        if broker == self.host:
+            return self.take(now_us, inside, self.host)
+        return self.flows.say(now_us, broker, inside)
+
+    def say_all(self, now_us: int, inside: Inside) -> list[Does]:
+        effects: list[Does] = []
+        for broker in self.told:
+            effects += self.flows.say(now_us, broker, inside)
+        return effects
+
+    # Topology.
+
+    def found(self, now_us: int, found: tuple[Found, ...]) -> None:
+        self.note_loads(found)
+        self.topology.found(now_us, {each.broker: each.hops for each in found})
+
+    def note_loads(self, found: tuple[Found, ...]) -> None:
+        for each in found:
+            self.loads[each.broker] = each.load
+            if len(self.loads) > self.params.brokers_max:
+                del self.loads[next(iter(self.loads))]
+
+    def learn(self, now_us: int, rows: Rows, sender: str) -> list[Does]:
+        known = self.topology.rows.keys()
+        joined = tuple(row.broker for row in rows.rows if row.broker not in known)
+        news = [row for row in rows.rows if self.topology.learn(row)]
+        joined = tuple(broker for broker in joined if broker in self.topology.rows)
+        self.owed.update(dict.fromkeys((*joined, sender) if rows.asks else joined))
+        effects: list[Does] = [SetTimer("news", now_us + NEWS_US)] if joined or rows.asks else []
+        return [*effects, *self.channel.publish(now_us, TopologyChanged(joined))] if news else effects
+
+    def propagate(self) -> list[Does]:
+        """Steps 2 and 3 of section 2.3, the sender's side."""
+        changed = self.topology.take_changed()
+        effects: list[Does] = []
+        for neighbour in self.topology.neighbours():
+            rows = changed
+            if neighbour in self.owed:
+                del self.owed[neighbour]
+                rows = tuple(self.topology.rows.values())
+            asks = neighbour not in self.topology.rows
+            if rows or asks:
+                effects.append(Send(neighbour, Rows(rows, asks)))
+        return effects
+
+    def unreachable(self, now_us: int, broker: str) -> list[Does]:
+        if broker not in self.topology.rows and broker not in self.flows.of:
+            return []
+        self.owed[broker] = None
+        return self.flows.unreachable(now_us, broker)
+
+    def path_length(self, one: str, other: str) -> int | None:
+        """In hops of the network, by what is known here."""
+        return self.topology.distance(one, other)

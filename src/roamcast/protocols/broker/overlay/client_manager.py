@@ -1,0 +1,266 @@
+"""The client manager (O6; section 3.3): the clients whose home this broker is, their posts here, and their events.
+
+A client's event goes from its home broker to the posts of all subscriptions that accept it, wherever those are; what
+a post's modulator makes goes to the home broker of its consumer, and from there, numbered, to the consumer. A client
+that cannot be reached gets what it missed later, and is told of what the bounds cost it; one that stays away for too
+long is forgotten, here and everywhere.
+"""
+
+from roamcast.model.space import Space
+from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import Does, Note, Send
+from roamcast.protocols.broker.counterpart import Counterpart
+from roamcast.protocols.broker.messages import Accepted, Attach, Lost, Pub
+from roamcast.protocols.broker.modulators.interface import BadModulator
+from roamcast.protocols.broker.overlay.broker_manager import BrokerManager
+from roamcast.protocols.broker.overlay.messages import (
+    Address,
+    Detour,
+    Discharge,
+    Enrol,
+    HomeIs,
+    Modulated,
+    NotHome,
+    Produces,
+    Retire,
+    Routed,
+)
+from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
+from roamcast.protocols.broker.overlay.posts import Post
+from roamcast.protocols.broker.overlay.sessions import HomeSession
+
+SIGNS_MISSED = 3
+"""A client gives a sign of life with every search; one that has missed so many is asked whether it is there."""
+
+
+class ClientManager:
+    def __init__(self, host: str, params: OverlayParams, brokers: BrokerManager, space: Space) -> None:
+        self.host = host
+        self.params = params
+        self.bounds = params.clients
+        self.brokers = brokers
+        self.space = space
+        self.sessions: dict[str, HomeSession] = {}
+        self.posts: dict[str, Post] = {}
+        """By subscription: the modulators that run here."""
+        self.gone: dict[str, tuple[int, str]] = {}
+        """Clients that have another home broker, and since when: it will tell them, what they still say here is
+        late."""
+        self.worked = 0
+        """How many events posts that have left since load was last measured had worked on."""
+        self._versions = 0
+
+    # Clients.
+
+    def attach(self, now_us: int, client: str, attach: Attach, hops: int) -> list[Does]:
+        session = self.sessions.get(client)
+        if session is None and attach.came == "again":
+            return self.stranger(client)
+        effects: list[Does] = []
+        if session is not None and attach.came != "again" and not session.departing:
+            effects += self.close(now_us, session)
+            session = None
+        if session is None:
+            if len(self.sessions) >= self.bounds.sessions_max:
+                return [*effects, Note("session_refused", client)]
+            counterpart = Counterpart(self.bounds.counterpart_events_max, self.bounds.marks_max, attach.after + 1)
+            session = self.sessions[client] = HomeSession(client, attach.epoch, counterpart)
+        session.epoch, session.heard_us, session.hops = attach.epoch, now_us, hops
+        session.attached, session.away_us = True, None
+        session.counterpart.acknowledge(attach.after)
+        if not session.departing:
+            effects += self._take_over(now_us, session, attach)
+        return [*effects, *session.send(session.counterpart.after(attach.after))]
+
+    def _take_over(self, now_us: int, session: HomeSession, attach: Attach) -> list[Does]:
+        """The client's word on what it wants replaces what was known."""
+        wanted = {each.id for each in attach.subscriptions}
+        effects: list[Does] = []
+        for subscription in attach.subscriptions:
+            effects += self.subscribe(now_us, session, subscription)
+        for subscription_id in [each for each in session.subscriptions if each not in wanted]:
+            effects += self.unsubscribe(now_us, session, subscription_id)
+        return effects
+
+    def close(self, now_us: int, session: HomeSession) -> list[Does]:
+        """Nothing of a client stays behind."""
+        effects: list[Does] = []
+        for subscription_id in list(session.subscriptions):
+            effects += self.unsubscribe(now_us, session, subscription_id)
+        self.sessions.pop(session.client, None)
+        return [*effects, *self._tell_production(now_us, session, None)]
+
+    def unreachable(self, now_us: int, client: str) -> list[Does]:
+        session = self.sessions.get(client)
+        if session is not None and session.attached:
+            session.attached, session.away_us = False, now_us
+        return []
+
+    def stranger(self, client: str) -> list[Does]:
+        """Somebody talks as if this were its home broker."""
+        return [] if client in self.gone else [Send(client, NotHome())]
+
+    def tend(self, now_us: int) -> list[Does]:
+        """Looks after clients that could not be reached, and events that wait for earlier ones."""
+        age_us = microseconds(self.bounds.counterpart_age_s_max)
+        self.gone = {client: each for client, each in self.gone.items() if now_us - each[0] < age_us}
+        silence_us = microseconds(SIGNS_MISSED * self.params.discovery_period_s)
+        effects: list[Does] = []
+        for session in list(self.sessions.values()):
+            if session.attached and now_us - session.heard_us > silence_us:
+                self.unreachable(now_us, session.client)
+            if session.attached or session.away_us is None or session.departing:
+                continue
+            if now_us - session.away_us > age_us:
+                effects += [Note("counterpart_expired", session.client), *self.close(now_us, session)]
+            else:
+                effects.append(Send(session.client, HomeIs(session.born, session.moves)))
+        for post in list(self.posts.values()):
+            made = post.lose_patience(now_us, microseconds(self.params.hold_s_max))
+            effects += [Note("order_given_up", post.subscription.id)] if made else []
+            effects += self.send_home(now_us, post, made)
+        return effects
+
+    # Subscriptions.
+
+    def subscribe(self, now_us: int, session: HomeSession, subscription: Subscription) -> list[Does]:
+        if session.subscriptions.get(subscription.id) == subscription:
+            return []
+        effects = self.unsubscribe(now_us, session, subscription.id)
+        if len(self.brokers.directory.entries) >= self.bounds.wishes_max:
+            return [*effects, Note("wish_refused", subscription.id)]
+        # The clock goes on counting after a crash that forgot the last version.
+        self._versions = max(now_us, self._versions + 1)
+        try:
+            post = Post(subscription, self._versions, self.host, self.space, self.bounds)
+        except BadModulator:
+            return [*effects, Note("modulator_refused", subscription.id)]
+        self.posts[subscription.id] = post
+        session.subscriptions[subscription.id] = subscription
+        session.expected[subscription.id] = (post.made, 1)
+        entry = Enrol(subscription, self.host, self._versions, post.made)
+        self.brokers.directory.enrol(entry)
+        return [*effects, *self.brokers.say_all(now_us, entry)]
+
+    def unsubscribe(self, now_us: int, session: HomeSession, subscription_id: str) -> list[Does]:
+        if subscription_id not in session.subscriptions:
+            return []
+        session.forget(subscription_id)
+        entry = self.brokers.directory.entries.get(subscription_id)
+        return [] if entry is None else self.brokers.say(now_us, entry.place, Retire(subscription_id))
+
+    def retire(self, now_us: int, subscription_id: str) -> list[Does]:
+        """A post here is no longer needed."""
+        self.posts.pop(subscription_id, None)
+        entry = self.brokers.directory.entries.get(subscription_id)
+        if entry is None:
+            return []
+        discharge = Discharge(subscription_id, entry.version)
+        self.brokers.directory.discharge(subscription_id, entry.version)
+        return self.brokers.say_all(now_us, discharge)
+
+    def recover(self, now_us: int, broker: str) -> list[Does]:
+        """A broker has crashed, and posts of clients of this one with it: they are made anew, here."""
+        entries, effects = self.brokers.directory.entries, list[Does]()
+        for session in self.sessions.values():
+            lost = [each for name, each in session.subscriptions.items() if name in entries]
+            lost = [each for each in lost if entries[each.id].place == broker and not session.departing]
+            for subscription in lost:
+                effects += self.unsubscribe(now_us, session, subscription.id)
+                effects += self.subscribe(now_us, session, subscription)
+            effects += [Send(session.client, Lost(None))] if lost else []
+        return effects
+
+    # Events.
+
+    def publish(self, now_us: int, session: HomeSession, pub: Pub) -> list[Does]:
+        if session.departing:
+            # Not accepted: the client says it again to its next home broker.
+            return []
+        if pub.serial <= session.published:
+            return [Send(session.client, Accepted(session.published))]
+        session.published = pub.serial
+        effects: list[Does] = []
+        if not session.produces:
+            session.produces = True
+            effects += self._tell_production(now_us, session, self.host)
+        for place, addresses in self._addresses(session, pub).items():
+            effects += self._route(now_us, session, pub, place, addresses)
+        return [*effects, Send(session.client, Accepted(pub.serial))]
+
+    def _addresses(self, session: HomeSession, pub: Pub) -> dict[str, list[Address]]:
+        """Whom the event is for, by the broker where their posts are."""
+        directory = self.brokers.directory
+        if len(session.chain) > 2 * len(directory.entries) + 16:
+            session.chain = {name: each for name, each in session.chain.items() if name in directory.entries}
+            session.missed = {name: each for name, each in session.missed.items() if name in directory.entries}
+        by_place: dict[str, list[Address]] = {}
+        for entry in directory.concerned(pub.event):
+            name = entry.subscription.id
+            made, before = session.chain.get(name, (entry.made, 0))
+            after = before if made == entry.made else 0
+            address = Address(name, after, entry.version, session.missed.get(name, 0), entry.made)
+            by_place.setdefault(entry.place, []).append(address)
+        return by_place
+
+    def _route(self, now_us: int, session: HomeSession, pub: Pub, place: str, addresses: list[Address]) -> list[Does]:
+        if self.brokers.flows.full(place):
+            for address in addresses:
+                session.missed[address.subscription_id] = address.missed + 1
+            return [Note("event_refused", pub.event.id)]
+        for address in addresses:
+            session.chain[address.subscription_id] = (address.made, pub.serial)
+            session.missed.pop(address.subscription_id, None)
+        return self.brokers.say(now_us, place, Routed(pub.event, pub.serial, tuple(addresses)))
+
+    def work(self, now_us: int, routed: Routed, address: Address, sender: str) -> list[Does]:
+        """An event has reached one of its posts."""
+        post = self.posts.get(address.subscription_id)
+        if post is None or post.made != address.made:
+            # Its sender believes in a post that is gone.
+            return self.brokers.say(now_us, sender, Discharge(address.subscription_id, address.version))
+        return self.send_home(now_us, post, post.take(now_us, routed.event, routed.serial, address))
+
+    def send_home(self, now_us: int, post: Post, made: list[Modulated]) -> list[Does]:
+        effects: list[Does] = []
+        for modulated in made:
+            effects += self.brokers.say(now_us, post.home, modulated)
+        return effects
+
+    def deliver(self, now_us: int, modulated: Modulated, sender: str) -> list[Does]:
+        session = self.sessions.get(modulated.client)
+        if session is not None:
+            return session.send(session.take(modulated))
+        if modulated.client not in self.gone:
+            return self.brokers.say(now_us, sender, Retire(modulated.subscription_id))
+        # A post that moved at the same time as its home may not have heard of it.
+        to = self.gone[modulated.client][1]
+        detour = Detour(modulated.client, 0, (), True, to)
+        return [*self.brokers.say(now_us, to, modulated), *self.brokers.say(now_us, sender, detour)]
+
+    # What other brokers are told.
+
+    def _tell_production(self, now_us: int, session: HomeSession, home: str | None) -> list[Does]:
+        if not session.produces:
+            return []
+        produces = Produces(session.client, home, session.born + session.moves)
+        self.brokers.directory.produces(produces)
+        return self.brokers.say_all(now_us, produces)
+
+    def arrived(self, now_us: int, session: HomeSession) -> list[Does]:
+        """A session has come from another home broker."""
+        self.gone.pop(session.client, None)
+        self.sessions[session.client] = session
+        effects = self._tell_production(now_us, session, self.host)
+        return [*effects, Send(session.client, HomeIs(session.born, session.moves))]
+
+    def introduction(self, leaving: set[str]) -> list[Enrol | Produces]:
+        """What a broker that was just met is told: of whatever is here and stays."""
+        entries = self.brokers.directory.entries
+        known: list[Enrol | Produces] = [
+            entries[name] for name in self.posts if name in entries and name not in leaving
+        ]
+        for session in self.sessions.values():
+            if session.produces and not session.departing:
+                known.append(Produces(session.client, self.host, session.born + session.moves))
+        return known

@@ -1,0 +1,330 @@
+"""What hosts of an overlay say to each other.
+
+Over the air, from host to host: `Search`. By unicast: `Here` (the answer), `Rows` (topology), `Parcel` (whatever a
+broker says to another one, along a path of brokers), and what clients and home brokers say: that of all brokers and
+clients (`broker/messages.py`), and `Nearest`, `HomeIs`, `NotHome`, `Leave`.
+
+Inside parcels: `Met`, `Enrol`, `Discharge`, `Produces` (the directory), `Routed` and `Modulated` (events before and
+behind a modulator), `Retire`, and the relocation: `Ask`, `Agree`, `Refuse`, `Cancel`, `Detour`, `Detoured`,
+`Handoff`.
+"""
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import Message
+from roamcast.protocols.broker.messages import (
+    Accepted,
+    Ack,
+    Attach,
+    Echo,
+    Lost,
+    Numbered,
+    Probe,
+    Pub,
+    Report,
+    Sub,
+    Unsub,
+)
+
+
+class Search(Message, frozen=True, tag="search"):
+    """One ring of a search for brokers: goes `reach` hops from its origin."""
+
+    origin: str
+    number: int
+    reach: int
+    travelled: int
+
+
+class Here(Message, frozen=True, tag="here"):
+    """A broker answers a search; `load` is the share of its capacity that is in use."""
+
+    number: int
+    hops: int
+    load: float
+
+
+class Row(Struct, frozen=True, array_like=True):
+    """A row of the topology table: the neighbours that a broker found and how many hops away. The broker alone
+    changes it, and `number` grows each time."""
+
+    broker: str
+    number: int
+    neighbours: tuple[tuple[str, int], ...] = ()
+
+
+class Rows(Message, frozen=True, tag="rows"):
+    """`asks`: the sender has no row of the receiver, so it is new, or was down, and wants all rows."""
+
+    rows: tuple[Row, ...]
+    asks: bool = False
+
+
+# The directory.
+
+
+class Met(Message, frozen=True, tag="met"):
+    """Says only that the sender is there."""
+
+
+class Enrol(Message, frozen=True, tag="enrol"):
+    """What this subscription accepts goes to `place`, where its modulator is. The later `version` is right.
+
+    `made` tells its post from an earlier one of the same subscription, which knew other events.
+    """
+
+    subscription: Subscription
+    place: str
+    version: int
+    made: int
+
+
+class Discharge(Message, frozen=True, tag="discharge"):
+    subscription_id: str
+    version: int
+
+
+class Produces(Message, frozen=True, tag="produces"):
+    """A client that publishes is at this home broker; None: nowhere any more."""
+
+    client: str
+    home: str | None
+    epoch: int
+
+
+# Events.
+
+
+class Address(Struct, frozen=True, array_like=True):
+    """One of those whom an event is for. `after` is the serial of what its producer sent there before."""
+
+    subscription_id: str
+    after: int
+    version: int
+    missed: int = 0
+    """How many events of this producer did not get there since, because a bound was reached."""
+    made: int = 0
+    """The post that is meant."""
+
+
+class Routed(Message, frozen=True, tag="routed"):
+    """An event on its way to modulators of one broker."""
+
+    event: Event
+    serial: int
+    addresses: tuple[Address, ...]
+
+    @property
+    def event_id(self) -> str:
+        return self.event.id
+
+
+class Modulated(Message, frozen=True, tag="modulated"):
+    """What a modulator made, on its way to the home broker; `number` counts what this modulator has made."""
+
+    client: str
+    subscription_id: str
+    made: int
+    """Which post of that subscription: one that was made anew counts anew."""
+    number: int
+    event: Event
+    serial: int
+    missed: int = 0
+
+    @property
+    def event_id(self) -> str:
+        return self.event.id
+
+
+class Retire(Message, frozen=True, tag="retire"):
+    """The client wants this subscription no more; its modulator is at the receiver."""
+
+    subscription_id: str
+
+
+# Relocation (section 2.4).
+
+
+class Ask(Message, frozen=True, tag="ask"):
+    """Step 1, the first HANDOFF: will you take these of the client's modulators, and it itself if `with_home`?"""
+
+    client: str
+    move: int
+    subscriptions: tuple[str, ...]
+    with_home: bool
+
+
+class Agree(Message, frozen=True, tag="agree"):
+    """Step 2."""
+
+    client: str
+    move: int
+
+
+class Refuse(Message, frozen=True, tag="refuse"):
+    client: str
+    move: int
+
+
+class Cancel(Message, frozen=True, tag="cancel"):
+    """The sender waited too long for an answer: nothing will come."""
+
+    client: str
+    move: int
+
+
+class Detour(Message, frozen=True, tag="detour"):
+    """Step 3: from now on, `to` is where these are."""
+
+    client: str
+    move: int
+    subscriptions: tuple[str, ...]
+    with_home: bool
+    to: str
+
+
+class Detoured(Message, frozen=True, tag="detoured"):
+    """Step 4, to both brokers: everything that the sender sends from now on takes the new way."""
+
+    client: str
+    move: int
+
+
+class PostState(Struct, frozen=True, array_like=True):
+    """A modulator on its way to another broker, with all it needs to go on."""
+
+    subscription: Subscription
+    made: int
+    home: str
+    state: bytes
+    next_number: int
+    marks: tuple[tuple[str, int], ...]
+    held: tuple[tuple[Event, int, Address], ...]
+    missed: int = 0
+    load: float = 0.0
+    """The share of a broker's capacity that it used lately."""
+
+
+class SessionState(Struct, frozen=True, array_like=True):
+    """A session on its way to another home broker."""
+
+    born: int
+    moves: int
+    epoch: int
+    next_number: int
+    kept: tuple[Numbered, ...]
+    lost: int
+    published: int
+    produces: bool
+    subscriptions: tuple[Subscription, ...]
+    expected: tuple[tuple[str, int, int], ...]
+    """By subscription, which post it has, and the number of what comes next from there."""
+    ahead: tuple[Modulated, ...]
+    """What has come before its turn."""
+    chain: tuple[tuple[str, int, int], ...]
+    """By subscription, its post and the serial of what the client published for it last."""
+    missed: tuple[tuple[str, int], ...]
+
+
+class Handoff(Message, frozen=True, tag="handoff"):
+    """Step 7: everything that moves. `told` are the brokers that know of these subscriptions."""
+
+    client: str
+    move: int
+    posts: tuple[PostState, ...]
+    session: SessionState | None
+    told: tuple[str, ...]
+
+
+Inside: TypeAlias = (
+    Met
+    | Enrol
+    | Discharge
+    | Produces
+    | Routed
+    | Modulated
+    | Retire
+    | Ask
+    | Agree
+    | Refuse
+    | Cancel
+    | Detour
+    | Detoured
+    | Handoff
+)
+
+
+class Parcel(Message, frozen=True, tag="parcel"):
+    """Source routing (O5): a message with the path of brokers it takes, the sender first, and where on it it is.
+
+    `number` counts the messages from sender to receiver, 0 is an acknowledgement alone. `got` says that the sender
+    has everything up to there of what the receiver says. `life` and `peer_life` tell starts of the two brokers apart.
+    """
+
+    path: tuple[str, ...]
+    at: int
+    life: int
+    peer_life: int
+    got: int
+    number: int = 0
+    inside: Inside | None = None
+
+    @property
+    def event_id(self) -> str | None:
+        return None if self.inside is None else self.inside.event_id
+
+
+# Between a client and its home broker.
+
+
+class Nearest(Message, frozen=True, tag="nearest"):
+    """A client tells its home broker which broker is nearest to it, and how loaded that is."""
+
+    broker: str
+    hops: int
+    load: float
+
+
+class HomeIs(Message, frozen=True, tag="home_is"):
+    """The sender is the home broker of the session that the client began with the epoch `born`: let it attach again.
+    `moves` counts the home brokers that the session has had: of two that say so the later is right."""
+
+    born: int
+    moves: int
+
+
+class NotHome(Message, frozen=True, tag="not_home"):
+    """The sender knows nothing of the client."""
+
+
+class Leave(Message, frozen=True, tag="leave"):
+    """The client's session is the one that began with this epoch; an earlier one is over."""
+
+    born: int
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Search,
+    Here,
+    Rows,
+    Parcel,
+    Nearest,
+    HomeIs,
+    NotHome,
+    Leave,
+    Attach,
+    Sub,
+    Unsub,
+    Pub,
+    Ack,
+    Numbered,
+    Accepted,
+    Lost,
+    Probe,
+    Echo,
+    Report,
+)

@@ -1,0 +1,23 @@
+"""What the components of a broker offer to its adaptors."""
+
+from random import Random
+
+from msgspec import Struct
+
+from roamcast.protocols.broker.overlay.broker_manager import BrokerManager
+from roamcast.protocols.broker.overlay.client_manager import ClientManager
+from roamcast.protocols.broker.overlay.monitor import ResourceMonitor
+from roamcast.protocols.broker.overlay.params import OverlayParams
+from roamcast.protocols.broker.overlay.relocation import Relocation
+from roamcast.protocols.broker.overlay.search import Searching
+
+
+class Services(Struct, frozen=True):
+    host: str
+    params: OverlayParams
+    rng: Random
+    brokers: BrokerManager
+    clients: ClientManager
+    monitor: ResourceMonitor
+    relocation: Relocation
+    searching: Searching
