@@ -1,0 +1,115 @@
+"""What the pipeline's commands do: the usual chains of jobs, from a journal's directory to an answer."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from roamcast.journal.plain import plain_space
+from roamcast.pipeline.ingest import Summary, ingest, summary
+from roamcast.pipeline.job import BadPipeline, Settings
+from roamcast.pipeline.movement_file import Learned, read_learned, settings_for, write_model
+from roamcast.pipeline.registry import chain, job_named
+from roamcast.pipeline.report import Audit, page, read_audit
+from roamcast.pipeline.runner import Bar, Quiet, Runner
+from roamcast.pipeline.session import open_session
+from roamcast.pipeline.store import Store, address, file_system
+from roamcast.pipeline.stream import STREAMED, stream
+from roamcast.pipeline.survey import PERIOD_US, settings_of
+from roamcast.pipeline.tables import EXPECTED, SEGMENTS
+
+
+class Chores:
+    """On one journal; without a console nothing is shown on the way."""
+
+    def __init__(self, directory: str, master: str, remote: str | None, console: Console | None) -> None:
+        if "://" not in directory and not Path(directory).is_dir():
+            raise BadPipeline(f"{directory}: no such directory")
+        self.spark = open_session(master, remote)
+        self.store = Store(self.spark, directory)
+        self.watcher = Quiet() if console is None else Bar(self.spark, console)
+
+    def ingest(self, follow_s: float | None = None) -> Summary:
+        with self.watcher.watching("ingest", 1, 1):
+            query = ingest(self.spark, self.store.journal, follow_s=follow_s)
+            if follow_s is not None:
+                query.awaitTermination()
+        return summary(self.store)
+
+    def oracle(self, period_ms: float, until_s: float | None) -> tuple[int, str]:
+        """How many deliveries an ideal system makes, and where they are listed."""
+        self.run(self.settings(period_ms, until_s), "expected")
+        return self.store.read(EXPECTED).count(), self.store.place(EXPECTED)
+
+    def audit(self, period_ms: float, until_s: float | None, out: str | None) -> tuple[Audit, str]:
+        """The audit, and where its page is."""
+        settings = self.settings(period_ms, until_s)
+        self.run(settings, "totals")
+        space: Any = settings.space
+        found = read_audit(self.store, plain_space(space), settings.until_us, settings.period_us)
+        place = address(out) if out else f"{self.store.journal}/audit"
+        files, path = file_system(place)
+        files.create_dir(path, recursive=True)
+        for name, content in (("index.html", page(found).encode()), ("audit.json", msgspec.json.encode(found))):
+            with files.open_output_stream(f"{path}/{name}") as stream:
+                stream.write(content)
+        return found, place
+
+    def movement(
+        self,
+        cell_m: float,
+        out: str | None,
+        *,
+        origin: tuple[float, float] | None = None,
+        rest_s: float,
+        hold_out: float,
+        seed: int,
+    ) -> tuple[Learned, str]:
+        """How hosts move, and the file that says so; `cell_m` 0: among the places that they name."""
+        place = address(out) if out else f"{self.store.journal}/movement.json"
+        if "://" not in place and not Path(place).parent.is_dir():
+            raise BadPipeline(f"{place}: no such directory; nothing could be written there")
+        settings = settings_for(
+            self.store,
+            self.settings(PERIOD_US / 1e3, None),
+            cell_m=cell_m,
+            origin=origin,
+            rest_s=rest_s,
+            hold_out=hold_out,
+            seed=seed,
+        )
+        self.run(settings, "scores")
+        learned = read_learned(self.store, settings)
+        write_model(learned.model, place)
+        return learned, place
+
+    def stream(
+        self, period_ms: float, *, shares: int, bucket_s: float, late_s: float, follow_s: float | None
+    ) -> tuple[int, str]:
+        """How many deliveries the stream has found so far, and where they are listed."""
+        settings = self.settings(period_ms, None)
+        with self.watcher.watching("stream", 1, 1):
+            query = stream(
+                self.store,
+                settings,
+                shares=shares,
+                bucket_us=round(bucket_s * 1e6),
+                late_us=round(late_s * 1e6),
+                follow_s=follow_s,
+            )
+            if follow_s is not None:
+                query.awaitTermination()
+        return self.store.read(STREAMED).count(), self.store.place(STREAMED)
+
+    def settings(self, period_ms: float, until_s: float | None) -> Settings:
+        journal = self.store.journal
+        if not self.store.exists(SEGMENTS):
+            raise BadPipeline(f"{journal}: not ingested yet; run `roamcast pipeline ingest {journal}` first")
+        if not period_ms >= 0.001:
+            raise BadPipeline(f"--period-ms is {period_ms:g}; give at least 0.001")
+        until_us = None if until_s is None else round(until_s * 1e6)
+        return settings_of(self.store, period_us=round(period_ms * 1e3), until_us=until_us)
+
+    def run(self, settings: Settings, name: str) -> None:
+        Runner(self.store, settings, self.watcher).run(chain(job_named(name)))

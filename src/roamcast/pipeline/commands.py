@@ -1,0 +1,267 @@
+"""The pipeline's commands: `roamcast pipeline ...` and `roamcast audit`. They parse and print; `chores.py` works."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_INTERRUPTED, complaints, console
+
+if TYPE_CHECKING:
+    from roamcast.model.movement import Evaluation
+    from roamcast.pipeline.chores import Chores
+    from roamcast.pipeline.ingest import Summary
+    from roamcast.pipeline.movement_file import Learned
+    from roamcast.pipeline.report import Audit
+
+PERIOD_MS = 100.0
+
+Directory = Annotated[str, typer.Argument(help="The journal's directory, as `roamcast sim --journal` wrote it.")]
+Master = Annotated[str, typer.Option(help="Where Spark runs: `local[*]`, `spark://host:7077`, `yarn`, ...")]
+Remote = Annotated[str | None, typer.Option(help="A Spark Connect server instead: `sc://host:15002`.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Period = Annotated[float, typer.Option(help="How often to look at what lasts, in milliseconds.")]
+Until = Annotated[float | None, typer.Option(help="Judge until this time in seconds; else until the last record.")]
+Follow = Annotated[float | None, typer.Option(help="Go on, and look for new segments every so many seconds.")]
+Output = Annotated[str | None, typer.Option("--out", help="Where the page goes; else `audit` in the journal.")]
+
+pipeline = typer.Typer(help="Analyse journals on Spark, step by step.", no_args_is_help=True)
+
+
+@contextmanager
+def working(directory: str, master: str, remote: str | None, *, quiet: bool) -> Iterator["Chores"]:
+    """What does the work; problems become a sentence and an exit code."""
+    # Spark takes a second to import, and `roamcast sim` needs none of it.
+    from roamcast.pipeline.chores import Chores
+    from roamcast.pipeline.job import BadPipeline
+
+    try:
+        yield Chores(directory, master, remote, None if quiet else complaints)
+    except BadPipeline as problem:
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    except KeyboardInterrupt:
+        complaints.print("[yellow]interrupted; run it again to go on[/yellow]")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+@pipeline.command("ingest")
+def ingest_command(
+    directory: Directory,
+    master: Master = "local[*]",
+    remote: Remote = None,
+    follow: Follow = None,
+    json: Json = False,
+) -> None:
+    """Take a journal's segments into clean tables, each record once; it may be killed and restarted at any time."""
+    with working(directory, master, remote, quiet=json) as chores:
+        show_summary(chores.ingest(follow), json=json)
+
+
+@pipeline.command("oracle")
+def oracle_command(
+    directory: Directory,
+    master: Master = "local[*]",
+    remote: Remote = None,
+    period_ms: Period = PERIOD_MS,
+    until_s: Until = None,
+    json: Json = False,
+) -> None:
+    """Compute what an ideal system would have delivered: the table `expected`. Needs an ingested journal."""
+    with working(directory, master, remote, quiet=json) as chores:
+        count, place = chores.oracle(period_ms, until_s)
+    if json:
+        sys.stdout.write(msgspec.json.encode({"expected": count}).decode() + "\n")
+    else:
+        console.print(f"{count:,} deliveries expected; they are in {place}", soft_wrap=True, highlight=False)
+
+
+@pipeline.command("audit")
+def audit_command(
+    directory: Directory,
+    master: Master = "local[*]",
+    remote: Remote = None,
+    period_ms: Period = PERIOD_MS,
+    until_s: Until = None,
+    out: Output = None,
+    json: Json = False,
+) -> None:
+    """Compare what was expected with what was delivered. Needs an ingested journal."""
+    with working(directory, master, remote, quiet=json) as chores:
+        show_audit(*chores.audit(period_ms, until_s, out), json=json)
+
+
+@pipeline.command("movement")
+def movement_command(
+    directory: Directory,
+    master: Master = "local[*]",
+    remote: Remote = None,
+    cells: Annotated[float | None, typer.Option(help="Places are cells so many metres wide; else 250.")] = None,
+    places: Annotated[bool, typer.Option("--places", help="Places are what hosts' attribute `place` says.")] = False,
+    origin: Annotated[
+        tuple[float, float] | None, typer.Option(help="Where cell 0,0 begins; on Earth longitude, latitude.")
+    ] = None,
+    rest: Annotated[float, typer.Option(help="Who stands so many seconds at a place has ended a trip.")] = 1.0,
+    hold_out: Annotated[float, typer.Option(help="The share of hosts to test the model on, not learned from.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Which hosts are held out.")] = 1,
+    out: Annotated[str | None, typer.Option(help="The model's file; else `movement.json` in the journal.")] = None,
+    json: Json = False,
+) -> None:
+    """Learn how hosts move, for brokers that look ahead. The journal must have been ingested.
+
+    Which place follows which, how long one stays, where trips end: in one file that a scenario names as
+    `protocol.mesh.movement`. Hosts that were held out tell what the model is worth.
+    """
+    if places and cells is not None:
+        complaints.print("[red]--cells and --places: give one of them[/red]")
+        raise typer.Exit(EXIT_BAD_INPUT)
+    from roamcast.pipeline.movement_tables import CELL_M
+
+    cell_m = 0.0 if places else CELL_M if cells is None else cells
+    if not places and not cell_m > 0:
+        complaints.print(f"[red]--cells is {cell_m:g}; give metres above 0[/red]")
+        raise typer.Exit(EXIT_BAD_INPUT)
+    with working(directory, master, remote, quiet=json) as chores:
+        learned, place = chores.movement(cell_m, out, origin=origin, rest_s=rest, hold_out=hold_out, seed=seed)
+    show_movement(learned, place, json=json)
+
+
+@pipeline.command("stream")
+def stream_command(
+    directory: Directory,
+    master: Master = "local[*]",
+    remote: Remote = None,
+    period_ms: Period = PERIOD_MS,
+    shares: Annotated[int, typer.Option(help="Into how many parts subscribers are divided.")] = 4,
+    bucket: Annotated[float, typer.Option(help="How many seconds are judged at a time.")] = 1.0,
+    late: Annotated[float, typer.Option(help="How many seconds a segment may come late.")] = 10.0,
+    follow: Follow = None,
+    json: Json = False,
+) -> None:
+    """Find what an ideal system delivers as the journal grows: the table `streamed`. Ingest runs beside it.
+
+    What is younger than `--late` and a bucket is not judged yet. It can be killed and started again at any time.
+    """
+    with working(directory, master, remote, quiet=json) as chores:
+        count, place = chores.stream(period_ms, shares=shares, bucket_s=bucket, late_s=late, follow_s=follow)
+    if json:
+        sys.stdout.write(msgspec.json.encode({"streamed": count}).decode() + "\n")
+    else:
+        console.print(f"{count:,} deliveries found so far; they are in {place}", soft_wrap=True, highlight=False)
+
+
+@pipeline.command("jobs")
+def jobs_command() -> None:
+    """List all jobs: what each reads and writes."""
+    from roamcast.pipeline.registry import JOBS
+
+    grid = Grid("job", "reads", "writes", "which is", box=None, header_style="bold")
+    for job in JOBS:
+        grid.add_row(job.name, ", ".join(table.name for table in job.reads), job.writes.name, job.writes.about)
+    console.print(grid)
+
+
+def audit(
+    directory: Directory,
+    master: Master = "local[*]",
+    remote: Remote = None,
+    period_ms: Period = PERIOD_MS,
+    until_s: Until = None,
+    out: Output = None,
+    json: Json = False,
+) -> None:
+    """Say what a journal's system delivered of what an ideal one would have: rate, missed, unwanted, twice, late.
+
+    Takes in what is new in the journal, computes what an ideal system would have delivered, compares, and writes a
+    page with tables and maps (`audit/index.html`) and the same for programs (`audit/audit.json`).
+
+    Exit codes: 0 the journal was audited, 2 it cannot be, or Spark cannot start, 130 interrupted.
+    """
+    with working(directory, master, remote, quiet=json) as chores:
+        show_doubts(chores.ingest())
+        show_audit(*chores.audit(period_ms, until_s, out), json=json)
+
+
+def show_summary(found: "Summary", *, json: bool) -> None:
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    console.print(f"{found.segments:,} segments taken, {found.rows:,} records", highlight=False)
+    show_doubts(found)
+
+
+def show_doubts(found: "Summary") -> None:
+    said = [
+        f"{found.duplicates:,} records were there more than once" if found.duplicates else "",
+        f"{found.late:,} segments came late" if found.late else "",
+        f"{found.missing:,} records are missing" if found.missing else "",
+        f"{found.quarantined:,} segments are quarantined:" if found.quarantined else "",
+    ]
+    lines = ["; ".join(each for each in said if each), *(f"  {reason}" for reason in found.reasons)]
+    if any(said):
+        complaints.print("[yellow]" + escape("\n".join(lines)) + "[/yellow]", soft_wrap=True)
+
+
+def show_movement(learned: "Learned", place: str, *, json: bool) -> None:
+    evaluation = learned.model.evaluation
+    if json:
+        counts = {"places": len(learned.model.places), "steps": learned.steps, "trips": learned.trips}
+        said = {**counts, "hosts": learned.hosts, "evaluation": evaluation, "file": place}
+        sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
+        return
+    console.print(
+        f"{len(learned.model.places):,} places, {learned.steps:,} steps, {learned.trips:,} trips "
+        f"of {learned.hosts - (evaluation.hosts if evaluation else 0):,} hosts",
+        highlight=False,
+    )
+    if evaluation is None:
+        complaints.print("[yellow]no host was held out, so nothing says what the model is worth[/yellow]")
+    else:
+        show_scores(evaluation)
+    console.print(f"model: {place}", soft_wrap=True, highlight=False)
+
+
+def show_scores(evaluation: "Evaluation") -> None:
+    grid = Grid(box=None, header_style="bold", title=f"on {evaluation.hosts:,} hosts that were held out")
+    grid.add_column("answer")
+    grid.add_column("about")
+    for name in ("asked", "places named", "right"):
+        grid.add_column(name, justify="right")
+    order = ("ploc", "next", "trip", "broker")
+    for score in sorted(evaluation.scores, key=lambda score: order.index(score.what)):
+        answer, about = {
+            "ploc": (f"ploc(x, {score.reach})", f"{score.ahead:g} step{'s' * (score.ahead > 1)} later"),
+            "next": (f"first {score.reach}", "next place"),
+            "trip": (f"first {score.reach}", "end of the trip"),
+            "broker": (f"first {score.reach}", f"broker after {score.ahead * evaluation.mean_residence_s:.1f} s"),
+        }[score.what]
+        share = f"{score.hits / score.asked:.1%}"
+        grid.add_row(answer, about, f"{score.asked:,}", f"{score.size:.1f}", share)
+    console.print(grid)
+
+
+def show_audit(found: "Audit", place: str, *, json: bool) -> None:
+    from roamcast.pipeline.report import milliseconds, percent
+
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    total = found.total
+    grid = Grid(show_header=False, box=None, padding=(0, 2))
+    for name, value in (
+        ("expected", f"{total.expected:,}"),
+        ("delivered", f"{total.delivered:,}"),
+        ("missed", f"{total.missed:,}"),
+        ("unwanted", f"{total.unwanted:,}"),
+        ("duplicates", f"{total.duplicates:,}"),
+        ("delivery rate", percent(total.rate)),
+        ("latency", f"{milliseconds(total.latency_p50_us)}, 99 % within {milliseconds(total.latency_p99_us)}"),
+    ):
+        grid.add_row(name, value)
+    console.print(grid)
+    console.print(f"page: {place}/index.html", soft_wrap=True, highlight=False)

@@ -1,0 +1,241 @@
+"""Movement (P3): from where hosts were to how things move, for brokers that look ahead (R4, R5, R7, M10).
+
+    moves, contexts → visits → held_out                    who was where when; whom to test on
+                      visits → stays, steps, trips         how long, where to next, where to in the end
+                      all of them → scores                 what that is worth on hosts not learned from
+
+Places are cells of a grid, found from positions, or the names that hosts give in their attribute `place`. A *step*
+leads from a visit to the next one of the same host. It is not counted where the host was gone in between, and among
+cells only where the two touch: whoever turns up further away was not seen to go there. A *trip* leads from a place
+where a host rested to the next one. Where a host tells positions without velocities, it is taken to go straight from
+one to the next, if they are not more than `GAP_US` apart.
+
+Residence times are those of whole visits, from coming to going. A visit that was under way when the journal began or
+ended says only that the stay was longer; it counts where there is nothing better.
+"""
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.window import WindowSpec
+
+from roamcast.pipeline.job import Inputs, Job
+from roamcast.pipeline.movement_cells import PIECES, STANDING_MPS, Cut
+from roamcast.pipeline.movement_scores import Examine
+from roamcast.pipeline.movement_tables import (
+    HELD_OUT,
+    SCORES,
+    STAYS,
+    STEPS,
+    TRIPS,
+    VISITS,
+    MovementSettings,
+    movement_settings,
+)
+from roamcast.pipeline.prepare import ORDER, stretches
+from roamcast.pipeline.tables import CONTEXTS, MOVES
+
+GAP_US = 60_000_000
+PERCENTILE_ACCURACY = 10_000
+
+
+def visits(inputs: Inputs) -> DataFrame:
+    settings = movement_settings(inputs)
+    pieces = pieces_in_cells(inputs, settings) if settings.cell_m > 0 else pieces_in_places(inputs, settings)
+    return on_ways(merged(pieces))
+
+
+def pieces_in_cells(inputs: Inputs, settings: MovementSettings) -> DataFrame:
+    """Who was in which cell when, each straight stretch for itself."""
+    of_host = Window.partitionBy("host").orderBy(*ORDER)
+    following = F.lead(F.struct("at_us", "x", "y")).over(of_host)
+    moves = (
+        inputs[MOVES]
+        .withColumn("following", following)
+        .withColumn("until_us", F.col("following.at_us"))
+        .withColumn("life", lives(of_host))
+    )
+    guided = F.col("velocity_east").isNull() & (F.col("until_us") - F.col("at_us") <= GAP_US)
+    there = moves.where("up AND x IS NOT NULL").select(
+        "host",
+        "at_us",
+        "until_us",
+        "life",
+        "x",
+        "y",
+        "velocity_east",
+        "velocity_north",
+        F.when(guided, F.col("following.x")).alias("next_x"),
+        F.when(guided, F.col("following.y")).alias("next_y"),
+    )
+    cut = Cut(settings.space, settings.cell_m, settings.origin)
+    found = stretches(there, settings).mapInArrow(cut, from_arrow_schema(PIECES))
+    return found.withColumn("place", F.concat_ws(",", F.col("column").cast("string"), F.col("row").cast("string")))
+
+
+def pieces_in_places(inputs: Inputs, settings: MovementSettings) -> DataFrame:
+    """Who called which place its own when, cut at every record of its moves and attributes."""
+    told = F.struct("up", F.hypot("velocity_east", "velocity_north").alias("speed_mps"))
+    moves = inputs[MOVES].select("host", *ORDER, told.alias("move"))
+    named = F.struct(F.expr("attributes['place'].text").alias("name"))
+    contexts = inputs[CONTEXTS].select("host", *ORDER, named.alias("called"))
+    of_host = Window.partitionBy("host").orderBy(*ORDER)
+    so_far = of_host.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    held = (
+        moves.unionByName(contexts, allowMissingColumns=True)
+        .withColumn("until_us", F.lead("at_us").over(of_host))
+        .withColumn("life", F.count(F.when(~F.col("move.up"), 1)).over(so_far))
+        .withColumn("move", F.last("move", ignorenulls=True).over(so_far))
+        .withColumn("called", F.last("called", ignorenulls=True).over(so_far))
+        .where("move.up AND called.name <> ''")
+    )
+    nothing = F.lit(None).cast("bigint")
+    return stretches(held, settings).select(
+        "host",
+        "life",
+        "from_us",
+        "until_us",
+        nothing.alias("column"),
+        nothing.alias("row"),
+        F.coalesce(F.col("move.speed_mps") <= STANDING_MPS, F.lit(False)).alias("stands"),
+        F.col("called.name").alias("place"),
+    )
+
+
+def lives(of_host: WindowSpec) -> Column:
+    """How often the host was gone before: records of different numbers do not belong together."""
+    so_far = of_host.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return F.count(F.when(~F.col("up"), 1)).over(so_far)
+
+
+def merged(pieces: DataFrame) -> DataFrame:
+    """Pieces at the same place that follow each other without a gap are one visit."""
+    of_host = Window.partitionBy("host").orderBy("from_us")
+
+    def before(name: str) -> Column:
+        return F.lag(name).over(of_host)
+
+    goes_on = (
+        (before("place") == F.col("place"))
+        & (before("until_us") == F.col("from_us"))
+        & (before("life") == F.col("life"))
+    )
+    begins = F.when(F.coalesce(goes_on, F.lit(False)), 0).otherwise(1)
+    numbered = pieces.withColumn("begins", begins).withColumn("visit", F.sum("begins").over(of_host))
+    stood_us = F.when(F.col("stands"), F.col("until_us") - F.col("from_us")).otherwise(0)
+    return numbered.groupBy("host", "visit").agg(
+        *(F.first(name).alias(name) for name in ("place", "life", "column", "row")),
+        F.min("from_us").alias("from_us"),
+        F.max("until_us").alias("until_us"),
+        F.sum(stood_us).alias("rest_us"),
+    )
+
+
+def on_ways(found: DataFrame) -> DataFrame:
+    """Visits in their order, a new way wherever nobody saw how the host came there."""
+    of_host = Window.partitionBy("host").orderBy("visit")
+
+    def before(name: str) -> Column:
+        return F.lag(name).over(of_host)
+
+    # Places that are not cells have no columns to compare.
+    far = [F.coalesce(F.abs(F.col(name) - before(name)) > 1, F.lit(False)) for name in ("column", "row")]
+    breaks = reduce(or_, [before("place").isNull(), before("place") == F.col("place"), *far])
+    breaks = breaks | (before("life") != F.col("life"))
+    way = F.sum(F.when(breaks, 1).otherwise(0)).over(of_host) - 1
+    on_way = Window.partitionBy("host", "way").orderBy("visit")
+    came_us, went_us = F.lag("until_us").over(on_way), F.lead("from_us").over(on_way)
+    whole = (came_us == F.col("from_us")) & (went_us == F.col("until_us"))
+    return (
+        found.withColumn("way", way)
+        .withColumn("step", (F.row_number().over(on_way) - 1).cast("bigint"))
+        .withColumn("whole", F.coalesce(whole, F.lit(False)))
+        .withColumn("alone", came_us.isNull() & went_us.isNull())
+        .select(*VISITS.columns)
+    )
+
+
+def held_out(inputs: Inputs) -> DataFrame:
+    """A share of the hosts that were seen to move, by a hash of their names; at least one, and one remains."""
+    settings = movement_settings(inputs)
+    if settings.hold_out <= 0:
+        return inputs[VISITS].select("host").limit(0)
+    hosts = inputs[VISITS].where("step > 0").select("host").distinct()
+    # One row for each host: few enough for one task.
+    drawn = Window.partitionBy(F.lit(0)).orderBy(F.xxhash64(F.lit(settings.seed), F.col("host")), "host")
+    wanted = F.greatest(F.lit(1), F.round(F.col("hosts") * settings.hold_out))
+    return (
+        hosts.withColumn("number", F.row_number().over(drawn))
+        .withColumn("hosts", F.count("*").over(Window.partitionBy(F.lit(0))))
+        .where(F.col("number") <= F.least(wanted, F.col("hosts") - 1))
+        .select("host")
+    )
+
+
+def learned_from(inputs: Inputs) -> DataFrame:
+    """Without those who only stand, as brokers do: a cell that nobody else was in is one that nothing is known of."""
+    return inputs[VISITS].where("NOT alone").join(inputs[HELD_OUT], "host", "left_anti")
+
+
+def stays(inputs: Inputs) -> DataFrame:
+    took_us = F.col("until_us") - F.col("from_us")
+    whole_us = F.when(F.col("whole"), took_us)
+    shares = F.array(*(F.lit(share) for share in (0.1, 0.5, 0.9)))
+
+    def quantiles(of: Column) -> Column:
+        return F.percentile_approx(of, shares, PERCENTILE_ACCURACY)
+
+    found = (
+        learned_from(inputs)
+        .groupBy("place")
+        .agg(
+            F.count("*").alias("visits"),
+            F.count(whole_us).alias("whole"),
+            F.coalesce(F.avg(whole_us), F.avg(took_us)).alias("residence_us"),
+            F.coalesce(quantiles(whole_us), quantiles(took_us)).alias("quantiles"),
+        )
+    )
+    names = ("residence_p10_us", "residence_p50_us", "residence_p90_us")
+    return found.select("*", *(F.col("quantiles")[number].alias(name) for number, name in enumerate(names)))
+
+
+def steps(inputs: Inputs) -> DataFrame:
+    return ranked(learned_from(inputs), "next")
+
+
+def trips(inputs: Inputs) -> DataFrame:
+    settings = movement_settings(inputs)
+    return ranked(learned_from(inputs).where(F.col("rest_us") >= settings.rest_us), "end")
+
+
+def ranked(visited: DataFrame, name: str) -> DataFrame:
+    """How often each place follows another on a way, the most frequent first, of two as frequent by name."""
+    on_way = Window.partitionBy("host", "way").orderBy("step")
+    pairs = visited.select("place", F.lead("place").over(on_way).alias(name)).where(F.col(name).isNotNull())
+    by_frequency = Window.partitionBy("place").orderBy(F.desc("times"), name)
+    counted = pairs.groupBy("place", name).agg(F.count("*").alias("times"))
+    return counted.withColumn("rank", F.row_number().over(by_frequency).cast("bigint"))
+
+
+def scores(inputs: Inputs) -> DataFrame:
+    """Held-out hosts are examined one way after the other, by the model as brokers have it in memory."""
+    settings = movement_settings(inputs)
+    examine = Examine({table.name: inputs.place(table) for table in (STAYS, STEPS, TRIPS)}, settings.rest_us)
+    unseen = inputs[VISITS].join(inputs[HELD_OUT], "host", "left_semi")
+    in_order = unseen.repartition("host").sortWithinPartitions("host", "way", "step")
+    found = in_order.mapInArrow(examine, SCORES.struct)
+    counts = (F.sum(name).alias(name) for name in ("asked", "hits", "named"))
+    return found.groupBy("what", "ahead", "reach").agg(*counts)
+
+
+JOBS = (
+    Job("visits", (MOVES, CONTEXTS), VISITS, visits),
+    Job("held_out", (VISITS,), HELD_OUT, held_out),
+    Job("stays", (VISITS, HELD_OUT), STAYS, stays),
+    Job("steps", (VISITS, HELD_OUT), STEPS, steps),
+    Job("trips", (VISITS, HELD_OUT), TRIPS, trips),
+    Job("scores", (VISITS, HELD_OUT, STAYS, STEPS, TRIPS), SCORES, scores),
+)

@@ -1,0 +1,90 @@
+"""Runs jobs in order and shows how far they are: the only place where the pipeline's tables are computed.
+
+Each job is one Spark write under a job group of its own; meanwhile a thread asks Spark's status tracker how many
+tasks of it are done. Through Spark Connect there is no tracker, and the bar only says which job is running.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from roamcast.pipeline.job import Job, Settings
+from roamcast.pipeline.store import Store, StoredInputs
+
+POLL_S = 0.2
+
+
+class Watcher(Protocol):
+    def watching(self, name: str, step: int, steps: int) -> Any:
+        """A context in which the job of this name runs."""
+        ...
+
+
+class Runner:
+    def __init__(self, store: Store, settings: Settings, watcher: Watcher) -> None:
+        self.store = store
+        self.inputs = StoredInputs(store, settings)
+        self.watcher = watcher
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        for step, job in enumerate(jobs, start=1):
+            with self.watcher.watching(job.name, step, len(jobs)):
+                self.store.write(job.writes, job.run(self.inputs))
+
+
+class Quiet:
+    """Watches nothing."""
+
+    @contextmanager
+    def watching(self, name: str, step: int, steps: int) -> Iterator[None]:
+        yield
+
+
+class Bar:
+    """A progress bar on a terminal."""
+
+    def __init__(self, spark: Any, console: Console) -> None:
+        self.context = spark.sparkContext if hasattr(spark, "_jsparkSession") else None
+        self.console = console
+
+    @contextmanager
+    def watching(self, name: str, step: int, steps: int) -> Iterator[None]:
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        done = threading.Event()
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            task = progress.add_task(f"{step} of {steps}: {name}", total=None)
+            watch = threading.Thread(target=self._follow, args=(name, progress, task, done), daemon=True)
+            if self.context is not None:
+                self.context.setJobGroup(group_of(name), name)
+                watch.start()
+            try:
+                yield
+            finally:
+                done.set()
+                if self.context is not None:
+                    watch.join()
+                    self.context.setLocalProperty("spark.jobGroup.id", None)
+
+    def _follow(self, name: str, progress: Progress, task: TaskID, done: threading.Event) -> None:
+        assert self.context is not None
+        tracker = self.context.statusTracker()
+        while not done.wait(POLL_S):
+            tasks, finished = counted(tracker, group_of(name))
+            if tasks:
+                progress.update(task, total=tasks, completed=finished)
+
+
+def group_of(name: str) -> str:
+    return f"roamcast {name}"
+
+
+def counted(tracker: Any, group: str) -> tuple[int, int]:
+    """All tasks of a job group, and those that are done."""
+    jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numTasks for stage in known), sum(stage.numCompletedTasks for stage in known)

@@ -1,0 +1,114 @@
+"""The Spark session: local, on a cluster, or through Spark Connect, with this package on every executor.
+
+Spark needs Java on the machine that runs the driver; its own message without one helps nobody, so it is looked for
+first. Through Spark Connect the driver is elsewhere, and no Java is needed here.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import roamcast
+from roamcast.pipeline.job import BadPipeline
+
+JAVA_MAJOR_MIN = 17
+LOCAL = re.compile(r"local(\[.*\])?")
+NO_JAVA = f"""Spark needs a Java runtime, version {JAVA_MAJOR_MIN} or newer, and {{found}}. Install one:
+  Debian, Ubuntu   sudo apt-get install default-jre-headless
+  Fedora           sudo dnf install java-17-openjdk-headless
+  macOS            brew install openjdk@17   (and set JAVA_HOME as brew says)
+If Java is installed somewhere unusual, set JAVA_HOME to its folder. With --remote no Java is needed here."""
+NO_CONNECT = (
+    "Spark Connect needs packages that are not installed: {missing}. Install them: pip install 'pyspark[connect]'"
+)
+
+
+def open_session(master: str = "local[*]", remote: str | None = None) -> SparkSession:
+    """The one session of this process; an open one is taken as it is."""
+    if remote is not None:
+        return connected(remote)
+    return SparkSession.getActiveSession() or classic(master)
+
+
+def classic(master: str) -> SparkSession:
+    check_java()
+    # Without this the workers may be another Python, without numpy or Arrow.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("roamcast")
+    for key, value in OPTIONS.items():
+        builder = builder.config(key, value)
+    if LOCAL.fullmatch(master):
+        for key, value in LOCAL_OPTIONS.items():
+            builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as problem:
+        raise BadPipeline(f"no Spark session with master '{master}': {first_line(problem)}") from problem
+    spark.sparkContext.setLogLevel("ERROR")
+    if not LOCAL.fullmatch(master):
+        spark.sparkContext.addPyFile(str(package_archive()))
+    return spark
+
+
+OPTIONS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # The order of rows within a bucket is made by its readers; sorting once more for the writer costs a spill.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+}
+LOCAL_OPTIONS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "16",
+}
+
+
+def connected(remote: str) -> SparkSession:
+    try:
+        spark = SparkSession.builder.remote(remote).getOrCreate()
+    except ImportError as problem:
+        raise BadPipeline(NO_CONNECT.format(missing=first_line(problem))) from problem
+    except Exception as problem:
+        # A package that is missing comes as an error of pyspark's own, too.
+        if "PACKAGE_NOT_INSTALLED" in str(problem):
+            raise BadPipeline(NO_CONNECT.format(missing=first_line(problem))) from problem
+        raise BadPipeline(f"no Spark Connect at '{remote}': {first_line(problem)}") from problem
+    spark.addArtifacts(str(package_archive()), pyfile=True)
+    return spark
+
+
+def check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    if java is None or not Path(java).is_file():
+        raise BadPipeline(NO_JAVA.format(found="JAVA_HOME has none" if home else "none was found"))
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r' version "(\d+)', said)
+    if version is None or int(version[1]) < JAVA_MAJOR_MIN:
+        found = "an unknown version" if version is None else f"version {version[1]}"
+        raise BadPipeline(NO_JAVA.format(found=f"'{java}' is {found}"))
+
+
+def package_archive() -> Path:
+    """This package as a file that Spark sends to every executor."""
+    source = Path(roamcast.__file__).parent
+    archive = Path(tempfile.mkdtemp(prefix="roamcast-")) / "roamcast.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in sorted(source.rglob("*.py")):
+            file.write(path, Path("roamcast") / path.relative_to(source))
+    return archive
+
+
+def first_line(problem: BaseException) -> str:
+    return str(problem).strip().partition("\n")[0]

@@ -1,0 +1,91 @@
+"""What a journal is of, and how finely to cut it: the settings of all jobs, from the ledger and the table `runs`.
+
+Only small answers come back from Spark here: how many records there are, from when to when, of how many hosts, and
+the one description of the world that all runs of a journal must agree on.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+
+from roamcast.journal.plain import space_of
+from roamcast.model.places import MovementGraph
+from roamcast.pipeline.job import BadPipeline, Settings
+from roamcast.pipeline.store import Store
+from roamcast.pipeline.tables import RUNS, SEGMENTS
+
+SECOND_US = 1_000_000
+PERIOD_US = 100_000
+"""As the ideal system of a simulation looks at what lasts: ten times a second."""
+MOVES_PER_BUCKET = 200_000
+MOVES_PER_HOST = 4
+"""At least so many of each host in a bucket: a stretch is in every bucket that it touches, fewer would double it."""
+BUCKETS_MIN = 4
+BUCKETS_MAX = 10_000
+
+
+@dataclass(frozen=True)
+class Survey:
+    records: int
+    moves: int
+    hosts: int
+    first_us: int
+    last_us: int
+
+
+def survey(store: Store) -> Survey:
+    segments = store.read(SEGMENTS)
+    moves = F.when(F.col("table") == "moves", F.col("rows"))
+    found = segments.agg(F.sum("rows"), F.sum(moves), F.min("first_us"), F.max("last_us")).first()
+    of_moves = segments.where(F.col("table") == "moves").select(F.explode("ranges.host").alias("host"))
+    hosts = of_moves.agg(F.approx_count_distinct("host")).first()
+    assert found is not None
+    assert hosts is not None
+    if found[2] is None:
+        raise BadPipeline(f"{store.journal}: the journal is empty; no segment with records was found in it")
+    return Survey(found[0], found[1] or 0, hosts[0], found[2], found[3])
+
+
+def settings_of(store: Store, *, period_us: int = PERIOD_US, until_us: int | None = None) -> Settings:
+    """`until_us`: the last moment to look at. Unless it is given, that is the time of the last record, and for a
+    simulation, which does not end with a record but on a whole second, the end of that second."""
+    found = survey(store)
+    space, neighbour_range_m, graph, simulated = world_of(store)
+    if until_us is None:
+        until_us = -(-found.last_us // SECOND_US) * SECOND_US if simulated else found.last_us
+    first_us = found.first_us // period_us * period_us
+    return Settings(
+        space_of(space),
+        neighbour_range_m,
+        graph,
+        first_us,
+        until_us,
+        bucket_width_us(found, until_us - first_us + 1, period_us),
+        period_us,
+    )
+
+
+def world_of(store: Store) -> tuple[str, float, MovementGraph | None, bool]:
+    """Space, range of neighbours, movement graph, and whether it was a simulation."""
+    runs = store.read(RUNS)
+    # Maps cannot be compared in Spark, so the graph travels as the pairs it is made of, sorted.
+    graph = F.to_json(F.sort_array(F.map_entries("movement_graph")))
+    worlds = runs.select("space", "neighbour_range_m", "movement_graph", graph.alias("graph"), "host", "seed")
+    distinct = worlds.dropDuplicates(["space", "neighbour_range_m", "graph"]).orderBy("host").limit(2).collect()
+    if not distinct:
+        raise BadPipeline(f"{store.journal}: table 'runs' has no rows, so nothing says what the journal is of")
+    one = distinct[0]
+    for other in distinct[1:]:
+        field = next(name for name in ("space", "neighbour_range_m", "movement_graph") if one[name] != other[name])
+        raise BadPipeline(
+            f"{store.journal}: table 'runs', field '{field}': '{one['host']}' and '{other['host']}' differ"
+        )
+    places = one["movement_graph"]
+    neighbours = None if places is None else MovementGraph({place: tuple(near) for place, near in places.items()})
+    return one["space"], one["neighbour_range_m"], neighbours, one["seed"] is not None
+
+
+def bucket_width_us(found: Survey, span_us: int, period_us: int) -> int:
+    rows = max(MOVES_PER_BUCKET, MOVES_PER_HOST * found.hosts)
+    buckets = min(BUCKETS_MAX, max(BUCKETS_MIN, found.moves // rows))
+    return -(-span_us // (buckets * period_us)) * period_us

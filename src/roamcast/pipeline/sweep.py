@@ -1,0 +1,58 @@
+"""Sweeps: one function over many payloads, each a Spark task (P4).
+
+A payload is worked on by itself: one that fails is tried once more, then its error is its answer, and the others go
+on. The longest are started first if the caller puts them first, because tasks start in the order of the payloads.
+"""
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import pandas as pd
+from pyspark.sql import SparkSession
+
+Work: TypeAlias = Callable[[str], str]
+TASKS_MAX = 400
+"""Beyond this a task works on several payloads: scheduling each would cost more than it balances."""
+SCHEMA = "number long, answer string, error string, cpu_s double"
+
+
+class Answer:
+    """What became of one payload: an answer, or an error that has the end of its traceback."""
+
+    __slots__ = ("answer", "cpu_s", "error")
+
+    def __init__(self, answer: str, error: str, cpu_s: float) -> None:
+        self.answer = answer
+        self.error = error
+        self.cpu_s = cpu_s
+
+
+def sweep(spark: SparkSession, work: Work, payloads: Sequence[str]) -> Iterator[tuple[int, Answer]]:
+    """Each payload's number with what became of it, as they are done. Nothing of it depends on where it ran."""
+    tasks = max(1, min(len(payloads), TASKS_MAX))
+    given = list(payloads)
+
+    def work_on(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for batch in batches:
+            for number in batch["id"]:
+                done = tried(work, given[number])
+                yield pd.DataFrame(
+                    {"number": [number], "answer": [done.answer], "error": [done.error], "cpu_s": [done.cpu_s]}
+                )
+
+    frame: Any = spark.range(0, len(given), 1, tasks).mapInPandas(work_on, SCHEMA)
+    for row in frame.collect():
+        yield row.number, Answer(row.answer, row.error, row.cpu_s)
+
+
+def tried(work: Work, payload: str) -> Answer:
+    error = ""
+    started = time.process_time()
+    for _ in range(2):
+        try:
+            return Answer(work(payload), "", time.process_time() - started)
+        except Exception:
+            error = "".join(traceback.format_exc().splitlines(keepends=True)[-3:]).strip()
+    return Answer("", error, time.process_time() - started)

@@ -1,0 +1,60 @@
+"""P1, P2: the commands as a person meets them, on a journal of `roamcast sim`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from roamcast.cli import app
+from roamcast.terminal import EXIT_BAD_INPUT
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+SCENARIO = Path("scenarios/brokers-flooding.toml")
+
+
+def invoke(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_p2_audit_of_a_simulation_agrees_with_it_and_leaves_a_page(spark: SparkSession, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    code, output, _ = invoke("sim", str(SCENARIO), "--journal", str(journal), "--json")
+    assert code == 0
+    simulated = json.loads(output)
+    code, output, complaints = invoke("audit", str(journal), "--json")
+    assert (code, complaints) == (0, "")
+    audited = json.loads(output)
+    for name in ("expected", "delivered", "missed", "unwanted", "duplicates"):
+        assert audited["total"][name] == simulated[name]
+    assert simulated["expected"] > 0
+    assert "<svg" in (journal / "audit" / "index.html").read_text()
+    assert json.loads((journal / "audit" / "audit.json").read_text()) == audited
+    code, output, _ = invoke("pipeline", "oracle", str(journal), "--json")
+    assert (code, json.loads(output)) == (0, {"expected": simulated["expected"]})
+
+
+def test_p1_jobs_lists_what_each_reads_and_writes() -> None:
+    code, output, _ = invoke("pipeline", "jobs")
+    assert code == 0
+    assert "tracks, states, events, lives" in output
+    assert "what an ideal system delivers" in output
+
+
+@pytest.mark.parametrize(
+    "command", [("audit",), ("pipeline", "ingest"), ("pipeline", "oracle"), ("pipeline", "audit")]
+)
+def test_p1_a_directory_that_is_not_there_is_named_with_exit_code_2(command: tuple[str, ...], tmp_path: Path) -> None:
+    code, _, complaints = invoke(*command, str(tmp_path / "gone"))
+    assert code == EXIT_BAD_INPUT
+    assert "gone: no such directory" in complaints
+
+
+def test_p2_what_was_not_ingested_cannot_be_judged(spark: SparkSession, tmp_path: Path) -> None:
+    code, _, complaints = invoke("pipeline", "oracle", str(tmp_path))
+    assert code == EXIT_BAD_INPUT
+    assert "not ingested yet; run `roamcast pipeline ingest" in complaints

@@ -1,0 +1,240 @@
+"""P1: every record is in the tables once, whatever is copied, damaged, late, or killed; and nothing goes unsaid."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from roamcast.journal import Journal, Move, Published, Run, Transmitted
+from roamcast.journal.schema import VERSION_DIRECTORY, VERSION_KEY
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.space import Plane
+from roamcast.model.values import Point
+from roamcast.pipeline.ingest import Summary, ingest, summary
+from roamcast.pipeline.job import BadPipeline
+from roamcast.pipeline.store import Store
+from roamcast.pipeline.survey import settings_of
+from roamcast.pipeline.tables import JOURNAL, MOVES, PUBLICATIONS, SEGMENTS, TRANSMISSIONS
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+ROWS = 60
+"""Records in each segment; a journal here has six full ones."""
+
+
+def written(directory: Path, name: str = "run", segments: int = 6, first: int = 0) -> Path:
+    """A journal of transmissions, moves and publications; `first` numbers what it says, so that journals differ."""
+    with Journal(directory, Run(name, 0, Plane(), 1), segment_rows_max=ROWS, durable=False) as journal:
+        for number in range(segments * ROWS // 3):
+            host, at_us = f"{name}-{number % 4}", number * 1_000
+            journal.record(Transmitted(host, at_us, "beacon", first + number))
+            journal.record(Move(host, at_us, Point(float(number), 0.0)))
+            event = Event(f"{name}{first + number}", "x", Context(host, Point(1.0, 2.0)), at_us, at_us, {"n": number})
+            journal.record(Published(host, at_us, event))
+    return directory / VERSION_DIRECTORY
+
+
+def segment(version: Path, table: str, number: int, name: str = "run") -> Path:
+    return version / table / f"{name}-000000-{number:08d}.parquet"
+
+
+def taken(spark: SparkSession, directory: Path) -> Summary:
+    ingest(spark, str(directory))
+    return summary(Store(spark, str(directory)))
+
+
+def records(spark: SparkSession, directory: Path) -> Counter[tuple[str, str, int, int]]:
+    """How often each record is in the tables."""
+    store = Store(spark, str(directory))
+    found: Counter[tuple[str, str, int, int]] = Counter()
+    for table in JOURNAL.values():
+        rows = store.read(table).select("host", "incarnation", "sequence").collect()
+        found.update((table.name, *row) for row in rows)
+    return found
+
+
+def test_p1_a_batch_takes_every_record_once_and_a_second_one_only_what_is_new(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    written(tmp_path)
+    first = taken(spark, tmp_path)
+    assert (first.rows, first.duplicates, first.quarantined, first.missing) == (6 * ROWS + 1, 0, 0, 0)
+    assert set(records(spark, tmp_path).values()) == {1}
+    other = tmp_path / "other"
+    version = written(other, "later")
+    for path in sorted(version.rglob("*.parquet")):
+        shutil.copy(path, tmp_path / VERSION_DIRECTORY / path.parent.name)
+    second = taken(spark, tmp_path)
+    assert second.rows == 2 * first.rows
+    assert set(records(spark, tmp_path).values()) == {1}
+    ledger = Store(spark, str(tmp_path)).read(SEGMENTS)
+    assert ledger.select("batch").distinct().count() == 2
+
+
+def test_p1_what_is_wrong_is_quarantined_with_a_reason_and_the_rest_is_taken(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    version = written(tmp_path)
+    half = segment(version, "transmissions", 1)
+    half.write_bytes(half.read_bytes()[: half.stat().st_size // 2])
+    segment(version, "transmissions", 2).write_bytes(b"not Parquet at all")
+    (version / "moves" / "stray.parquet").write_bytes(b"PAR1")
+    segment(version, "transmissions", 3).write_bytes(b"")
+    changed(segment(version, "moves", 1), lambda rows: rows.replace_schema_metadata({VERSION_KEY: b"99"}))
+    changed(
+        segment(version, "moves", 2), lambda rows: put(rows, "at_us", [9_000_000, *rows["at_us"].to_pylist()[1:]])
+    )
+    changed(segment(version, "moves", 3), lambda rows: put(rows, "x", [float("nan"), *rows["x"].to_pylist()[1:]]))
+    changed(segment(version, "publications", 1), lambda rows: rows.drop_columns(["audience"]))
+    changed(segment(version, "publications", 2), lambda rows: put(rows, "event_id", ["", *["e"] * (len(rows) - 1)]))
+    found = taken(spark, tmp_path)
+    ledger = Store(spark, str(tmp_path)).read(SEGMENTS).where("status = 'quarantined'").collect()
+    reasons = {f"{row['table']} {Path(row['path']).name[-9]}": row["reason"] for row in ledger}
+    assert found.quarantined == len(reasons) + 1 == 9
+    assert any("was empty when it was first seen" in reason for reason in found.reasons)
+    assert "not a whole Parquet file" in reasons["transmissions 1"]
+    assert "not a whole Parquet file" in reasons["transmissions 2"]
+    assert "is not named as a segment" in reasons["moves y"]
+    assert "of schema version 99" in reasons["moves 1"]
+    assert "field 'at_us' goes backwards for host 'run-" in reasons["moves 2"]
+    assert "field 'x' is not a finite number" in reasons["moves 3"]
+    assert "field 'audience' is missing" in reasons["publications 1"]
+    assert "an event needs an id" in reasons["publications 2"]
+    assert all(row["path"] in row["reason"] for row in ledger)
+    assert found.rows == 6 * ROWS + 1 - 8 * ROWS // 3
+    assert found.missing == 8 * ROWS // 3
+    assert set(records(spark, tmp_path).values()) == {1}
+
+
+def changed(path: Path, change: object) -> None:
+    rows = pq.read_table(path, partitioning=None)
+    assert callable(change)
+    pq.write_table(change(rows), path)
+
+
+def put(rows: object, name: str, values: list[object]) -> object:
+    assert isinstance(rows, pa.Table)
+    index = rows.schema.get_field_index(name)
+    return rows.set_column(index, rows.schema.field(index), pa.array(values, rows.schema.field(index).type))
+
+
+def test_p1_copies_within_a_batch_and_after_it_are_dropped_and_counted_and_late_segments_taken(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    version = written(tmp_path)
+    # Under another writer's name, as when journals of several hosts are copied together.
+    shutil.copy(segment(version, "transmissions", 1), segment(version, "transmissions", 1, "copy"))
+    late = segment(version, "moves", 2)
+    shutil.move(late, tmp_path / "late.parquet")
+    first = taken(spark, tmp_path)
+    assert (first.duplicates, first.late, first.missing) == (ROWS // 3, 0, ROWS // 3)
+    shutil.move(tmp_path / "late.parquet", late)
+    os.utime(late, (1, 1))
+    shutil.copy(segment(version, "transmissions", 2), segment(version, "transmissions", 2, "copy"))
+    second = taken(spark, tmp_path)
+    assert (second.duplicates, second.late, second.missing, second.quarantined) == (2 * ROWS // 3, 1, 0, 0)
+    assert second.rows == 6 * ROWS + 1
+    assert set(records(spark, tmp_path).values()) == {1}
+
+
+def test_p1_two_records_under_one_number_are_a_reason_to_quarantine(spark: SparkSession, tmp_path: Path) -> None:
+    version = written(tmp_path)
+    written(tmp_path / "other", first=500)
+    wrong = segment(tmp_path / "other" / VERSION_DIRECTORY, "transmissions", 1)
+    shutil.copy(wrong, segment(version, "transmissions", 1, "wrong"))
+    found = taken(spark, tmp_path)
+    assert found.quarantined == 1
+    assert "two records of host 'run-" in found.reasons[0]
+    assert found.rows == 6 * ROWS + 1
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [(), (f"{SEGMENTS.name}/number=0/*",), (f"{SEGMENTS.name}/number=0/*", "m*/*.parquet", "p*/*3.parquet")],
+    ids=["before it is committed", "before the ledger", "among the files"],
+)
+def test_p1_a_batch_that_was_killed_at_any_point_is_done_again_without_doubling(
+    spark: SparkSession, tmp_path: Path, lost: tuple[str, ...]
+) -> None:
+    """What a kill leaves behind: the batch is planned, not committed, and some of what it writes is there."""
+    version = written(tmp_path)
+    shutil.copy(segment(version, "transmissions", 1), segment(version, "transmissions", 1, "copy"))
+    whole = taken(spark, tmp_path)
+    tables = tmp_path / "tables"
+    for pattern in ("checkpoint/commits/*", *lost):
+        found = list(tables.glob(pattern))
+        assert found
+        for path in found:
+            path.unlink()
+    assert taken(spark, tmp_path) == whole
+    assert set(records(spark, tmp_path).values()) == {1}
+    assert whole.rows == 6 * ROWS + 1
+
+
+def test_p1_a_batch_that_fails_leaves_a_query_that_can_be_started_again(spark: SparkSession, tmp_path: Path) -> None:
+    written(tmp_path)
+    obstacle = tmp_path / "tables" / PUBLICATIONS.name
+    obstacle.parent.mkdir()
+    obstacle.write_text("where a directory must be")
+    with pytest.raises(StreamingQueryException):
+        ingest(spark, str(tmp_path))
+    obstacle.unlink()
+    found = taken(spark, tmp_path)
+    assert (found.rows, found.duplicates, found.quarantined) == (6 * ROWS + 1, 0, 0)
+    assert set(records(spark, tmp_path).values()) == {1}
+
+
+def test_p1_a_following_query_that_is_killed_and_started_again_has_each_record_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    written(tmp_path, segments=40)
+    command = [sys.executable, "-m", "roamcast", "pipeline", "ingest", str(tmp_path), "--follow", "1"]
+    process = subprocess.Popen(
+        [*command, "--master", "local[1]"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        # Until the first file is in a table: then the batch is in the middle of its work.
+        while not list((tmp_path / "tables").glob("transmissions/*.parquet")):
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.05)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    found = taken(spark, tmp_path)
+    assert (found.rows, found.duplicates, found.quarantined, found.missing) == (40 * ROWS + 1, 0, 0, 0)
+    assert set(records(spark, tmp_path).values()) == {1}
+    store = Store(spark, str(tmp_path))
+    assert store.read(TRANSMISSIONS).count() == store.read(MOVES).count() == store.read(PUBLICATIONS).count()
+
+
+def test_p1_a_directory_that_is_no_journal_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(BadPipeline, match="holds no journal"):
+        ingest(spark, str(tmp_path))
+    (tmp_path / "v1").mkdir()
+    with pytest.raises(BadPipeline, match="a journal of version 1; this program reads"):
+        ingest(spark, str(tmp_path))
+    version = written(tmp_path / "journal")
+    shutil.rmtree(version / "contexts")
+    with pytest.raises(BadPipeline, match="table 'contexts' is missing"):
+        ingest(spark, str(tmp_path / "journal"))
+
+
+def test_p1_runs_that_disagree_about_the_world_are_named_with_the_field(spark: SparkSession, tmp_path: Path) -> None:
+    Journal(tmp_path, Run("one", 0, Plane(), None, "", 100.0), durable=False).close()
+    Journal(tmp_path, Run("two", 0, Plane(), None, "", 200.0), durable=False).close()
+    ingest(spark, str(tmp_path))
+    with pytest.raises(BadPipeline, match="table 'runs', field 'neighbour_range_m': 'one' and 'two' differ"):
+        settings_of(Store(spark, str(tmp_path)))

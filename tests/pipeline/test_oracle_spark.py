@@ -1,0 +1,154 @@
+"""P2: the whole chain on Spark, from a journal to what is expected, against the definition and a simulation."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from roamcast.experiments.assemble import kit_of
+from roamcast.journal import Journal, Move, Published, Run, Subscribed, Unsubscribed
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.region import Circle
+from roamcast.model.scope import Scope
+from roamcast.model.space import Earth, Plane
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US, Point
+from roamcast.pipeline.ingest import ingest
+from roamcast.pipeline.report import Audit, page, read_audit
+from roamcast.pipeline.store import Store
+from roamcast.pipeline.survey import settings_of
+from roamcast.pipeline.tables import EXPECTED
+from roamcast.sim.run import Run as SimulationRun
+from roamcast.sim.scenario import scenario_from
+from tests.pipeline.chain import expected_by_spark, many_worlds, run_jobs, write_journal
+from tests.pipeline.worlds import SECOND_US
+from tests.sim.test_ideal import CROWD
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+@pytest.mark.parametrize("space", [Plane(), Earth()], ids=["plane", "earth"])
+def test_p2_c6_the_oracle_equals_the_definition_on_many_worlds(
+    spark: SparkSession, tmp_path: Path, space: Plane | Earth
+) -> None:
+    """Small buckets, and few events to a task, so that everything crosses a border somewhere."""
+    wanted = many_worlds(tmp_path, space, range(1_000, 1_030))
+    found = expected_by_spark(spark, tmp_path, bucket_us=12 * SECOND_US + 500_000, events_per_task=3)
+    assert found == wanted
+    assert len(wanted) > 20
+
+
+def test_p2_the_comparison_catches_a_journal_in_which_one_host_stood_elsewhere(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def pair(x: float) -> dict[tuple[str, str], int]:
+        near = Context("a", Point(0.0, 0.0))
+        directory = tmp_path / f"{x}"
+        wanted = Subscription("s", "b", "x", 0, FOREVER_US)
+        event = Event("e", "x", near, SECOND_US, SECOND_US, audience=Scope(Circle(Point(0.0, 0.0), 100.0)))
+        records = [Move("a", 0, Point(0.0, 0.0)), Move("b", 0, Point(x, 0.0)), Subscribed("b", 0, wanted)]
+        write_journal(directory, [*records, Published("a", SECOND_US, event)], Run("pair", 0, Plane(), 1))
+        return expected_by_spark(spark, directory)
+
+    assert pair(100.0) == {("e", "s"): SECOND_US}
+    assert pair(100.1) == {}
+
+
+def test_p2_a_subscription_ends_when_ended_replaced_or_its_host_gone(spark: SparkSession, tmp_path: Path) -> None:
+    """C3: and one that is issued again under its id begins anew, with its new filter."""
+    here = Context("a", Point(0.0, 0.0))
+    events = [
+        Published("a", t * SECOND_US, Event(f"e{t}", "x", here, t * SECOND_US, t * SECOND_US)) for t in range(1, 9)
+    ]
+
+    def wish(host: str, at_s: int, subject: str = "x", id_: str | None = None) -> Subscribed:
+        at_us = at_s * SECOND_US
+        return Subscribed(host, at_us, Subscription(id_ or f"s-{host}", host, subject, at_us, FOREVER_US))
+
+    records = [
+        *(Move(host, 0, Point(0.0, 0.0)) for host in ("a", "ended", "replaced", "gone", "twice")),
+        *(wish(host, 0) for host in ("ended", "replaced", "gone")),
+        *events,
+        Unsubscribed("ended", 3 * SECOND_US, "s-ended"),
+        wish("replaced", 4, "y"),
+        wish("replaced", 6, "x"),
+        Move.gone("gone", 5 * SECOND_US),
+        Move("gone", 6 * SECOND_US, Point(0.0, 0.0)),
+        wish("gone", 7, id_="s-back"),
+    ]
+    write_journal(tmp_path, sorted(records, key=lambda each: each.at_us), Run("lives", 0, Plane(), 1))
+    found = expected_by_spark(spark, tmp_path)
+    heard: dict[str, list[str]] = {}
+    for event_id, subscription_id in sorted(found):
+        heard.setdefault(subscription_id, []).append(event_id)
+    assert heard == {
+        "s-ended": ["e1", "e2"],
+        "s-replaced": ["e1", "e2", "e3", "e6", "e7", "e8"],
+        "s-gone": ["e1", "e2", "e3", "e4"],
+        "s-back": ["e7", "e8"],
+    }
+
+
+@pytest.fixture(scope="module")
+def crowd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[SimulationRun, Path, Audit]:
+    """A run with crashes, wrong clocks and losses; its journal; and the audit of that."""
+    directory = tmp_path_factory.mktemp("crowd")
+    crashes = [{"host": f"h-{n}", "at_s": 5.05 + n, "restart_s": 11.03 + n} for n in range(1, 9)]
+    faults: dict[str, Any] = {"clock_offset_ms": 3_000, "crash": crashes, "duplicate": 0.3, "loss": 0.1}
+    scenario = scenario_from({**CROWD, "faults": faults})
+    with Journal(directory, Run("crowd", 0, Plane(), 3, "crowd", 100.0), durable=False) as journal:
+        run = SimulationRun(scenario, kit_of(scenario.protocol), 3, journal)
+        for _ in run.steps():
+            pass
+    ingest(spark, str(directory))
+    store = Store(spark, str(directory))
+    settings = settings_of(store)
+    run_jobs(store, settings, "totals")
+    return run, directory, read_audit(store, "plane", settings.until_us, settings.period_us)
+
+
+def test_p2_c12_the_oracle_expects_what_the_simulation_did_at_the_same_moments(
+    spark: SparkSession, crowd: tuple[SimulationRun, Path, Audit]
+) -> None:
+    run, directory, _ = crowd
+    rows = Store(spark, str(directory)).read(EXPECTED).collect()
+    found = {(row["event_id"], row["subscription_id"]): row["at_us"] for row in rows}
+    assert found == run.ideal.expected
+    assert len(found) > 10
+
+
+def test_p2_the_totals_of_the_audit_are_those_of_the_simulation(crowd: tuple[SimulationRun, Path, Audit]) -> None:
+    run, _, audit = crowd
+    result, total = run.result(), audit.total
+    assert (total.expected, total.delivered, total.missed) == (result.expected, result.delivered, result.missed)
+    assert (total.unwanted, total.duplicates) == (result.unwanted, result.duplicates)
+    assert result.missed
+    assert result.unwanted
+    assert audit.delivery_rate == result.delivery_rate
+    latencies_us = sorted(run.tally.latencies_us)
+    assert total.latency_max_us == latencies_us[-1]
+    assert latencies_us[0] <= (total.latency_p50_us or 0) <= (total.latency_p99_us or 0) <= latencies_us[-1]
+
+
+def test_p2_every_dimension_of_the_audit_adds_up_to_the_whole(crowd: tuple[SimulationRun, Path, Audit]) -> None:
+    _, _, audit = crowd
+    for lines in (audit.subjects, audit.places, audit.times):
+        for name in ("expected", "delivered", "missed", "unwanted", "duplicates"):
+            assert sum(getattr(line, name) for line in lines) == getattr(audit.total, name)
+    assert len(audit.places) > 3
+    assert len(audit.times) > 3
+
+
+def test_p2_the_page_shows_figures_a_map_and_examples_and_escapes_names(
+    crowd: tuple[SimulationRun, Path, Audit],
+) -> None:
+    _, _, audit = crowd
+    shown = page(msgspec.structs.replace(audit, journal="<script>"))
+    assert "<script>" not in shown
+    assert f"<b>{audit.total.missed:,}</b>" in shown
+    assert shown.count("<svg") == 2
+    assert "unwanted" in shown
+    assert msgspec.json.decode(msgspec.json.encode(audit), type=Audit) == audit

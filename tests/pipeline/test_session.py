@@ -1,0 +1,53 @@
+"""P6: a session says clearly what it lacks, and the package that executors get is whole."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roamcast.pipeline.job import BadPipeline
+from roamcast.pipeline.session import check_java, connected, package_archive
+from roamcast.pipeline.store import file_system
+
+
+def test_p6_without_java_the_message_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(BadPipeline, match="JAVA_HOME has none") as problem:
+        check_java()
+    assert "apt-get install default-jre-headless" in str(problem.value)
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadPipeline, match="none was found"):
+        check_java()
+
+
+def test_p6_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(BadPipeline, match="version 11"):
+        check_java()
+
+
+def test_p6_the_package_that_is_sent_to_executors_runs_from_its_archive() -> None:
+    """The archive alone on the path: whoever imports the oracle's task from it finds all that is ours."""
+    archive = package_archive()
+    code = "import roamcast.pipeline.oracle.task as task; print(task.__file__)"
+    environment = {**os.environ, "PYTHONPATH": str(archive)}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.startswith(str(archive))
+
+
+def test_p6_a_connect_server_that_cannot_be_reached_is_an_error_of_one_sentence() -> None:
+    """Whether its packages are there or not: there is nobody on this port."""
+    with pytest.raises(BadPipeline, match=r"Spark Connect"):
+        connected("sc://127.0.0.1:1/;user_id=test")
+
+
+@pytest.mark.parametrize("place", ["/a b/c%20d", "file:/a b/c%20d", "file:///a b/c%20d"])
+def test_p1_places_are_the_same_to_spark_and_arrow(place: str) -> None:
+    assert file_system(place)[1] == "/a b/c%20d"
