@@ -19,6 +19,10 @@ from roamcast.model.filter import BadFilter, parse_json, parse_text
 from roamcast.protocols.adhoc.context import params as context_params
 from roamcast.protocols.adhoc.proximity import params as proximity_params
 from roamcast.protocols.baseline.flooding import FloodingParams
+from roamcast.protocols.baseline.resubscribing import ResubscribingParams
+from roamcast.protocols.broker import params as broker_params
+from roamcast.protocols.broker.overlay import params as overlay_params
+from roamcast.sim.access import AccessRule
 from roamcast.sim.checkers import CHECKS
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.links import LinkParams
@@ -26,11 +30,20 @@ from roamcast.sim.mobility import MobilityModel
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.scenario import HostGroup, Scenario, load_scenario
 from roamcast.sim.traffic import AnnounceParams, ScopeParams
+from roamcast.sim.underlay import UnderlayParams
+from roamcast.sim.wiring import Wiring
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, broken_links, key_tables, named_paths, text_of
 
 SCENARIOS = text_of("docs/reference/SCENARIOS.md")
 REQUIREMENTS = text_of("docs/reference/REQUIREMENTS.md")
-PARAMS: list[type[Struct]] = [FloodingParams, proximity_params.ProximityParams, context_params.ContextParams]
+PARAMS: list[type[Struct]] = [
+    FloodingParams,
+    proximity_params.ProximityParams,
+    context_params.ContextParams,
+    broker_params.BrokerParams,
+    overlay_params.OverlayParams,
+    ResubscribingParams,
+]
 IDS = {"S": 14, "C": 13, "M": 10, "R": 7, "O": 9, "P": 6, "L": 9}
 LONG_S = 120
 """Scenarios of more simulated seconds than this are loaded, not run."""
@@ -167,7 +180,10 @@ def test_the_first_example_of_the_scenario_reference_runs(tmp_path: Path) -> Non
 FRAGMENTS: dict[str, Any] = {
     "mobility": MobilityModel,
     "radio": RadioParams,
+    "underlay": UnderlayParams,
     "links": tuple[LinkParams, ...],
+    "wiring": tuple[Wiring, ...],
+    "access": tuple[AccessRule, ...],
     "audience": ScopeParams,
     "interest": ScopeParams,
     "announce": AnnounceParams,
@@ -251,21 +267,50 @@ def readme_commands() -> list[list[str]]:
     return [command[1:] for command in commands]
 
 
-@pytest.mark.parametrize("arguments", readme_commands(), ids=" ".join)
+ON_SPARK = ("audit", "experiments run")
+
+
+def on_spark(arguments: list[str]) -> bool:
+    return " ".join(arguments).startswith(ON_SPARK)
+
+
+def shortened(arguments: list[str], out: Path) -> list[str]:
+    """The same command with its output elsewhere, and less of what it does many times."""
+    given = [str(out / each.removeprefix("out/")) if each.startswith("out/") else each for each in arguments]
+    for option in ("--seeds", "--runs"):
+        if option in given:
+            given[given.index(option) + 1] = "2"
+    return given
+
+
+@pytest.mark.parametrize("arguments", [each for each in readme_commands() if not on_spark(each)], ids=" ".join)
 def test_every_command_of_the_readme_runs(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    if "--journal" in arguments:
-        arguments = list(arguments)
-        arguments[arguments.index("--journal") + 1] = str(tmp_path / "journal")
     scenarios = [load_scenario(Path(each)) for each in arguments if each.endswith(".toml")]
     if any(scenario.seconds > LONG_S for scenario in scenarios):
         for scenario in scenarios:
             kit_of(scenario.protocol)
         return
-    code, output = invoke(*arguments)
+    code, output = invoke(*shortened(arguments, tmp_path))
     assert code == 0, output
+
+
+@pytest.mark.xdist_group("spark")
+def test_p2_every_command_of_the_readme_that_needs_spark_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    commands = readme_commands()
+    assert sum(map(on_spark, commands)) == 2
+    for arguments in commands:
+        journal = "--journal" in arguments
+        if not journal and not on_spark(arguments):
+            continue
+        given = shortened(arguments, tmp_path)
+        code, output = invoke(*given, *(["--runs", "1", "--out", str(tmp_path)] if "experiments" in given else []))
+        assert code == 0, output
 
 
 def test_the_readme_shows_commands() -> None:
@@ -300,7 +345,7 @@ def test_p1_every_note_that_a_scenario_can_cause_is_documented() -> None:
     page = text_of("docs/JOURNAL.md")
     sources = [
         source.read_text(encoding="utf-8")
-        for folder in ("sim", "protocols/baseline", "protocols/adhoc")
+        for folder in ("sim", "protocols/baseline", "protocols/adhoc", "protocols/broker")
         for source in sorted((ROOT / "src/roamcast" / folder).rglob("*.py"))
     ]
     notes = dict.fromkeys(chain.from_iterable(re.findall(r'[Nn]ote\((?:body, )?"(\w+)"', text) for text in sources))

@@ -1,0 +1,69 @@
+"""Rebeca's experiment (R6, section 5.4): messages of logical mobility against flooding.
+
+Its parameters are in a report that is not at hand, so only the shape can be compared.
+"""
+
+from roamcast.experiments.experiment import Claim, Experiment, Figures, Findings, Parameters, Plot, Verdict, between
+from roamcast.experiments.varied import run_varied
+
+KINDS = ("flooding", "1s", "10s")
+
+
+def one_run(parameters: Parameters, seed: int) -> Figures:
+    seconds = float(parameters["seconds"])
+    name = f"rebeca-logical-{parameters['kind']}"
+    result = run_varied(name, {"seconds": seconds, "publish.0.until_s": seconds - 2}, seed)
+    return {"messages": result.transmissions, "delivered": result.delivered, "duplicates": result.duplicates}
+
+
+def settings(durations_s: tuple[int, ...]) -> tuple[Parameters, ...]:
+    return tuple({"kind": kind, "seconds": seconds} for kind in KINDS for seconds in durations_s)
+
+
+def messages(findings: Findings) -> float:
+    return findings.mean("messages")
+
+
+def ordered(findings: Findings) -> Verdict:
+    at_end = [findings.where(kind=kind, seconds=max(findings.values("seconds"))) for kind in KINDS]
+    counts = [messages(each) for each in at_end]
+    return Verdict(" > ".join(f"{count:,.0f}" for count in counts), counts[0] > counts[1] > counts[2])
+
+
+def below_flooding(findings: Findings) -> float:
+    return messages(findings.where(kind="1s")) / messages(findings.where(kind="flooding"))
+
+
+def curvature(findings: Findings) -> float:
+    """How far the messages at half of the time are from half of the messages, the worst of the three, in percent."""
+    durations = sorted(findings.values("seconds"))
+    half, whole = durations[0], durations[-1]
+    worst = 0.0
+    for kind in KINDS:
+        at = {seconds: messages(findings.where(kind=kind, seconds=seconds)) for seconds in (half, whole)}
+        worst = max(worst, abs(at[half] / at[whole] / (half / whole) - 1))
+    return 100 * worst
+
+
+FIGURE_9 = Experiment(
+    name="rebeca-logical",
+    requirement="R6",
+    title="Messages of logical mobility against flooding",
+    section="5.4, figure 9",
+    about="A client stays 1 s or 10 s at each of twenty places; fifteen brokers, eight producers.",
+    measure=one_run,
+    settings={"quick": settings((50, 100)), "full": settings((50, 100, 200, 400))},
+    runs={"quick": 2, "full": 10},
+    claims=(
+        Claim("messages: flooding, stays of 1 s, of 10 s", "in this order", ordered),
+        Claim(
+            "stays of 1 s against flooding",
+            "far below, on a logarithmic axis; at most a third",
+            between(below_flooding, 0.0, 0.34, ".2f"),
+        ),
+        Claim("linear in time", "straight lines; within 15 %", between(curvature, 0.0, 15.0, ".1f")),
+    ),
+    plots=(Plot("seconds", "time, s", "messages", messages, "kind"),),
+)
+
+EXPERIMENTS = (FIGURE_9,)

@@ -1,0 +1,273 @@
+"""STEAM's experiments (S13, section 5): the cost of events, cut-off consumers, gossip, and the intersection."""
+
+from typing import Any
+
+from roamcast.experiments.experiment import (
+    Claim,
+    Experiment,
+    Figures,
+    Findings,
+    Parameters,
+    Plot,
+    Verdict,
+    about,
+    between,
+)
+from roamcast.experiments.varied import run_varied
+
+SCENARIOS = {
+    "A": "steam-a-broken-down-car",
+    "B": "steam-b-ambulance",
+    "C": "steam-c-intersection",
+    "D": "steam-d-game",
+    "E": "steam-e-search-and-rescue",
+}
+RADII_M = (100, 200, 300, 400, 500, 600, 700)
+SATURATIONS = (60, 120, 180, 240)
+RADIO_M = 200
+STANDING = {
+    "kind": "static",
+    "placement": {"kind": "uniform", "width_m": 1400, "height_m": 7, "origin": [0.0, -3.5]},
+}
+"""Scenario A with everybody at rest: what was published for it is a snapshot."""
+
+
+def one_event(parameters: Parameters, seed: int) -> Figures:
+    """One event, once everybody knows the proximity: how many frames it takes, and who misses it."""
+    name = parameters["scenario"]
+    crowds = 2 if name == "C" else 1
+    changes: dict[str, Any] = {
+        "seconds": 5.0,
+        "publish.0.first_s": 4.0,
+        "publish.0.until_s": 4.0,
+        "publish.0.announce.circle_m": parameters["radius_m"],
+        "faults": {"refuse_share": parameters.get("refuse_share", 0.0)},
+    }
+    for crowd in range(1, crowds + 1):
+        changes[f"hosts.{crowd}.count"] = parameters["saturation"] // crowds
+        if name == "A":
+            changes[f"hosts.{crowd}.mobility"] = STANDING
+    if "gossip" in parameters:
+        changes |= {"protocol.gossip_distance_m": float(RADIO_M), "protocol.gossip_probability": parameters["gossip"]}
+    result = run_varied(SCENARIOS[name], changes, seed)
+    return {
+        "frames": result.messages.get("raised", 0),
+        "expected": result.expected,
+        "missed": result.missed,
+        "unwanted": result.unwanted,
+    }
+
+
+def settings(
+    scenarios: str, saturations: tuple[int, ...], radii_m: tuple[int, ...], **more: Any
+) -> tuple[Parameters, ...]:
+    return tuple(
+        {"scenario": name, "saturation": saturation, "radius_m": radius_m, **more}
+        for name in scenarios
+        for saturation in saturations
+        for radius_m in radii_m
+    )
+
+
+# 5.1: what an event costs.
+
+
+def frames(findings: Findings) -> float:
+    return findings.mean("frames")
+
+
+def single_hop(findings: Findings) -> Verdict:
+    near = [row for row in findings.rows if row.parameters["radius_m"] <= RADIO_M]
+    counts = sorted({row.figures["frames"] for row in near})
+    return Verdict(", ".join(f"{each:g}" for each in counts), counts == [1.0])
+
+
+def one_and_members(findings: Findings) -> Verdict:
+    """With everybody connected, each member repeats an event once."""
+    far = [row for row in findings.rows if row.parameters["radius_m"] > RADIO_M and not row.figures["missed"]]
+    wrong = [row for row in far if row.figures["frames"] != 1 + row.figures["expected"]]
+    return Verdict(f"{len(far) - len(wrong)} of {len(far)} runs", bool(far) and not wrong)
+
+
+def linear(saturation: int) -> Claim:
+    wanted = 1 + saturation
+    return Claim(
+        f"frames at 700 m with {saturation} consumers on the road",
+        f"{wanted} (1 + members), within 3 %",
+        about(
+            lambda found: frames(found.where(saturation=saturation, radius_m=700)), wanted, relative=0.03, shown=".1f"
+        ),
+    )
+
+
+COST = Experiment(
+    name="steam-cost",
+    requirement="S13",
+    title="What one event costs",
+    section="5.1, figures 7 and 8",
+    about="Frames for one event of scenario A, by the radius of its proximity and the number of consumers.",
+    measure=one_event,
+    settings={
+        "quick": settings("A", (60, 120), RADII_M),
+        "full": settings("A", SATURATIONS, RADII_M),
+    },
+    runs={"quick": 3, "full": 10},
+    claims=(
+        Claim("frames up to 200 m", "1, exactly", single_hop),
+        Claim("frames beyond, nobody cut off", "1 + members, exactly in every run", one_and_members),
+        linear(60),
+        linear(120),
+    ),
+    plots=(Plot("radius_m", "radius of the proximity, m", "frames for an event", frames, "saturation"),),
+)
+
+
+# 5.4: who is cut off when a fifth refuses to forward.
+
+
+def cut_off(findings: Findings) -> float:
+    return 100 * findings.share("missed", "expected")
+
+
+def near_cut_off(findings: Findings) -> float:
+    near = Findings(row for row in findings.rows if row.parameters["radius_m"] <= RADIO_M)
+    return cut_off(near)
+
+
+def sparse_cut_off(name: str) -> Claim:
+    def measured(findings: Findings) -> float:
+        far = findings.where(scenario=name, saturation=60)
+        return cut_off(Findings(row for row in far.rows if row.parameters["radius_m"] >= 400))
+
+    return Claim(
+        f"cut off in {name} from 400 m on, saturation 60",
+        "some: more than 1 %",
+        between(measured, 1.0, 100.0, ".1f"),
+    )
+
+
+PARTITIONS = Experiment(
+    name="steam-partitions",
+    requirement="S13",
+    title="Consumers cut off, with a fifth refusing to forward",
+    section="5.4, figure 14",
+    about="The share of the consumers inside a proximity that an event does not reach, on average over placements. "
+    "The paper shows one placement of each, in which nobody is cut off at 300 m.",
+    measure=one_event,
+    settings={
+        "quick": settings("ACDE", (60, 120), (200, 400, 600), refuse_share=0.2),
+        "full": settings("ACDE", SATURATIONS, RADII_M, refuse_share=0.2),
+    },
+    runs={"quick": 6, "full": 25},
+    claims=(
+        Claim("cut off at or below 200 m", "none", between(near_cut_off, 0.0, 0.0, ".2f")),
+        Claim(
+            "cut off in A, saturation 60",
+            "none: below 1 %",
+            between(lambda found: cut_off(found.where(scenario="A", saturation=60)), 0.0, 1.0, ".2f"),
+        ),
+        sparse_cut_off("C"),
+        sparse_cut_off("D"),
+        sparse_cut_off("E"),
+        Claim(
+            "cut off at saturation 120",
+            "none: at most 1 %",
+            between(lambda found: cut_off(found.where(saturation=120)), 0.0, 1.0, ".2f"),
+        ),
+    ),
+    plots=(
+        Plot(
+            "radius_m",
+            "radius of the proximity, m",
+            "cut off at saturation 60, %",
+            lambda found: cut_off(found.where(saturation=60)),
+            "scenario",
+        ),
+    ),
+)
+
+
+# 5.4: gossip.
+
+
+def saved(findings: Findings) -> float:
+    """Percent of the frames that forwarding by everybody would take."""
+    members = findings.total("expected") - findings.total("missed") + len(findings.rows)
+    return 100 * (1 - findings.total("frames") / members)
+
+
+def saving(name: str, beyond: float) -> Claim:
+    return Claim(
+        f"frames saved in {name} at 600 m",
+        f"a fifth of what lies beyond 200 m: {20 * beyond:.1f} %, within 1.5 points",
+        about(lambda found: saved(found.where(scenario=name, radius_m=600)), 20 * beyond, absolute=1.5, shown=".1f"),
+    )
+
+
+GOSSIP = Experiment(
+    name="steam-gossip",
+    requirement="S12, S13",
+    title="Gossip G(200 m, 0.8)",
+    section="5.4, figure 15",
+    about="Members farther than 200 m from the producer repeat an event with probability 0.8.",
+    measure=one_event,
+    settings={
+        "quick": settings("CE", (120, 180), (200, 400, 600), gossip=0.8),
+        "full": settings("CDE", (120, 180, 240), RADII_M, gossip=0.8),
+    },
+    runs={"quick": 6, "full": 25},
+    claims=(
+        Claim(
+            "delivered at saturation 120 and more",
+            "all: at least 99.5 %",
+            between(lambda found: 100 - cut_off(found), 99.5, 100.0, ".2f"),
+        ),
+        saving("C", 1 - 200 / 600),
+        saving("E", 1 - (200 / 600) ** 2),
+    ),
+    plots=(Plot("radius_m", "radius of the proximity, m", "frames saved, %", saved, "scenario"),),
+)
+
+
+# 5.2: the intersection.
+
+UNFILTERED_EACH = 2 * 400 / 11.176
+"""What a vehicle would get without filters: both approaches, once a second, over 400 m at 25 miles per hour."""
+
+
+def intersection(parameters: Parameters, seed: int) -> Figures:
+    seconds = float(parameters["seconds"])
+    changes = {"seconds": seconds, "publish.0.until_s": seconds - 1, "publish.1.until_s": seconds - 1}
+    result = run_varied("steam-intersection-24h", changes, seed)
+    return {
+        "vehicles": result.subscriptions,
+        "delivered": result.delivered,
+        "missed": result.missed,
+        "unwanted": result.unwanted,
+    }
+
+
+def reduction(findings: Findings) -> float:
+    return 100 * (1 - findings.share("delivered", "vehicles") / UNFILTERED_EACH)
+
+
+INTERSECTION = Experiment(
+    name="steam-intersection",
+    requirement="S13",
+    title="The intersection: what filters save a vehicle",
+    section="5.2, table 3",
+    about="Vehicles get the light of their own approach while they drive towards it within 40 m.",
+    measure=intersection,
+    settings={"quick": ({"seconds": 600},), "full": ({"seconds": 600},)},
+    runs={"quick": 1, "full": 3},
+    claims=(
+        Claim(
+            "fewer deliveries than without filters",
+            "95 %, within 0.6 points",
+            about(reduction, 95.0, absolute=0.6, shown=".1f"),
+        ),
+        Claim("lost", "none", between(lambda found: found.total("missed"), 0, 0, ".0f")),
+    ),
+)
+
+EXPERIMENTS = (COST, PARTITIONS, GOSSIP, INTERSECTION)

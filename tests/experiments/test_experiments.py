@@ -1,0 +1,129 @@
+"""Experiments, their seeds, their claims and their report (P4)."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from roamcast.experiments.catalogue import EXPERIMENTS
+from roamcast.experiments.experiment import Claim, Experiment, Findings, Plot, Row, about, between, seed_of
+from roamcast.experiments.report import page, section_of
+from roamcast.experiments.varied import changed, scenario_file
+from tests.cli.test_commands import invoke
+
+
+def rows(*values: float) -> list[Row]:
+    return [Row("e", {"x": index}, 0, 1, {"y": value}) for index, value in enumerate(values)]
+
+
+def mean_y(findings: Findings) -> float:
+    return findings.mean("y")
+
+
+EXPERIMENT = Experiment(
+    name="e",
+    requirement="S13",
+    title="An experiment",
+    section="1",
+    measure=lambda parameters, seed: {"y": 1.0},
+    settings={"quick": ({"x": 0},), "full": ({"x": 0},)},
+    runs={"quick": 1, "full": 1},
+    claims=(Claim("y", "2", about(mean_y, 2.0, relative=0.1), "a known reason"),),
+    plots=(Plot("x", "x", "y", mean_y),),
+)
+
+
+def test_p4_seeds_follow_from_experiment_setting_and_run_alone() -> None:
+    assert seed_of("e", {"a": 1, "b": 2}, 0) == seed_of("e", {"b": 2, "a": 1}, 0)
+    seeds = {seed_of(name, {"a": a}, run, root) for name in "ef" for a in (1, 2) for run in (0, 1) for root in (0, 1)}
+    assert len(seeds) == 16
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_p4_every_experiment_has_settings_claims_and_a_section(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    assert experiment.claims
+    assert experiment.section
+    for preset in ("quick", "full"):
+        settings = experiment.settings[preset]
+        assert settings
+        assert len({msgspec.json.encode(each, order="sorted") for each in settings}) == len(settings)
+        assert experiment.runs[preset] >= 1
+
+
+def test_p4_a_claim_holds_or_differs_and_gives_its_reason_only_then() -> None:
+    (holding,) = section_of(EXPERIMENT, rows(1.9, 2.1)).claims
+    (differing,) = section_of(EXPERIMENT, rows(3.0)).claims
+    assert (holding.holds, holding.reason) == (True, "")
+    assert (differing.holds, differing.reason) == (False, "a known reason")
+
+
+def test_p4_a_claim_without_any_run_does_not_hold() -> None:
+    assert not section_of(EXPERIMENT, []).claims[0].holds
+    assert not between(mean_y, 0.0)(Findings([])).holds
+
+
+def test_p4_runs_that_failed_are_counted_shown_and_left_out_of_the_figures() -> None:
+    failed = Row("e", {"x": 9}, 0, 77, error="it broke")
+    section = section_of(EXPERIMENT, [*rows(2.0), failed])
+    assert (section.runs, section.failed) == (2, 1)
+    assert section.claims[0].holds
+    shown = page([(EXPERIMENT, [*rows(2.0), failed])], "quick")
+    assert "seed 77" in shown
+    assert "it broke" in shown
+
+
+def test_p4_the_page_has_claims_and_a_plot_and_nothing_from_elsewhere() -> None:
+    shown = page([(EXPERIMENT, rows(1.0, 2.0, 3.0))], "quick")
+    assert "1 of 1 claims hold" in shown
+    assert "<polyline" in shown
+    assert "http" not in shown
+
+
+def test_p4_text_from_a_run_cannot_become_markup() -> None:
+    evil = Row("e", {"x": "<script>"}, 0, 1, error="<script>")
+    assert "<script>" not in page([(EXPERIMENT, [evil])], "quick")
+
+
+def test_p4_changes_reach_into_lists_and_tables_and_leave_the_original() -> None:
+    given = {"hosts": [{"count": 1}], "protocol": {}}
+    assert changed(given, {"hosts.0.count": 5, "protocol.preset": "paper", "faults.loss": 0.1}) == {
+        "hosts": [{"count": 5}],
+        "protocol": {"preset": "paper"},
+        "faults": {"loss": 0.1},
+    }
+    assert given == {"hosts": [{"count": 1}], "protocol": {}}
+
+
+def test_p4_an_unknown_scenario_is_named_with_those_there_are() -> None:
+    with pytest.raises(FileNotFoundError, match="context-base"):
+        scenario_file("nonsense")
+
+
+def test_p4_the_list_names_every_experiment() -> None:
+    code, output = invoke("experiments", "list")
+    assert code == 0
+    assert all(name in output for name in EXPERIMENTS)
+
+
+def test_p4_running_nothing_or_the_unknown_says_what_there_is() -> None:
+    for arguments in ([], ["nonsense"]):
+        code, output = invoke("experiments", "run", *arguments)
+        assert code == 2
+        assert "steam-cost" in output
+
+
+def test_p4_a_report_of_nothing_says_what_to_run(tmp_path: Path) -> None:
+    code, output = invoke("experiments", "report", "--out", str(tmp_path))
+    assert code == 2
+    assert "experiments run --all" in output
+
+
+def test_p4_the_report_is_written_from_the_rows_that_are_kept(tmp_path: Path) -> None:
+    row = Row("steam-cost", {"scenario": "A", "saturation": 60, "radius_m": 100}, 0, 1, {"frames": 1.0})
+    (tmp_path / "steam-cost.quick.json").write_bytes(msgspec.json.encode([row]))
+    code, output = invoke("experiments", "report", "--out", str(tmp_path))
+    assert code == 0
+    assert "claims hold" in output
+    assert "What one event costs" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert (tmp_path / "report.json").exists()
