@@ -160,7 +160,11 @@ def test_every_row_of_the_table_of_exceptions_is_tried() -> None:
     assert len(ROWS) == len(MISTAKES)
 
 
-@pytest.mark.parametrize(("row", "mistake"), list(zip(ROWS, MISTAKES, strict=False)), ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize(
+    ("row", "mistake"),
+    list(zip(ROWS, MISTAKES, strict=False)),
+    ids=[row[0][:40] for row, _ in zip(ROWS, MISTAKES, strict=False)],
+)
 def test_a_mistake_gets_the_message_that_the_page_quotes(
     row: tuple[str, str, str], mistake: Callable[[], object]
 ) -> None:

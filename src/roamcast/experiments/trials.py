@@ -72,4 +72,6 @@ def outcome(name: str, seed: int) -> str | None:
         TRIALS[name](seed)
     except chaos.Failure as failure:
         return str(failure)
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}"
     return None

@@ -69,6 +69,9 @@ class ResubscribingBroker:
         self.clients: dict[str, None] = {}
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
+        return self.neighbourhood.numbered(self._handle(now_us, given))
+
+    def _handle(self, now_us: int, given: Input) -> list[Does]:
         neighbourhood = self.neighbourhood
         match given:
             case Received(Carried() as carried, sender):

@@ -20,7 +20,7 @@ from roamcast.protocols.broker.logical.following import Following
 from roamcast.protocols.broker.logical.reach import relaxed
 from roamcast.protocols.broker.logical.template import NOWHERE, State, Template
 from roamcast.protocols.broker.mesh.identity import EventIds
-from roamcast.protocols.broker.messages import Accepted, Attach, Early, Lost, Notified, Numbered, Pub
+from roamcast.protocols.broker.messages import Accepted, Attach, Early, Lost, Notified, Numbered, Pub, Resend
 from roamcast.protocols.broker.neighbourhood import Neighbourhood
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.router import CLIENT, Said
@@ -213,6 +213,9 @@ class Border:
         effects: list[Does] = []
         for pub in publications:
             effects += self.publish(session, pub)
+        if session.refused and not session.publications:
+            session.refused = False
+            effects.append(Send(session.client, Resend()))
         return effects
 
     # Events.
@@ -233,16 +236,23 @@ class Border:
         until its advertisement has settled, and behind what is held."""
         effects = self.advertise(session, pub.event.subject) if session.awaits is None else []
         if session.awaits is not None or session.publications or not self._may_publish(session, pub):
-            if len(session.publications) >= self.params.publications_max:
-                return [Note("publication_refused", pub.event.id)]
-            session.publications.append(pub)
-            return effects
+            return [*effects, *self._hold(session, pub)]
         if pub.serial <= session.published:
             return [Send(session.client, Accepted(session.published))]
         session.published = pub.serial
         event_id = None if self.ids is None else self.ids.next()
         effects += self.route(Notified(pub.event, pub.serial, event_id), CLIENT + session.client)
         return [*effects, Send(session.client, Accepted(pub.serial))]
+
+    def _hold(self, session: Session, pub: Pub) -> list[Does]:
+        """Nothing is taken behind one that found no room, or the client would believe that one accepted too."""
+        if session.publications and pub.serial <= session.publications[-1].serial:
+            return []
+        if session.refused or len(session.publications) >= self.params.publications_max:
+            session.refused = True
+            return [Note("publication_refused", pub.event.id)]
+        session.publications.append(pub)
+        return []
 
     def _may_publish(self, session: Session, pub: Pub) -> bool:
         """What is not advertised for a bound goes out as it is, to where wishes stand already."""

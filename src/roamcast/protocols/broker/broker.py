@@ -143,6 +143,9 @@ class Broker:
         }
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
+        return self.neighbourhood.numbered(self._answer(now_us, given))
+
+    def _answer(self, now_us: int, given: Input) -> list[Does]:
         effects = self._handle(now_us, given)
         advertising = self.border.advertising
         while advertising is not None and advertising.settled:
@@ -187,6 +190,8 @@ class Broker:
                 )
             case Unwanted(wish_id):
                 return self.neighbourhood.say(router.unwant(sender, wish_id))
+            case Advertised() if router.full():
+                return [Note("advertisement_refused", message.subject)]
             case Advertised() | Unadvertised() | Settled():
                 advertising = self.border.advertising
                 return [] if advertising is None else self.neighbourhood.say(advertising.hear(message, sender))

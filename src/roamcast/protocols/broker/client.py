@@ -45,6 +45,7 @@ from roamcast.protocols.broker.messages import (
     Probe,
     Pub,
     Report,
+    Resend,
     Sub,
     Unsub,
 )
@@ -183,6 +184,8 @@ class Client:
             case Echo(at_us):
                 self.traveller.echoed(now_us - at_us)
                 return self._report(now_us)
+            case Resend():
+                return [Send(sender, Pub(serial, event)) for serial, event in self.pending.items()]
             case Lost(count):
                 return [Note("events_lost", "unknown" if count is None else str(count))]
             case _:

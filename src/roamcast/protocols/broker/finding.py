@@ -185,7 +185,8 @@ class ByAttribute(Generic[Found]):
     def candidates(self, value: Value) -> Iterator[Found]:
         yield from self.values.get(value, {}).values()
         if isinstance(value, Point):
-            yield from self.positions.around((value.x, value.y))
+            if max(abs(value.x), abs(value.y)) <= 2 * REACH_MAX:
+                yield from self.positions.around((value.x, value.y))
         elif isinstance(value, int | float) and not isinstance(value, bool):
             # A whole number too large for a float is beyond every limit anyway.
             number = float(max(min(value, 2**60), -(2**60)))

@@ -221,6 +221,17 @@ class Letter(Message, frozen=True, tag="letter"):
     body: Prepare | Prepared | Complete | Release
 
 
+class Abandon(Message, frozen=True, tag="abandon"):
+    """The client has begun anew with this epoch, because what was kept for it did not come: whatever is older goes.
+
+    It is passed on to everybody: a broker that has crashed since may not know where the client was.
+    """
+
+    client: str
+    epoch: int
+    hops: int = 0
+
+
 class Farewell(Message, frozen=True, tag="farewell"):
     """Nothing is kept for the client any more: whoever knows nothing newer of it forgets it."""
 
@@ -238,6 +249,7 @@ Between: TypeAlias = (
     | Replay
     | NotFound
     | Farewell
+    | Abandon
     | Routed
     | Letter
     | Advertised
@@ -386,6 +398,10 @@ class Accepted(Message, frozen=True, tag="accepted"):
     serial: int
 
 
+class Resend(Message, frozen=True, tag="resend"):
+    """There is room again: the client sends once more what is not accepted."""
+
+
 class Ack(Message, frozen=True, tag="ack"):
     """The client has everything up to this number."""
 
@@ -413,6 +429,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Unsub,
     Pub,
     Accepted,
+    Resend,
     Ack,
     Lost,
     Welcomed,

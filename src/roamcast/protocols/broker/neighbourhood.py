@@ -7,11 +7,27 @@ for it than the bound; until then its wishes stand and what it should get waits 
 from collections.abc import Callable
 
 from roamcast.model.space import Space
-from roamcast.node.boundary import CancelTimer, Does, Note, SetTimer
-from roamcast.protocols.broker.messages import Between, Carried, Got, Hello
+from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, SetTimer
+from roamcast.protocols.broker.messages import (
+    Abandon,
+    Between,
+    Carried,
+    Farewell,
+    Got,
+    Hello,
+    NotFound,
+    Relocate,
+    Replay,
+)
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.router import Router, Said
 from roamcast.protocols.broker.steady import Stream, Streams
+
+UNNUMBERED = 0
+ONWARD = (Relocate, Replay, NotFound, Farewell, Abandon)
+"""Messages that need nothing of what a broker on their way remembers."""
+LINKED_FACTOR = 4
+"""How much more may wait for a neighbour whose link is up: it may only be slow."""
 
 
 class Neighbourhood:
@@ -25,17 +41,33 @@ class Neighbourhood:
         self.router = Router(params.routing, space, params.merged_wishes_max, params.wishes_max)
 
     def say(self, said: Said) -> list[Does]:
-        """Numbers what is said, so the effects of two calls must be performed in the order of the calls."""
-        effects: list[Does] = []
-        for peer, message in said:
-            stream = self.streams.of.get(peer)
-            if stream is None:
-                effects.append(Note("no_neighbour", peer))
+        """What is said has no number yet: it gets one when its turn comes, in `numbered`."""
+        return [Send(peer, Carried(UNNUMBERED, message)) for peer, message in said]
+
+    def numbered(self, effects: list[Does]) -> list[Does]:
+        """All effects of one input, with what is said to neighbours numbered in the order in which it goes out.
+
+        A neighbour for which too much waits is given up afterwards, and what that makes others hear follows.
+        """
+        done: list[Does] = []
+        overflowing: dict[str, None] = {}
+        for effect in effects:
+            if not isinstance(effect, Send) or not isinstance(effect.message, Carried) or effect.message.number:
+                done.append(effect)
                 continue
-            effects += stream.say(message)
-            if len(stream.waiting) > self.params.stream_messages_max and not stream.linked:
-                effects += [Note("stream_overflow", peer), *self.give_up(peer)]
-        return effects
+            stream = self.streams.of.get(effect.to)
+            if stream is None:
+                done.append(Note("no_neighbour", effect.to))
+                continue
+            done += stream.say(effect.message.message)
+            if len(stream.waiting) > self.params.stream_messages_max * (LINKED_FACTOR if stream.linked else 1):
+                overflowing[effect.to] = None
+        for peer in overflowing:
+            # Who takes nothing while its link is up is cut off, or it would fill the memory.
+            linked = peer in self.streams.of and self.streams.of[peer].linked
+            done += [Note("stream_overflow", peer), *([Disconnect(peer)] if linked else [])]
+            done += self.numbered(self.give_up(peer))
+        return done
 
     def link_up(self, peer: str) -> list[Does]:
         # From here on both sides must judge alike whether the stream goes on, so nobody gives up any more.
@@ -47,11 +79,13 @@ class Neighbourhood:
         """
         if self.streams.continues(peer, hello):
             return self.streams.of[peer].resumed(hello)
+        waiting = self.streams.of[peer].waiting if peer in self.streams.of else ()
         effects = self.give_up(peer)
         self.streams.of[peer] = Stream(peer, hello.life)
-        if self.in_tree is not None and not self.in_tree(peer):
-            return effects
-        return [*effects, *self.say(self.router.meet(peer))]
+        if self.in_tree is None or self.in_tree(peer):
+            effects += self.say(self.router.meet(peer))
+        # What finds its way by itself goes once more; events cannot, before the neighbour knows again who wants them.
+        return [*effects, *self.say([(peer, each.message) for each in waiting if isinstance(each.message, ONWARD)])]
 
     def take(self, carried: Carried, sender: str) -> tuple[Between | None, list[Does]]:
         stream = self.streams.of.get(sender)

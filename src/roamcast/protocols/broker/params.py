@@ -21,8 +21,8 @@ class BrokerParams(Struct, frozen=True, forbid_unknown_fields=True):
     """Of how many publishers a session remembers how far it has them, to know copies that are still under way."""
     replay_events_max: int = 64
     """How many events one replay message carries."""
-    replay_wait_s_max: float = 10.0
-    """How long a new broker waits for what the old one kept."""
+    replay_wait_s_max: float = 75.0
+    """How long a new broker waits for what the old one kept: longer than a link may be down."""
     stream_messages_max: int = 10_000
     """How many messages wait for a neighbour whose link is down; beyond that it is given up."""
     stream_patience_s: float = 60.0
@@ -46,3 +46,8 @@ class BrokerParams(Struct, frozen=True, forbid_unknown_fields=True):
             value = getattr(self, name)
             if isinstance(value, int | float) and not isinstance(value, bool) and not 0 < value < float("inf"):
                 raise ValueError(f"{name} is {value}; give a number above 0")
+        if self.replay_wait_s_max <= self.stream_patience_s:
+            raise ValueError(
+                f"replay_wait_s_max is {self.replay_wait_s_max} and stream_patience_s {self.stream_patience_s}; wait "
+                "longer for a replay than a link may be down, or what a client missed is lost on the way"
+            )

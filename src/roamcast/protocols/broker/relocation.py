@@ -22,14 +22,19 @@ session takes in nothing more from that moment (what comes reaches the later bro
 complete. So attachments form a queue, each answered by the one before it.
 """
 
+from msgspec.structs import replace
+
 from roamcast.node.boundary import CancelTimer, Does, Note, Send, SetTimer
 from roamcast.protocols.broker.arrows import Arrow, Arrows, back, not_found
-from roamcast.protocols.broker.border import Border
+from roamcast.protocols.broker.border import HOPS_MAX, Border
 from roamcast.protocols.broker.handover import Handover
-from roamcast.protocols.broker.messages import Attach, Between, Farewell, Lost, NotFound, Relocate, Replay
+from roamcast.protocols.broker.messages import Abandon, Attach, Between, Farewell, Lost, NotFound, Relocate, Replay
 from roamcast.protocols.broker.neighbourhood import Neighbourhood
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.sessions import Session, replays
+
+NUMBER_MAX = 2**53
+"""Beyond it a number does not travel safely."""
 
 
 class Relocation(Handover):
@@ -52,6 +57,8 @@ class Relocation(Handover):
                 return self._missed(message, sender)
             case Farewell():
                 return self._farewell(message, sender)
+            case Abandon():
+                return self._abandon(message, sender)
             case _:
                 return [Note("unexpected_message", str(message.__struct_config__.tag))]
 
@@ -68,6 +75,8 @@ class Relocation(Handover):
         known = self.arrows.of.get(client)
         if known is not None and attach.epoch <= known.claim.epoch:
             return [Note("stale_attachment", client)]
+        if not 0 <= attach.after <= NUMBER_MAX:
+            return [Note("bad_attachment", client)]
         claim = Relocate(client, attach.epoch, attach.after, (self.host,), attach.came == "restarted", attach.was_at)
         session = self.border.sessions.get(client)
         if session is not None and not claim.forgets:
@@ -140,6 +149,7 @@ class Relocation(Handover):
         if lost and session.claim is None:
             effects.append(Note("replay_missing", session.client))
             effects += [Send(session.client, Lost(None))] if session.attached else []
+            effects += self._abandon(Abandon(session.client, session.epoch), None)
         if session.awaits is not None:
             effects.append(CancelTimer(replay_timer(session.client, session.awaits)))
             self._unclaim(session)
@@ -152,6 +162,8 @@ class Relocation(Handover):
     # Brokers on the way, and the old broker.
 
     def _claim(self, given: Relocate, sender: str) -> list[Does]:
+        if not given.path or given.path[0] == self.host or given.path[-1] != sender:
+            return [Note("bad_claim", given.client)]
         claim = self.arrows.arrived(given)
         known = self.arrows.of.get(claim.client)
         if known is not None and claim.epoch <= known.claim.epoch:
@@ -210,6 +222,23 @@ class Relocation(Handover):
         return self.neighbourhood.say(
             [(peer, farewell) for peer in self.neighbourhood.router.neighbours if peer != sender]
         )
+
+    def _abandon(self, abandon: Abandon, sender: str | None) -> list[Does]:
+        """A client has begun anew elsewhere: whatever is older would only be found by mistake."""
+        client, effects = abandon.client, list[Does]()
+        session = self.border.sessions.get(client)
+        if session is not None and session.epoch < abandon.epoch:
+            effects += self._forget(session)
+        for claimed in [each for each in self.claimed.get(client, []) if each.epoch < abandon.epoch]:
+            if claimed.awaits is not None:
+                effects.append(CancelTimer(replay_timer(client, claimed.awaits)))
+            self._unclaim(claimed)
+        self.arrows.forget(client, abandon.epoch - 1)
+        if abandon.hops >= HOPS_MAX:
+            return effects
+        onward = replace(abandon, hops=abandon.hops + 1)
+        others = [peer for peer in self.neighbourhood.router.neighbours if peer != sender]
+        return [*effects, *self.neighbourhood.say([(peer, onward) for peer in others])]
 
     def left(self) -> dict[str, int]:
         return {

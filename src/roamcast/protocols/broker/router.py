@@ -17,7 +17,8 @@ from roamcast.protocols.broker.messages import Between, Notified, Unwanted, Want
 from roamcast.protocols.broker.routing import Asking, Change, Strategy, asking_for
 from roamcast.protocols.broker.wishes import Table, Wish
 
-CLIENT = "client "
+CLIENT = "client\0"
+"""No host can be called so, hence no neighbour is taken for a client."""
 Said: TypeAlias = list[tuple[str, Between]]
 
 

@@ -59,27 +59,22 @@ class AskNothing:
 
 
 class AskAll:
-    """Simple routing. The same subscription may come from two sources for a while, when its client has moved."""
+    """Simple routing, under names of our own: one id may come from two sources, and not with the same content."""
 
     def __init__(self) -> None:
-        self.sources: dict[str, dict[str, Wish]] = {}
+        self.sent: dict[Key, Wish] = {}
+        self._made = 0
 
     def add(self, source: str, wish: Wish) -> Change:
-        sources = self.sources.setdefault(wish.id, {})
-        known = wish in sources.values()
-        sources[source] = wish
-        return NOTHING if known else Change(ask=(wish,))
+        self._made += 1
+        sent = self.sent[(source, wish.id)] = replace(wish, id=f"s{self._made}")
+        return Change(ask=(sent,))
 
     def remove(self, source: str, wish_id: str) -> Change:
-        sources = self.sources[wish_id]
-        del sources[source]
-        if sources:
-            return NOTHING
-        del self.sources[wish_id]
-        return Change(withdraw=(wish_id,))
+        return Change(withdraw=(self.sent.pop((source, wish_id)).id,))
 
     def asked(self) -> list[Wish]:
-        return [next(reversed(sources.values())) for sources in self.sources.values()]
+        return list(self.sent.values())
 
 
 class AskEach:

@@ -8,12 +8,17 @@ session that a later broker claims meanwhile is *claimed*: it takes in nothing m
 from collections import deque
 from collections.abc import Iterator
 
+import msgspec
+
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.protocols.broker.counterpart import Counterpart
 from roamcast.protocols.broker.logical.template import NOWHERE, State
 from roamcast.protocols.broker.mesh.prediction import Trip
 from roamcast.protocols.broker.messages import Numbered, Pub, Relocate, Replay
+
+PIECE_BYTES_MAX = 256 * 1024
+"""Of one message with several events: a quarter of what a message may have."""
 
 
 class Session:
@@ -39,6 +44,8 @@ class Session:
         """What came here while the replay was awaited, with its serial and the subscriptions it is for."""
         self.publications: list[Pub] = []
         """What the client published meanwhile."""
+        self.refused = False
+        """Whether a publication found no room: the client must send it, and all behind it, again."""
         self.claim: Relocate | None = None
         """The claim of a later broker, answered when the replay is complete."""
         self.trip: Trip | None = None
@@ -60,7 +67,9 @@ class Session:
     def replayed(self, replay: Replay) -> None:
         """Takes over what the old broker had."""
         for numbered in replay.events:
-            self.counterpart.keep(numbered)
+            # A piece may come twice, if a broker on its way crashed after it had passed it on.
+            if not self.counterpart.kept or numbered.number > self.counterpart.kept[-1].number:
+                self.counterpart.keep(numbered)
         for publisher, serial in replay.marks:
             self.counterpart.mark(publisher, serial)
         self.counterpart.lost += replay.lost
@@ -76,19 +85,33 @@ class Session:
 
 
 def replays(session: Session, claim: Relocate, events_max: int) -> Iterator[Replay]:
-    """The answer to a claim, in pieces of at most `events_max` events."""
+    """The answer to a claim, in pieces of at most `events_max` events and so many bytes."""
     counterpart = session.counterpart
-    events = counterpart.after(claim.after)
-    for start in range(0, max(1, len(events)), events_max):
-        last = start + events_max >= len(events)
+    pieces = list(in_pieces(counterpart.after(claim.after), events_max))
+    for number, piece in enumerate(pieces, start=1):
+        last = number == len(pieces)
         yield Replay(
             client=session.client,
             epoch=claim.epoch,
             path=claim.path,
-            events=tuple(events[start : start + events_max]),
+            events=piece,
             last=last,
             next_number=counterpart.next_number,
             published=session.published,
             lost=counterpart.lost if last else 0,
             marks=tuple(counterpart.marks.items()) if last else (),
         )
+
+
+def in_pieces(events: list[Numbered], events_max: int) -> Iterator[tuple[Numbered, ...]]:
+    """At least one, if only an empty one."""
+    piece: list[Numbered] = []
+    size = 0
+    for event in events:
+        event_bytes = len(msgspec.msgpack.encode(event))
+        if piece and (len(piece) >= events_max or size + event_bytes > PIECE_BYTES_MAX):
+            yield tuple(piece)
+            piece, size = [], 0
+        piece.append(event)
+        size += event_bytes
+    yield tuple(piece)

@@ -12,7 +12,7 @@ if it had never been there.
 from collections import deque
 from typing import Final
 
-from roamcast.node.boundary import Does, Send
+from roamcast.node.boundary import Does, Note, Send
 from roamcast.protocols.broker.messages import Between, Carried, Got, Hello
 
 GOT_EVERY: Final = 16
@@ -53,7 +53,8 @@ class Stream:
     def take(self, carried: Carried) -> tuple[Between | None, list[Does]]:
         """The message if it is the next one, and a word to its sender now and then."""
         if carried.number != self.got + 1:
-            return None, []
+            # One that came before is a copy; a gap cannot be on a link that keeps order.
+            return None, [Note("stream_gap", self.peer)] if carried.number > self.got + 1 else []
         self.got = carried.number
         return carried.message, [Send(self.peer, Got(self.got))] if self.got % GOT_EVERY == 0 else []
 

@@ -16,7 +16,7 @@ from roamcast.model.filter.evaluate import compile_filter
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import Filter
 from roamcast.model.space import Plane, Space
-from roamcast.model.subject import subject_covers, subject_matches
+from roamcast.model.subject import check_pattern, subject_covers, subject_matches
 from roamcast.protocols.broker.finding import Finder
 
 
@@ -25,6 +25,9 @@ class Wish(Struct, frozen=True, array_like=True, cache_hash=True):
     """Of the subscription, or a name that a broker gave to what it asks for on behalf of several."""
     subject: str
     filter: Filter
+
+    def __post_init__(self) -> None:
+        check_pattern(self.subject)
 
 
 def wish_covers(wide: Wish, narrow: Wish, space: Space) -> bool:
