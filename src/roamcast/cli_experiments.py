@@ -1,6 +1,7 @@
 """Commands about the papers' experiments: list them, run them on Spark, and write the report."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -69,38 +70,43 @@ def run_command(
         complaints.print(f"[red]{escape(what)}; there are {', '.join(EXPERIMENTS)}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT)
     preset: Preset = "full" if full else "quick"
-    found = swept([EXPERIMENTS[name] for name in chosen], preset, seed, times, master, remote)
     out.mkdir(parents=True, exist_ok=True)
     sections = []
-    for name, rows in found.items():
+    for name, rows in swept([EXPERIMENTS[name] for name in chosen], preset, seed, times, master, remote):
+        # Kept at once: what is done stays done, whatever becomes of the next.
         (out / f"{name}.{preset}.json").write_bytes(msgspec.json.encode(rows))
         sections.append(section_of(EXPERIMENTS[name], rows))
         console.print(section_table(sections[-1]))
-    if any(section.failed or not all(claim.holds for claim in section.claims) for section in sections):
+    unfinished = len(sections) < len(chosen)
+    if unfinished or any(section.failed or not all(claim.holds for claim in section.claims) for section in sections):
         raise typer.Exit(EXIT_CHECK_FAILED)
 
 
 def swept(
     chosen: list[Experiment], preset: Preset, seed: int, times: int | None, master: str, remote: str | None
-) -> dict[str, list[Row]]:
+) -> Iterator[tuple[str, list[Row]]]:
+    """Each experiment as it is done; one that Spark cannot finish is told of, and the next goes on."""
     # Spark takes a second to import, and `list` needs none of it.
     from roamcast.experiments.sweep import run_all
     from roamcast.pipeline.job import BadPipeline
     from roamcast.pipeline.runner import Bar
-    from roamcast.pipeline.session import open_session
+    from roamcast.pipeline.session import first_line, open_session
 
-    found: dict[str, list[Row]] = {}
     try:
         spark = open_session(master, remote)
         for step, experiment in enumerate(chosen, start=1):
-            with Bar(spark, complaints).watching(experiment.name, step, len(chosen)):
-                found[experiment.name] = list(run_all(spark, [experiment], preset, seed, times))
+            try:
+                with Bar(spark, complaints).watching(experiment.name, step, len(chosen)):
+                    rows = list(run_all(spark, [experiment], preset, seed, times))
+            except Exception as problem:
+                complaints.print(f"[red]{experiment.name}: {escape(first_line(problem))}[/red]", soft_wrap=True)
+                continue
+            yield experiment.name, rows
     except BadPipeline as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    return found
 
 
 def section_table(section: Section) -> Table:

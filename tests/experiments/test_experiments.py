@@ -63,6 +63,13 @@ def test_p4_a_claim_without_any_run_does_not_hold() -> None:
     assert not between(mean_y, 0.0)(Findings([])).holds
 
 
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_p4_no_claim_of_any_experiment_holds_when_every_run_has_failed(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    failed = [Row(name, parameters, 0, 1, error="x") for parameters in experiment.settings["quick"]]
+    assert [claim.what for claim in section_of(experiment, failed).claims if claim.holds] == []
+
+
 def test_p4_runs_that_failed_are_counted_shown_and_left_out_of_the_figures() -> None:
     failed = Row("e", {"x": 9}, 0, 77, error="it broke")
     section = section_of(EXPERIMENT, [*rows(2.0), failed])
@@ -124,6 +131,6 @@ def test_p4_the_report_is_written_from_the_rows_that_are_kept(tmp_path: Path) ->
     (tmp_path / "steam-cost.quick.json").write_bytes(msgspec.json.encode([row]))
     code, output = invoke("experiments", "report", "--out", str(tmp_path))
     assert code == 0
-    assert "claims hold" in output
+    assert "1 of 4 claims hold" in output
     assert "What one event costs" in (tmp_path / "index.html").read_text(encoding="utf-8")
     assert (tmp_path / "report.json").exists()

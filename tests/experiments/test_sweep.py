@@ -1,13 +1,15 @@
 """Sweeps on Spark: results depend on parameters and run alone, and a failed run takes nothing down (P4)."""
 
 import json
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from roamcast.experiments.catalogue import EXPERIMENTS
 from roamcast.experiments.experiment import seed_of
-from roamcast.experiments.sweep import run_all
+from roamcast.experiments.sweep import Payload, measured, run_all
 from roamcast.pipeline import sweep as sweeping
 from roamcast.pipeline.session import open_session
 from roamcast.pipeline.sweep import sweep
@@ -33,6 +35,36 @@ def test_p4_every_payload_gets_its_answer_and_a_failure_its_error(spark: SparkSe
         number: str(2 * number) for number in (0, 1, 2, 4, 5)
     }
     assert "three is not allowed" in answers[3].error
+
+
+class FailsOnce:
+    """By a file, because two tries may be in two processes."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, payload: str) -> str:
+        tried = Path(self.folder) / payload
+        if not tried.exists():
+            tried.touch()
+            raise ValueError("the first try")
+        return payload
+
+
+def test_p4_a_run_that_fails_once_is_tried_again(spark: SparkSession, tmp_path: Path) -> None:
+    answers = dict(sweep(spark, FailsOnce(str(tmp_path)), ["a", "b"]))
+    assert {number: (each.answer, each.error) for number, each in answers.items()} == {0: ("a", ""), 1: ("b", "")}
+
+
+def test_p4_a_figure_that_is_not_a_number_makes_the_run_a_failed_one() -> None:
+    experiment = EXPERIMENTS["steam-cost"]
+    payload = Payload(experiment.name, {**experiment.settings["quick"][0]}, 0, 0)
+    assert "frames" in measured(payload)
+    with pytest.MonkeyPatch.context() as patch:
+        broken = replace(experiment, measure=lambda parameters, seed: {"frames": float("nan")})
+        patch.setitem(EXPERIMENTS, experiment.name, broken)
+        with pytest.raises(ValueError, match="frames"):
+            measured(payload)
 
 
 def test_p4_results_do_not_depend_on_the_number_of_tasks_and_equal_a_plain_loop(

@@ -123,7 +123,7 @@ class LogicalTrial(Trial):
         for _ in range(STROLL_EVENTS):
             self.publish(self.clients[0])
             self.pass_s(0.01)
-        self._calm()
+        self.calm()
 
     def settle_down(self) -> None:
         """Everybody is at home."""
@@ -149,8 +149,8 @@ class LogicalTrial(Trial):
             if self.walks.random() < 0.25:
                 self.step(self.walks.choice(self.clients))
 
-    def _calm(self) -> None:
-        super()._calm()
+    def calm(self) -> None:
+        super().calm()
         self.settled_us.append(self.world.kernel.now_us)
 
     def subscribe(self, client: str, filter_text: str = "") -> str:

@@ -107,7 +107,7 @@ class MeshTrial(Trial):
                 self.unsubscribe(client)
             self.pass_s(self.rng.choice(MOMENTS_S))
 
-    def _calm(self) -> None:
+    def calm(self) -> None:
         """Everybody stands still and says so, some of them before they have a link."""
         self.calms += 1
         for client in self.clients:

@@ -3,7 +3,17 @@
 import math
 from typing import Any
 
-from roamcast.experiments.experiment import Claim, Experiment, Figures, Findings, Parameters, Plot, Verdict, between
+from roamcast.experiments.experiment import (
+    Claim,
+    Experiment,
+    Figures,
+    Findings,
+    Parameters,
+    Plot,
+    Verdict,
+    between,
+    points_apart,
+)
 from roamcast.experiments.varied import run_varied
 
 BASE: Parameters = {"hosts": 100, "per_km2": 100, "speed_mps": 10, "domains": 0.5}
@@ -93,8 +103,7 @@ SPEED = Experiment(
 
 
 def flat_with_scale(findings: Findings) -> Verdict:
-    shares = [delivered(findings.where(hosts=hosts)) for hosts in findings.values("hosts")]
-    spread = 100 * (max(shares) - min(shares)) if shares else math.nan
+    spread = points_apart(delivered(findings.where(hosts=hosts)) for hosts in findings.values("hosts"))
     return Verdict(f"{spread:.1f} points apart", spread <= 5.0)
 
 
@@ -155,8 +164,7 @@ def requests(findings: Findings) -> float:
 
 
 def indifferent_to_domains(findings: Findings) -> Verdict:
-    shares = [delivered(findings.where(domains=domains)) for domains in findings.values("domains")]
-    spread = 100 * (max(shares) - min(shares)) if shares else math.nan
+    spread = points_apart(delivered(findings.where(domains=domains)) for domains in findings.values("domains"))
     return Verdict(f"{spread:.1f} points apart", spread <= 4.0)
 
 

@@ -6,6 +6,7 @@ the number of the run, never from where it runs: results do not depend on the nu
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
@@ -49,16 +50,25 @@ class Findings:
         return sum(values) / len(values) if values else float("nan")
 
     def total(self, figure: str) -> float:
-        return sum(row.figures.get(figure, 0.0) for row in self.rows)
+        """Over the runs; not a number if there was none, so that no claim holds on nothing."""
+        return sum(row.figures.get(figure, 0.0) for row in self.rows) if self.rows else float("nan")
 
     def share(self, part: str, whole: str) -> float:
         """Pooled over the runs: a run with more of the whole counts more."""
         whole_total = self.total(whole)
-        return self.total(part) / whole_total if whole_total else float("nan")
+        return self.total(part) / whole_total if whole_total > 0 else float("nan")
 
     def values(self, parameter: str) -> list[Any]:
         """The different values of a parameter, in the order of the settings."""
         return list(dict.fromkeys(row.parameters[parameter] for row in self.rows if parameter in row.parameters))
+
+
+def points_apart(values: Iterable[float]) -> float:
+    """How far shares are apart, in points; not a number if there are fewer than two, or one is none."""
+    found = list(values)
+    if len(found) < 2 or not all(math.isfinite(each) for each in found):
+        return math.nan
+    return 100 * (max(found) - min(found))
 
 
 class Verdict(Struct, frozen=True):

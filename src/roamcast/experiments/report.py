@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from roamcast.experiments.experiment import Claim, Experiment, Findings, Plot, Row
+from roamcast.experiments.experiment import Claim, Experiment, Findings, Plot, Row, Verdict
 
 WIDTH, HEIGHT, MARGIN = 460, 260, 46
 COLOURS = ("#2563eb", "#dc2626", "#059669", "#9333ea", "#d97706", "#0891b2")
@@ -46,7 +46,11 @@ class Section(Struct, frozen=True):
 
 
 def judged(claim: Claim, findings: Findings) -> Judged:
-    verdict = claim.judge(findings)
+    try:
+        verdict = claim.judge(findings)
+    except (ArithmeticError, ValueError, LookupError):
+        # Nothing to judge by: every run it needs has failed.
+        verdict = Verdict("no data", False)
     return Judged(claim.what, claim.paper, verdict.measured, verdict.holds, "" if verdict.holds else claim.reason)
 
 

@@ -263,8 +263,8 @@ INTERSECTION = Experiment(
     claims=(
         Claim(
             "fewer deliveries than without filters",
-            "95 %, within 0.6 points",
-            about(reduction, 95.0, absolute=0.6, shown=".1f"),
+            "95 %, within 0.3 points",
+            about(reduction, 95.0, absolute=0.3, shown=".1f"),
         ),
         Claim("lost", "none", between(lambda found: found.total("missed"), 0, 0, ".0f")),
     ),

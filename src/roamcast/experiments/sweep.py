@@ -1,6 +1,7 @@
 """Runs experiments on Spark: every run of every setting is a task (P4)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -17,40 +18,48 @@ class Payload(Struct, frozen=True):
     parameters: Parameters
     run: int
     root: int
-    scenarios: dict[str, str]
-    """The texts of the scenario files: an executor need not have them."""
 
 
-def payloads_of(experiments: Iterable[Experiment], preset: Preset, root: int, runs: int | None) -> list[Payload]:
+def payloads_of(experiments: Sequence[Experiment], preset: Preset, root: int, runs: int | None) -> list[Payload]:
     """All runs; those of the last settings first, which tend to be the longest."""
-    texts = varied.all_texts()
     return [
-        Payload(experiment.name, parameters, run, root, texts)
+        Payload(experiment.name, parameters, run, root)
         for experiment in experiments
         for parameters in reversed(experiment.settings[preset])
         for run in range(runs or experiment.runs[preset])
     ]
 
 
-def work(encoded: str) -> str:
-    """One run, on whatever machine."""
-    payload = msgspec.json.decode(encoded, type=Payload)
-    varied.ship(payload.scenarios)
+class Work:
+    """One run, on whatever machine; the scenario files go along, an executor need not have them."""
+
+    def __init__(self) -> None:
+        self.texts = varied.all_texts()
+
+    def __call__(self, encoded: str) -> str:
+        varied.ship(self.texts)
+        return measured(msgspec.json.decode(encoded, type=Payload))
+
+
+def measured(payload: Payload) -> str:
     seed = seed_of(payload.experiment, payload.parameters, payload.run, payload.root)
     figures = EXPERIMENTS[payload.experiment].measure(payload.parameters, seed)
+    endless = [name for name, value in figures.items() if not math.isfinite(value)]
+    if endless:
+        raise ValueError(f"the run has no {', '.join(endless)}")
     return msgspec.json.encode({key: float(value) for key, value in figures.items()}).decode()
 
 
 def run_all(
     spark: SparkSession,
-    experiments: Iterable[Experiment],
+    experiments: Sequence[Experiment],
     preset: Preset,
     root: int = 0,
     runs: int | None = None,
 ) -> Iterator[Row]:
     """Every run of the experiments, in the order of their settings."""
     payloads = payloads_of(experiments, preset, root, runs)
-    answers = dict(sweep(spark, work, [msgspec.json.encode(each).decode() for each in payloads]))
+    answers = dict(sweep(spark, Work(), [msgspec.json.encode(each).decode() for each in payloads]))
     rows = [
         Row(
             payload.experiment,
@@ -70,7 +79,7 @@ def figures_of(answer: str) -> dict[str, float]:
     return msgspec.json.decode(answer, type=dict[str, float])
 
 
-def place_of(experiments: Iterable[Experiment], preset: Preset) -> "Place":
+def place_of(experiments: Sequence[Experiment], preset: Preset) -> "Place":
     return Place({each.name: list(each.settings[preset]) for each in experiments})
 
 

@@ -16,8 +16,13 @@ class BadSubject(BadValue):
 
 def check_subject(subject: str) -> None:
     check_length(subject)
-    if "+" in subject or "#" in subject:
+    if is_pattern(subject):
         raise BadSubject(f"subject '{subject}': wildcards + and # belong in subscriptions")
+
+
+def is_pattern(subject: str) -> bool:
+    """Whether it has a wildcard, and so may match several subjects."""
+    return "+" in subject or "#" in subject
 
 
 def check_pattern(pattern: str) -> None:

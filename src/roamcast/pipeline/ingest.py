@@ -5,7 +5,8 @@ checkpoint remembers which files belong to which batch before the batch runs. A 
 
 1. judges its files: whole, of this version, rows that make sense, and the ranges of sequence numbers in each;
 2. finds by these ranges which files may hold records that other files have too, in this batch or an earlier one;
-3. writes each good file into its table, without the records that are there already, and
+3. writes each good file into its table, without the records that are there already: files that may share records one
+   after the other, in the order of their paths, so that nothing is left out for a file that is refused itself; and
 4. writes the ledger, the table `segments`: a row for each file and what became of it.
 
 A clean file has the name of its segment and appears by a rename, and a batch that runs again after a kill has the
@@ -15,7 +16,9 @@ following, it goes on. Late files are taken when they come. What cannot be taken
 is, and the ledger says why. Nothing is fatal, and nothing is silent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,7 +26,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.fs as arrow_fs
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.journal.reader import table_directory
@@ -31,8 +34,16 @@ from roamcast.journal.records import BadJournal
 from roamcast.journal.schema import TABLES as JOURNAL_TABLES
 from roamcast.journal.schema import VERSION_DIRECTORY
 from roamcast.pipeline.job import BadPipeline
-from roamcast.pipeline.segment import named, ranges_of, read_segment, table_of, without_known, write_segment
-from roamcast.pipeline.store import Store, file_system
+from roamcast.pipeline.segment import (
+    check_place,
+    named,
+    ranges_of,
+    read_segment,
+    table_of,
+    without_known,
+    write_segment,
+)
+from roamcast.pipeline.store import Store, file_system, path_within
 from roamcast.pipeline.tables import SEGMENTS
 
 FILES_PER_BATCH = 2_000
@@ -42,6 +53,7 @@ CHECKPOINT_DIRECTORY = "checkpoint"
 FILE_COLUMNS = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 
 JUDGED = pa.schema([field for field in SEGMENTS.schema if field.name not in ("batch", "late")])
+SETTLED = pa.schema([*JUDGED, pa.field("late", pa.bool_())])
 TAKEN, QUARANTINED = "taken", "quarantined"
 REASONS_MAX = 10
 EMPTY = "not taken in; it was empty when it was first seen"
@@ -105,16 +117,29 @@ class Take:
     def __call__(self, names: DataFrame, batch: int) -> None:
         spark = names.sparkSession
         store = Store(spark, self.directory)
+        judge = Judge(f"{store.journal}/{VERSION_DIRECTORY}")
         judged = names.repartition(files_at_once(spark)).mapInArrow(judge, struct_of(JUDGED)).localCheckpoint()
         earlier = earlier_segments(store, batch)
-        overlaps = overlapping_files(judged, earlier)
-        late = late_files(judged, earlier)
-        marked = judged.join(overlaps, "path", "left").join(late, "path", "left")
-        wide = pa.schema([*JUDGED, pa.field("late", pa.bool_())])
-        taken = marked.repartition(files_at_once(spark)).mapInArrow(Keep(store.root), struct_of(wide))
-        ledger = taken.withColumn("batch", F.lit(batch).cast("bigint")).select(*SEGMENTS.columns)
+        known = earlier.where(F.col("status") == TAKEN).join(judged.select("path"), "path", "left_anti")
+        groups = spark.createDataFrame(grouped(links(judged, known).collect()), "path STRING, together STRING")
+        ours = judged.join(late_files(judged, earlier), "path", "left").withColumn("before", F.lit(False))
+        theirs = known.drop("batch").join(F.broadcast(groups.select("path")), "path", "left_semi")
+        settled = (
+            ours.unionByName(theirs.withColumn("before", F.lit(True)))
+            .join(F.broadcast(groups), "path", "left")
+            .withColumn("together", F.coalesce("together", "path"))
+            .repartition(files_at_once(spark), "together")
+            .sortWithinPartitions("together")
+            .mapInArrow(Settle(store.root), struct_of(SETTLED))
+        )
+        ledger = settled.withColumn("batch", F.lit(batch).cast("bigint")).select(*SEGMENTS.columns)
         # A directory for each batch: one that runs again writes over its own and over no other.
-        ledger.coalesce(1).write.mode("overwrite").parquet(f"{store.place(SEGMENTS)}/number={batch}")
+        in_one_file(ledger).write.mode("overwrite").parquet(f"{store.place(SEGMENTS)}/number={batch}")
+
+
+def in_one_file(frame: DataFrame) -> DataFrame:
+    """Only the rows come together; with `coalesce` the work that makes them would be done by one task as well."""
+    return frame.repartition(1)
 
 
 def files_at_once(spark: SparkSession) -> int:
@@ -127,16 +152,23 @@ def struct_of(schema: Any) -> Any:
     return from_arrow_schema(schema)
 
 
-def judge(batches: Iterator[Any]) -> Iterator[Any]:
+class Judge:
     """For each name the ledger's row as far as the file alone tells it."""
-    for batch in batches:
-        rows = [judgement(path) for path in batch["path"].to_pylist()]
-        yield from pa.Table.from_pylist(rows, schema=JUDGED).to_batches()
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            rows = [judgement(path, self.version) for path in batch["path"].to_pylist()]
+            yield from pa.Table.from_pylist(rows, schema=JUDGED).to_batches()
 
 
-def judgement(path: str) -> dict[str, Any]:
+def judgement(path: str, version: str) -> dict[str, Any]:
+    """`version` is the directory that the journal's tables lie in."""
     found: dict[str, Any] = {"path": path, "status": QUARANTINED, "rows": 0, "duplicates": 0, "ranges": []}
     try:
+        check_place(path, version)
         found["table"] = table_of(path).name
         segment = named(path)
         found |= {"writer": segment.writer, "incarnation": segment.incarnation, "segment": segment.number}
@@ -157,25 +189,45 @@ def earlier_segments(store: Store, batch: int) -> DataFrame:
     """The ledger without this batch: what it wrote before it was killed does not count."""
     if not store.exists(SEGMENTS):
         return store.spark.createDataFrame([], SEGMENTS.struct)
-    return store.read(SEGMENTS).where(F.col("batch") != batch)
+    # By the directory, so that files this batch is about to write over are not even opened.
+    number = struct_of(pa.schema([*SEGMENTS.schema, pa.field("number", pa.int64())]))
+    segments = store.spark.read.schema(number).parquet(store.place(SEGMENTS))
+    return segments.where(F.col("number") != batch).select(*SEGMENTS.columns)
 
 
-def overlapping_files(judged: DataFrame, earlier: DataFrame) -> DataFrame:
-    """For each file the other ones, earlier or before it in this batch, that have numbers within its ranges."""
-    mine = ranges(judged).alias("mine")
-    ours = ranges(judged).withColumn("before", F.lit(False))
-    known = ranges(earlier.where(F.col("status") == TAKEN)).withColumn("before", F.lit(True))
-    theirs = ours.unionByName(known).alias("theirs")
-    same = [F.col(f"mine.{name}") == F.col(f"theirs.{name}") for name in ("table", "host", "incarnation")]
-    meet = (F.col("mine.first") <= F.col("theirs.last")) & (F.col("theirs.first") <= F.col("mine.last"))
-    other = (F.col("mine.path") != F.col("theirs.path")) & (
-        F.col("before") | (F.col("theirs.path") < F.col("mine.path"))
-    )
+def links(judged: DataFrame, known: DataFrame) -> DataFrame:
+    """Pairs of files with numbers of a host in common: not all pairs, but enough to connect whatever overlaps.
+
+    In the order of their beginnings, a range overlaps some range before it if and only if it overlaps the one of
+    these that reaches farthest.
+    """
+    of = ["table", "host", "incarnation"]
+    ours = ranges(judged)
+    span = ours.groupBy(*of).agg(F.min("first").alias("lowest"), F.max("last").alias("highest"))
+    near = ranges(known).join(span, of).where("first <= highest AND lowest <= last").drop("lowest", "highest")
+    before = Window.partitionBy(*of).orderBy("first", "path").rowsBetween(Window.unboundedPreceding, -1)
     return (
-        mine.join(theirs, [*same, meet, other])
-        .groupBy(F.col("mine.path").alias("path"))
-        .agg(F.sort_array(F.collect_set(F.struct("theirs.path", "theirs.before"))).alias("others"))
+        ours.unionByName(near)
+        .withColumn("reach", F.max(F.struct("last", "path")).over(before))
+        .where("reach.last >= first")
+        .select("path", F.col("reach.path").alias("other"))
+        .distinct()
     )
+
+
+def grouped(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Each file that is linked to others, and the least of all that it is connected with."""
+    leader: dict[str, str] = {}
+
+    def leading(path: str) -> str:
+        while (above := leader.setdefault(path, path)) != path:
+            leader[path] = path = leader[above]
+        return path
+
+    for one, other in pairs:
+        least, most = sorted((leading(one), leading(other)))
+        leader[most] = least
+    return sorted((path, leading(path)) for path in list(leader))
 
 
 def ranges(segments: DataFrame) -> DataFrame:
@@ -189,40 +241,53 @@ def late_files(judged: DataFrame, earlier: DataFrame) -> DataFrame:
     return judged.join(newest, of).select("path", (F.col("segment") < F.col("newest")).alias("late"))
 
 
-class Keep:
+class Settle:
     """Writes good files into their tables, and answers with the ledger's rows."""
 
     def __init__(self, root: str) -> None:
         self.root = root
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        wide = pa.schema([*JUDGED, pa.field("late", pa.bool_())])
-        for batch in batches:
-            rows = [self.kept(row) for row in batch.to_pylist()]
-            yield from pa.Table.from_pylist(rows, schema=wide).to_batches()
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for _, together in groupby(rows, key=itemgetter("together")):
+            yield from pa.Table.from_pylist(self.settled(list(together)), schema=SETTLED).to_batches()
 
-    def kept(self, row: dict[str, Any]) -> dict[str, Any]:
-        others = row.pop("others") or ()
+    def settled(self, together: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """File by file: what one may repeat or contradict is what has been taken before it, and nothing else."""
+        known = [row for row in together if row["before"]]
+        found = []
+        for row in sorted((row for row in together if not row["before"]), key=itemgetter("path")):
+            settled = self.kept(row, [other["path"] for other in known if overlap(row, other)])
+            found.append(settled)
+            if settled["status"] == TAKEN:
+                known.append(settled)
+        return found
+
+    def kept(self, row: dict[str, Any], others: list[str]) -> dict[str, Any]:
         row["late"] = bool(row["late"])
         if row["status"] != TAKEN:
             return row
         path, place = row["path"], f"{self.root}/{row['table']}"
         try:
             rows = read_segment(path)
-            clean = without_known(rows, [self.known(other, place) for other in others], path)
+            clean = without_known(rows, [as_taken(other, place) for other in others], path)
         except BadJournal as problem:
             return row | {"status": QUARANTINED, "reason": str(problem), "rows": 0, "ranges": []}
         write_segment(clean, place, PurePosixPath(path).name)
         kept = [msgspec.to_builtins(each) for each in ranges_of(clean)]
         return row | {"rows": len(clean), "duplicates": len(rows) - len(clean), "ranges": kept}
 
-    def known(self, other: dict[str, Any], place: str) -> Any:
-        """The rows of another file: those of an earlier batch as they were taken, its segment may be gone by now."""
-        if not other["before"]:
-            return read_segment(other["path"])
-        name = PurePosixPath(other["path"]).name
-        files, within = file_system(f"{place}/{name}")
-        return pq.read_table(within, filesystem=files, partitioning=None)
+
+def overlap(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    theirs = {(each["host"], each["incarnation"]): each for each in other["ranges"]}
+    pairs = ((mine, theirs.get((mine["host"], mine["incarnation"]))) for mine in row["ranges"])
+    return any(their and mine["first"] <= their["last"] and their["first"] <= mine["last"] for mine, their in pairs)
+
+
+def as_taken(other: str, place: str) -> Any:
+    """The rows of another file as they are in the table; its segment may be gone by now."""
+    files, within = file_system(f"{place}/{PurePosixPath(other).name}")
+    return pq.read_table(within, filesystem=files, partitioning=None)
 
 
 def summary(store: Store) -> Summary:
@@ -255,12 +320,17 @@ def summary(store: Store) -> Summary:
 
 def unlisted(store: Store, segments: DataFrame) -> list[str]:
     """The empty files of the journal that the ledger does not know: Spark passes over them without a word."""
-    files, path = file_system(f"{store.journal}/{VERSION_DIRECTORY}")
+    version = f"{store.journal}/{VERSION_DIRECTORY}"
+    files, path = file_system(version)
     infos = files.get_file_info(arrow_fs.FileSelector(path, recursive=True))
     seen = [PurePosixPath(info.path) for info in infos if info.type == arrow_fs.FileType.File and info.size == 0]
-    tails = {"/".join(each.parts[-2:]): str(each) for each in seen if not each.name.startswith((".", "_"))}
-    if not tails:
+    empty = {str(each) for each in seen if not hidden(each.relative_to(path))}
+    if not empty:
         return []
-    tail = F.regexp_extract("path", "[^/]+/[^/]+$", 0)
-    known = {row[0] for row in segments.where(tail.isin(list(tails))).select(tail).collect()}
-    return sorted(each for end, each in tails.items() if end not in known)
+    name = F.regexp_extract("path", "[^/]+$", 0)
+    namesakes = segments.where(name.isin(sorted({PurePosixPath(each).name for each in empty}))).select("path")
+    return sorted(empty - {path_within(row[0]) for row in namesakes.collect()})
+
+
+def hidden(path: PurePosixPath) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)

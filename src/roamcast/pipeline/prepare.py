@@ -75,7 +75,9 @@ def lives(inputs: Inputs) -> DataFrame:
         .withColumn("again", F.count("subscriber").over(same_id) > 1)
         .where("subscriber IS NOT NULL")
     )
-    later = Window.partitionBy("subscriber").orderBy(*ORDER).rowsBetween(1, Window.unboundedFollowing)
+    # Backwards: a frame that grows costs a step for each row, one that shrinks is read anew for each.
+    latest_first = Window.partitionBy("subscriber").orderBy(*(F.desc(name) for name in ORDER))
+    later = latest_first.rowsBetween(Window.unboundedPreceding, -1)
     by_host = (
         by_id.unionByName(gone, allowMissingColumns=True)
         .withColumn("gone_us", F.min(F.when(F.col("subscription_id").isNull(), F.col("at_us"))).over(later))

@@ -22,7 +22,7 @@ from roamcast.journal.records import BadJournal
 from roamcast.journal.schema import DOUBLE, HEADER
 from roamcast.journal.schema import TABLES as JOURNAL_TABLES
 from roamcast.journal.schema import Table as JournalTable
-from roamcast.pipeline.store import file_system
+from roamcast.pipeline.store import file_system, path_within
 
 KEY = ["host", "incarnation", "sequence"]
 BY_NAME = {table.name: table for table in JOURNAL_TABLES}
@@ -38,6 +38,12 @@ class Range(Struct, frozen=True):
     first: int
     last: int
     rows: int
+
+
+def check_place(path: str, version: str) -> None:
+    """Refuses what lies deeper: in its table a clean file has its segment's name, and two would share one."""
+    if PurePosixPath(path_within(path)).parent.parent != PurePosixPath(path_within(version)):
+        raise BadJournal(f"{path}: does not lie in a table's directory, {version}/<table>")
 
 
 def table_of(path: str) -> JournalTable:

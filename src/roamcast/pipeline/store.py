@@ -4,6 +4,7 @@ Workers read parts of tables and write segments themselves, so the root must be 
 a local disk for `local[*]`, a shared file system or an object store for a cluster.
 """
 
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,11 @@ def file_system(place: str) -> tuple[Any, str]:
         return arrow_fs.LocalFileSystem(), re.sub("^file:(//)?", "", place)
     found: tuple[Any, str] = arrow_fs.FileSystem.from_uri(place)
     return found
+
+
+def path_within(place: str) -> str:
+    """The path within its file system, in one spelling: Spark takes `..` out of paths, Arrow does not."""
+    return posixpath.normpath(file_system(place)[1])
 
 
 class Store:

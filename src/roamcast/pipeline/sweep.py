@@ -30,7 +30,7 @@ class Answer:
 
 
 def sweep(spark: SparkSession, work: Work, payloads: Sequence[str]) -> Iterator[tuple[int, Answer]]:
-    """Each payload's number with what became of it, as they are done. Nothing of it depends on where it ran."""
+    """Each payload's number with what became of it, when all are done. Nothing of it depends on where it ran."""
     tasks = max(1, min(len(payloads), TASKS_MAX))
     given = list(payloads)
 

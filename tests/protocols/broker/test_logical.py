@@ -11,6 +11,7 @@ from roamcast.node.kit import Seat
 from roamcast.protocols.broker.client import Client
 from roamcast.protocols.broker.logical.params import LogicalParams
 from roamcast.protocols.broker.params import BrokerParams
+from roamcast.protocols.broker.router import CLIENT
 from roamcast.protocols.broker.routing import Strategy
 from tests.protocols.broker.walks import Example
 
@@ -172,7 +173,7 @@ def test_r4_a_template_moves_with_its_session_and_nothing_stays_at_the_old_broke
     example.pass_s(1)
     assert example.ledger.got[subscription] == [missed, event]
     sources = {name: list(broker.logical.following.held) for name, broker in example.nodes.items()}
-    assert sources == {"B0": ["B1"], "B1": ["B2"], "B2": ["client C0"], "B3": ["B2"]}
+    assert sources == {"B0": ["B1"], "B1": ["B2"], "B2": [CLIENT + "C0"], "B3": ["B2"]}
     example.leave()
 
 

@@ -10,6 +10,7 @@ from roamcast.protocols.broker.mesh.identity import EventIds
 from roamcast.protocols.broker.mesh.params import MeshParams
 from roamcast.protocols.broker.messages import Carried, Notified
 from roamcast.protocols.broker.params import BrokerParams
+from roamcast.protocols.broker.router import CLIENT
 from tests.protocols.broker.meshes import Mesh
 
 # Streams, wishes, ids.
@@ -230,7 +231,7 @@ def test_m7_a_trip_costs_nothing_and_leaves_nothing_behind(kind: MeshKind) -> No
     mesh.pass_s(20)
     assert mesh.has_all("C1")
     assert mesh.serving("C1") == [(3, 1)]
-    wishes = {name: len(node.neighbourhood.router.table.of("client C1")) for name, node in mesh.nodes.items()}
+    wishes = {name: len(node.neighbourhood.router.table.of(CLIENT + "C1")) for name, node in mesh.nodes.items()}
     assert sum(wishes.values()) == 1
 
 

@@ -7,7 +7,7 @@ ends first; it is counted, and `put` tells, so that the node can note it. A `Sub
 from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
-from roamcast.model.subject import subject_matches
+from roamcast.model.subject import is_pattern, subject_matches
 
 
 class Row(Protocol):
@@ -99,7 +99,7 @@ class SubjectTable(Table[About]):
 
     def with_subject(self, pattern: str) -> list[About]:
         """The rows whose subject a pattern matches."""
-        if not is_wild(pattern):
+        if not is_pattern(pattern):
             return list(self._plain.get(pattern, {}).values())
         return [
             row
@@ -117,8 +117,4 @@ class SubjectTable(Table[About]):
         return rows
 
     def _groups(self, subject: str) -> dict[str, dict[str, About]]:
-        return self._wild if is_wild(subject) else self._plain
-
-
-def is_wild(pattern: str) -> bool:
-    return "+" in pattern or "#" in pattern
+        return self._wild if is_pattern(subject) else self._plain

@@ -338,7 +338,7 @@ class ContextNode:
             return queries.asked(now_us, message, sender, self.around.me(now_us), mine, self.refuses)
         if not self.checks.answer(message):
             return [Note("bad_message", sender)]
-        return queries.answered(message, mine, self.refuses)
+        return queries.answered(now_us, message, mine, self.refuses)
 
     def _arrived(self, now_us: int, message: Routed) -> list[Does]:
         """The first copy of a message that travels by geocast, whether or not this host is in its region."""

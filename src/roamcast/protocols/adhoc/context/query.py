@@ -7,13 +7,13 @@ takes what has arrived. Best effort: an answer that is lost is a host that is no
 
 Everything is bounded, and noted when it binds. Of too many questions under way the oldest is given up. Of too many
 answers those that come last are dropped. A way back is remembered as long as copies of its query may come, so none is
-answered or repeated twice; past the bound further queries are neither.
+answered or repeated twice; past the bound further queries are neither. Nothing can go round: a host never answers
+what it asked itself, also when that comes back after the deadline, and passes the answer of each host on once.
 """
 
 from random import Random
 from typing import Generic, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.model.context import Context
@@ -35,11 +35,15 @@ class Question(Generic[Matter]):
         self.answers: dict[str, Context] = {}
 
 
-class Way(Struct, frozen=True):
-    """The neighbour that a query came from, and until when copies of it may come."""
+class Way:
+    """The neighbour that a query came from, until when copies of it may come, and whose answers went back."""
 
-    towards: str
-    ends_us: int
+    __slots__ = ("answered", "ends_us", "towards")
+
+    def __init__(self, towards: str, ends_us: int, host: str) -> None:
+        self.towards = towards
+        self.ends_us = ends_us
+        self.answered: dict[str, None] = {host: None}
 
 
 class QueryService(Generic[Matter]):
@@ -64,7 +68,7 @@ class QueryService(Generic[Matter]):
         self.answers_max = answers_max
         self.timer_prefix = timer_prefix
         # A host that restarts counts from one again, and its neighbours remember ids: each life has its own.
-        self._life = f"{rng.getrandbits(32):08x}"
+        self._life = f"{host}:{rng.getrandbits(32):08x}."
         self._count = 0
         # Every hop may add its jitter on the way there, and the answers theirs on the way back.
         self._copies_us = 2 * deadline_us + hops * deadline_us
@@ -75,7 +79,7 @@ class QueryService(Generic[Matter]):
 
     def ask(self, now_us: int, names: tuple[str, ...], matter: Matter, here: Here) -> list[Does]:
         self._count += 1
-        query_id = f"{self.host}:{self._life}.{self._count}"
+        query_id = f"{self._life}{self._count}"
         effects: list[Does] = []
         if len(self.questions) >= self.queries_max:
             oldest = next(iter(self.questions))
@@ -88,12 +92,12 @@ class QueryService(Generic[Matter]):
 
     def asked(self, now_us: int, query: Query, sender: str, me: Context, here: Here, refuses: bool) -> list[Does]:
         """A query was heard; `me` is this host as of now."""
-        if query.id in self.back or query.id in self.questions:
+        if query.id in self.back or query.id.startswith(self._life):
             return []
         self._forget_ways(now_us)
         if len(self.back) >= self.ways_max:
             return [Note("query_dropped", query.id)]
-        self.back[query.id] = Way(sender, now_us + self._copies_us)
+        self.back[query.id] = Way(sender, now_us + self._copies_us, self.host)
         known = {name: me.attributes[name] for name in query.names if name in me.attributes}
         told = Context(self.host, me.position, me.at_us, attributes=known)
         jitter_us = self.deadline_us // ANSWER_JITTER_SHARE
@@ -103,7 +107,7 @@ class QueryService(Generic[Matter]):
             effects.append(Broadcast(replace(query, here=here, hops=hops - 1), jitter_us=jitter_us // 2))
         return effects
 
-    def answered(self, answer: Answer, here: Here, refuses: bool) -> list[Does]:
+    def answered(self, now_us: int, answer: Answer, here: Here, refuses: bool) -> list[Does]:
         if answer.to != self.host:
             return []
         question = self.questions.get(answer.query_id)
@@ -113,8 +117,12 @@ class QueryService(Generic[Matter]):
             question.answers[answer.context.host] = answer.context
             return []
         way = self.back.get(answer.query_id)
-        if way is None or refuses:
+        if way is None or refuses or way.ends_us < now_us or answer.context.host in way.answered:
             return []
+        # This host's own answer is among them.
+        if len(way.answered) > self.answers_max:
+            return [Note("answer_dropped", answer.query_id)]
+        way.answered[answer.context.host] = None
         return [
             Broadcast(replace(answer, here=here, to=way.towards), jitter_us=self.deadline_us // ANSWER_JITTER_SHARE)
         ]

@@ -26,12 +26,12 @@ from roamcast.model.context import Context
 from roamcast.model.event import Announcement, BadEvent, Event, EventType
 from roamcast.model.region import Anchored, Region
 from roamcast.model.space import Space
-from roamcast.model.subject import subject_matches
+from roamcast.model.subject import is_pattern, subject_matches
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
 from roamcast.node.boundary import Does, JoinGroup, LeaveGroup, Note
 from roamcast.protocols.adhoc.proximity.forwarding import carried_on, holds, nearly_holds
-from roamcast.protocols.adhoc.proximity.interests import Interests, is_pattern
+from roamcast.protocols.adhoc.proximity.interests import Interests
 from roamcast.protocols.adhoc.proximity.messages import Announced, Wanted, Withdrawn
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from roamcast.protocols.adhoc.proximity.relevant import Gone, Heard, Relevant
@@ -231,13 +231,16 @@ class Discovery:
     # Ageing.
 
     def age(self, now_us: int, here: Point | None, speed_mps: float) -> list[Does]:
-        """Drops the stationary proximities that this node has left, and those that fell silent."""
+        """Drops the stationary proximities that this node has left, and those that fell silent.
+
+        Who does not know where it is may still be inside: that alone ends nothing.
+        """
         effects: list[Does] = []
         silence_us = self.params.announcements_missed_max * self.params.announcement_period_us
         for entry in list(self.relevant.values()):
             if entry.local:
                 continue
-            if not entry.mobile and (here is None or not self._is_near(entry, here, speed_mps)):
+            if not entry.mobile and here is not None and not self._is_near(entry, here, speed_mps):
                 effects += self.drop(entry)
             elif silence_us and now_us - entry.heard_us > silence_us:
                 effects += [Note("proximity_silent", entry.id), *self.drop(entry)]

@@ -32,39 +32,47 @@ class Inbox:
         """The streams of each proximity."""
         self._asks = 0
 
-    def open(self, stream: str, proximity_id: str, subject: str, latest: int) -> Reception:
-        """The reception of a stream; a new one is owed what comes after number `latest`."""
+    def open(self, stream: str, proximity_id: str, subject: str, latest: int) -> tuple[Reception, list[Does]]:
+        """The reception of a stream; a new one is owed what comes after number `latest`, and may take the place of the
+        one that was opened first."""
         known = self.receptions.get(stream)
         if known is not None:
-            return known
+            return known, []
+        effects: list[Does] = []
         if len(self.receptions) >= self.params.streams_max:
-            self.close(next(iter(self.receptions)))
+            oldest = next(iter(self.receptions))
+            effects = [Note("stream_dropped", oldest), *self.close(oldest)]
         reception = Reception(proximity_id, latest, self.params.cached_events_max, subject)
         self.receptions[stream] = reception
         self.by_proximity.setdefault(proximity_id, {})[stream] = None
-        return reception
+        return reception, effects
 
-    def close(self, stream: str) -> None:
+    def close(self, stream: str) -> list[Does]:
+        """Forgets a stream; what waited in it for its turn is lost, and noted."""
         reception = self.receptions.pop(stream, None)
-        self.orders.pop(stream, None)
+        order = self.orders.pop(stream, None)
         if reception is None:
-            return
+            return []
         streams = self.by_proximity[reception.proximity_id]
         del streams[stream]
         if not streams:
             del self.by_proximity[reception.proximity_id]
+        held = [] if order is None else [order.held[number] for number in sorted(order.held)]
+        return [Note("held_event_dropped", each.event.id) for each in held if each is not None]
 
-    def close_proximity(self, proximity_id: str) -> None:
-        for stream in list(self.by_proximity.get(proximity_id, {})):
-            self.close(stream)
+    def close_proximity(self, proximity_id: str) -> list[Does]:
+        streams = list(self.by_proximity.get(proximity_id, {}))
+        return [effect for stream in streams for effect in self.close(stream)]
 
-    def unsubscribed(self, subscription_id: str, wants: Callable[[str], bool]) -> None:
+    def unsubscribed(self, subscription_id: str, wants: Callable[[str], bool]) -> list[Does]:
         """Closes the streams of subjects that nobody here wants any more."""
+        effects: list[Does] = []
         for stream, reception in list(self.receptions.items()):
             if not wants(reception.subject):
-                self.close(stream)
+                effects += self.close(stream)
         for order in self.orders.values():
             order.reached.pop(subscription_id, None)
+        return effects
 
     # What a beacon or a subscription says is owed.
 
@@ -98,8 +106,16 @@ class Inbox:
 
     def arrive(self, now_us: int, message: Raised, arrival: Arrival | None) -> tuple[list[Arrival], list[Does]]:
         """What can be delivered now; no arrival means that the event came but was not for this place."""
-        event, sequence, stream = message.event, message.sequence, message.stream
-        reception = self.open(stream, message.proximity_id, event.subject, sequence - 1)
+        reception, effects = self.open(
+            message.stream, message.proximity_id, message.event.subject, message.sequence - 1
+        )
+        released, more = self._arrive(now_us, message, arrival, reception)
+        return released, effects + more
+
+    def _arrive(
+        self, now_us: int, message: Raised, arrival: Arrival | None, reception: Reception
+    ) -> tuple[list[Arrival], list[Does]]:
+        event, sequence = message.event, message.sequence
         in_order = message.delivery.order != "none"
         late = message.replay and sequence <= reception.latest
         if not late and not reception.believes(sequence, sequence - 1):
@@ -113,7 +129,7 @@ class Inbox:
         if not comes_again and not reception.take(sequence):
             return [], []
         reception.source = event.publisher.position
-        effects = self.expect(now_us, stream, reception)
+        effects = self.expect(now_us, message.stream, reception)
         if not in_order or comes_again:
             return ([arrival] if arrival is not None else []), effects
         return self._in_order(now_us, message, arrival, reception, effects)
@@ -157,8 +173,21 @@ class Inbox:
         if reception.waiting or self.params.recovery_asks_max == 0 or not reception.missing():
             return []
         reception.waiting = True
+        return self._be_patient(now_us, stream)
+
+    def _be_patient(self, now_us: int, stream: str) -> list[Does]:
         patience_us = round(self.params.recovery_patience_us * (1 + self.rng.random()))
         return [SetTimer(RECOVER_TIMER + stream, now_us + patience_us)]
+
+    def put_off(self, now_us: int, timer: str) -> list[Does]:
+        """A timer came when nothing can be asked for or delivered, and comes again if there is still a stream to it."""
+        if timer.startswith(RECOVER_TIMER):
+            stream = timer.removeprefix(RECOVER_TIMER)
+            return self._be_patient(now_us, stream) if stream in self.receptions else []
+        order = self.orders.get(timer.removeprefix(ORDER_TIMER))
+        if order is None or order.since_us is None:
+            return []
+        return [SetTimer(timer, now_us + max(1, self.params.order_wait_us))]
 
     def overhear(self, now_us: int, message: Missed) -> list[Does]:
         """Somebody asks for all that is missing here: the answer will do for both."""

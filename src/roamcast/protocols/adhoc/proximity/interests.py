@@ -3,7 +3,7 @@
 Subscriptions to a plain subject are kept under it. Those with a wildcard are few, and each is asked.
 """
 
-from roamcast.model.subject import subject_matches
+from roamcast.model.subject import is_pattern, subject_matches
 from roamcast.model.subscription import Subscription
 
 
@@ -53,7 +53,3 @@ class Interests:
     def has_pattern(self, pattern: str) -> bool:
         """Whether somebody here asked for the same subject or pattern, word for word."""
         return pattern in self.by_subject or any(each.subject == pattern for each in self.patterns.values())
-
-
-def is_pattern(subject: str) -> bool:
-    return "+" in subject or "#" in subject

@@ -104,9 +104,7 @@ class Proximity:
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
         effects = self._handle(now_us, given)
-        if self.discovery.left:
-            self._settle()
-        return effects
+        return effects + self._settle() if self.discovery.left else effects
 
     def _handle(self, now_us: int, given: Input) -> list[Does]:
         match given:
@@ -115,8 +113,8 @@ class Proximity:
             case TimerFired(name):
                 return self._fire(now_us, name)
             case Publish(event):
-                effects, raised = self.producing.raise_(now_us, event, self._here(now_us))
-                return effects if raised is None else effects + self._deliver(now_us, [raised])
+                effects, arrivals = self.producing.raise_(now_us, event, self._here(now_us))
+                return effects + self._deliver(now_us, arrivals)
             case Moved(context):
                 self.me = context
                 return self._age(now_us) + self._place(now_us)
@@ -130,7 +128,7 @@ class Proximity:
                 return self._announce(now_us, announcement)
             case Unannounce(announcement_id):
                 effects = self._withdrawing(announcement_id, self.discovery.unannounce)
-                self.producing.outboxes.close_announcement(announcement_id)
+                self.producing.unannounced(announcement_id)
                 return effects
             case _:
                 return []
@@ -191,8 +189,8 @@ class Proximity:
 
     def _unsubscribe(self, subscription_id: str) -> list[Does]:
         effects = self._withdrawing(subscription_id, self.discovery.unsubscribe)
-        self.inbox.unsubscribed(subscription_id, self.discovery.interests.wants)
-        return effects
+        self.producing.unsubscribed(subscription_id)
+        return effects + self.inbox.unsubscribed(subscription_id, self.discovery.interests.wants)
 
     def _withdrawing(self, entry_id: str, forget: Callable[[str], list[Does]]) -> list[Does]:
         entry = self.discovery.relevant.get(entry_id)
@@ -218,8 +216,12 @@ class Proximity:
             return self._period(now_us)
         if name.startswith(TIMER):
             return self.forwards.due(now_us, name)
+        here = self._here(now_us)
+        if here is None:
+            # Nobody is inside who does not know where it is; what waits goes on waiting until it does.
+            return self.inbox.put_off(now_us, name)
         if name.startswith(RECOVER_TIMER):
-            return self._ask(now_us, name.removeprefix(RECOVER_TIMER))
+            return self._ask(now_us, name.removeprefix(RECOVER_TIMER), here)
         if name.startswith(ORDER_TIMER):
             released, effects = self.inbox.order_due(now_us, name.removeprefix(ORDER_TIMER))
             return effects + self._deliver(now_us, released)
@@ -241,12 +243,14 @@ class Proximity:
     def _age(self, now_us: int) -> list[Does]:
         return self.discovery.age(now_us, self._here(now_us), self._speed_mps())
 
-    def _settle(self) -> None:
+    def _settle(self) -> list[Does]:
         """Nothing is kept for proximities that this node is no longer a member of, whatever the reason."""
+        effects: list[Does] = []
         for entry_id in self.discovery.left:
-            self.inbox.close_proximity(entry_id)
+            effects += self.inbox.close_proximity(entry_id)
             self.producing.outboxes.close_wanted(entry_id)
         self.discovery.left.clear()
+        return effects
 
     def _beacon(self, now_us: int, entry: Relevant, here: Point) -> list[Does]:
         assert self.me is not None
@@ -285,8 +289,7 @@ class Proximity:
         if entry is None:
             return heard.effects
         # Before streams are opened for what the beacon describes, those of what it replaces are closed.
-        self._settle()
-        effects = list(heard.effects)
+        effects = heard.effects + self._settle()
         if beacon.forward and heard.inside:
             # Every node inside helps an announcement on, whether it is interested or not (4.5).
             effects += self.forwards.add(now_us, beacon, DISCOVERY_GROUP)
@@ -294,24 +297,22 @@ class Proximity:
             reunited, entry.anticipated = entry.anticipated, False
             effects += self._expect(now_us, entry, heard.inside, reunited)
             if reunited and heard.inside:
-                effects += self._ask(now_us, entry.id)
+                effects += self._ask(now_us, entry.id, here)
         return effects
 
     def _expect(self, now_us: int, entry: Relevant, inside: bool, reunited: bool = False) -> list[Does]:
-        reception = self.inbox.open(entry.id, entry.id, entry.subject, entry.latest)
+        reception, effects = self.inbox.open(entry.id, entry.id, entry.subject, entry.latest)
         was_away, entry.away = entry.away, not inside
         if not inside:
             reception.skip_to(entry.latest)
-            return []
-        return self.inbox.told(now_us, entry.id, entry.latest, entry.lasting, reunited or was_away)
+            return effects
+        return effects + self.inbox.told(now_us, entry.id, entry.latest, entry.lasting, reunited or was_away)
 
-    def _ask(self, now_us: int, stream: str) -> list[Does]:
+    def _ask(self, now_us: int, stream: str, here: Point) -> list[Does]:
         reception = self.inbox.receptions.get(stream)
         entry = self.discovery.relevant.get(reception.proximity_id) if reception is not None else None
-        here = self._here(now_us)
-        if reception is None or entry is None or here is None or self.me is None or not entry.member:
-            self.inbox.close(stream)
-            return []
+        if reception is None or entry is None or self.me is None or not entry.member:
+            return self.inbox.close(stream)
         naval = entry.naval_at(now_us, self.space)
         forward = not covered(entry.region, naval, here, self.params.radio_range_m, self.space)
         producer = self._producer_of(reception, entry, naval)

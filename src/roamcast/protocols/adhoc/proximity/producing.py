@@ -2,10 +2,13 @@
 
 An event goes to the producer's own proximity, or to every region in which a consumer wants its subject (S14), and is
 numbered and kept in the outbox of each (`recovery.py`). Beacons say which numbers there are.
+
+Subscriptions on the producer's own host get its events without a stream. Order is kept for them too (S14): what lasts
+and matches by now goes before the next event, and what lies behind an event that a subscription got is not for it.
 """
 
 from roamcast.model.context import Context
-from roamcast.model.event import Event
+from roamcast.model.event import Delivery, Event
 from roamcast.model.space import Space
 from roamcast.model.subject import subject_matches
 from roamcast.model.values import BadValue, Point
@@ -27,6 +30,9 @@ class Producing:
         self.space = space
         self.outboxes = Outboxes(params.cached_events_max, params.recovery_window_us, params.outboxes_max)
         self._round = 0
+        self._turn = 0
+        self._reached: dict[str, dict[str, int]] = {}
+        """Of each announcement in order, how far the subscriptions on this host have come."""
 
     def beacon(self, now_us: int, entry: Relevant, me: Context, here: Point) -> list[Does]:
         self._round += 1
@@ -61,16 +67,19 @@ class Producing:
         self._round += 1
         return Broadcast(Withdrawn(entry_id, self._round), DISCOVERY_GROUP)
 
-    def raise_(self, now_us: int, event: Event, here: Point | None) -> tuple[list[Does], Arrival | None]:
-        """What raising an event takes, and the event for this host's own subscriptions."""
+    def raise_(self, now_us: int, event: Event, here: Point | None) -> tuple[list[Does], list[Arrival]]:
+        """What raising an event takes, and what is there for this host's own subscriptions then."""
         announcement = self.discovery.announcement_for(event)
         if announcement is None or here is None:
-            return [Note("not_announced" if here is not None else "no_position", event.subject)], None
+            return [Note("not_announced" if here is not None else "no_position", event.subject)], []
         try:
             announcement.event_type.check(event.attributes)
         except BadValue:
-            return [Note("type_mismatch", event.id)], None
+            return [Note("type_mismatch", event.id)], []
         delivery = announcement.event_type.delivery
+        self._turn += 1
+        before = self.lasting(now_us, event.subject) if delivery.order != "none" else []
+        own = self._arrival(announcement.id, event, delivery, event.published_us, self._turn)
         if announcement.proximity is None:
             entries = self.discovery.wants_of(event.subject)
         else:
@@ -81,10 +90,24 @@ class Producing:
             outbox, closed = self.outboxes.open(announcement.id, entry.id)
             if closed is not None:
                 effects.append(Note("outbox_dropped", closed))
-            message = outbox.number(now_us, event, forward, delivery)
+            message = outbox.number(now_us, event, forward, delivery, self._turn)
             if not (entry.local and entry.event_type is None):
                 effects.append(Broadcast(message, entry.group, priority=delivery.priority))
-        return effects, Arrival(event, delivery, event.published_us)
+        return effects, [*before, own]
+
+    def _arrival(
+        self, announcement_id: str, event: Event, delivery: Delivery, published_us: int, turn: int
+    ) -> Arrival:
+        reached = None if delivery.order == "none" else self._reached.setdefault(announcement_id, {})
+        return Arrival(event, delivery, published_us, sequence=turn, reached=reached)
+
+    def unannounced(self, announcement_id: str) -> None:
+        self.outboxes.close_announcement(announcement_id)
+        self._reached.pop(announcement_id, None)
+
+    def unsubscribed(self, subscription_id: str) -> None:
+        for reached in self._reached.values():
+            reached.pop(subscription_id, None)
 
     def replay(self, now_us: int, message: Missed, mine: Outbox, entry: Relevant, here: Point) -> list[Does]:
         if entry.event_type is not None and not holds(entry.region, here, message.position, self.space):
@@ -102,17 +125,18 @@ class Producing:
         return not covered(entry.region, here, here, self.params.radio_range_m, self.space)
 
     def lasting(self, now_us: int, pattern: str | None = None) -> list[Arrival]:
-        """What this node raised itself and still lasts, the urgent first: it is there for subscriptions made later on
-        the same host. With a pattern, what that matches."""
+        """What this node raised itself and still lasts, the urgent first, then as raised: it is there for
+        subscriptions made later on the same host. With a pattern, what that matches."""
         arrivals: dict[str, Arrival] = {}
-        for outbox in self.outboxes.by_key.values():
+        for (announcement_id, _), outbox in self.outboxes.by_key.items():
             if not outbox.kept or not self._is_wanted_here(outbox.kept[0].message.event.subject, pattern):
                 continue
             for kept in outbox.alive(now_us):
                 event = kept.message.event
                 if not event.instantaneous:
-                    arrivals[event.id] = Arrival(event, kept.message.delivery, kept.raised_us)
-        return sorted(arrivals.values(), key=lambda arrival: -arrival.delivery.priority)
+                    delivery = kept.message.delivery
+                    arrivals[event.id] = self._arrival(announcement_id, event, delivery, kept.raised_us, kept.turn)
+        return sorted(arrivals.values(), key=lambda arrival: (-arrival.delivery.priority, arrival.sequence))
 
     def _is_wanted_here(self, subject: str, pattern: str | None) -> bool:
         if pattern is not None and not subject_matches(pattern, subject):

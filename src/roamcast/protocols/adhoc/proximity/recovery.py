@@ -33,11 +33,13 @@ def of_use_us(event: Event, delivery: Delivery) -> int | None:
 class Kept:
     """An event in an outbox; times are by the producer's clock."""
 
-    __slots__ = ("message", "raised_us", "replayed_us")
+    __slots__ = ("message", "raised_us", "replayed_us", "turn")
 
-    def __init__(self, message: Raised, raised_us: int) -> None:
+    def __init__(self, message: Raised, raised_us: int, turn: int) -> None:
         self.message = message
         self.raised_us = raised_us
+        self.turn = turn
+        """Its number among all that this host raised: it may have another one in each stream."""
         self.replayed_us: int | None = None
 
 
@@ -51,12 +53,12 @@ class Outbox:
         self.events_max = events_max
         self.kept: deque[Kept] = deque()
 
-    def number(self, now_us: int, event: Event, forward: bool, delivery: Delivery) -> Raised:
+    def number(self, now_us: int, event: Event, forward: bool, delivery: Delivery, turn: int = 0) -> Raised:
         """The message for a new event, kept from now on."""
         self.latest += 1
         age_us = max(0, now_us - event.published_us)
         message = Raised(event, self.proximity_id, self.stream, self.latest, forward, age_us, delivery)
-        self.kept.append(Kept(message, now_us - age_us))
+        self.kept.append(Kept(message, now_us - age_us, turn))
         self.prune(now_us)
         if len(self.kept) > self.events_max:
             self._evict()

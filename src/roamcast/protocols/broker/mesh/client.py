@@ -32,7 +32,7 @@ from roamcast.node.boundary import (
     Unsubscribe,
 )
 from roamcast.protocols.broker.client import Client
-from roamcast.protocols.broker.mesh.prediction import Status, status_of
+from roamcast.protocols.broker.mesh.prediction import TRIP_S_MAX, Status, status_of
 from roamcast.protocols.broker.messages import Ack, Attach, Has, Lost, Numbered, Poll, Welcomed
 from roamcast.protocols.broker.params import BrokerParams
 
@@ -106,7 +106,7 @@ class MeshClient(Client):
         return [*effects, self._report_later(now_us)]
 
     def _report_later(self, now_us: int) -> Does:
-        travel_s = 0.0 if self.status is None else self.status.travel_s(self.space)
+        travel_s = 0.0 if self.status is None else min(self.status.travel_s(self.space), TRIP_S_MAX)
         return SetTimer("report", now_us + round((travel_s + self.params.mesh.report_s) * 1e6))
 
     def _told(self, now_us: int, attach: Attach) -> Attach:

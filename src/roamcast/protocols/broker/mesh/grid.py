@@ -40,7 +40,9 @@ class Grid:
 
     def _read(self, broker: str) -> Cell | None:
         number = broker.removeprefix(self._prefix)
-        if number == broker or not number.isdecimal() or not 1 <= int(number) <= self.columns * self.rows:
+        if number == broker or len(number) > 9 or not number.isdecimal():
+            return None
+        if not 1 <= int(number) <= self.columns * self.rows:
             return None
         row, column = divmod(int(number) - 1, self.columns)
         return column, row
@@ -91,7 +93,7 @@ class Grid:
         Who ends on a border has passed all of the way in one cell, and is then in the other.
         """
         (x, y), (to_x, to_y) = self._grid_units(start), self._grid_units(end)
-        crossings = sorted({*crossed(x, to_x), *crossed(y, to_y)})
+        crossings = sorted({*crossed(x, to_x, self.columns), *crossed(y, to_y, self.rows)})
         before, cell = 0.0, None
         for share in [*crossings, 1.0]:
             middle = (before + share) / 2
@@ -123,8 +125,8 @@ def sign(number: int) -> int:
     return (number > 0) - (number < 0)
 
 
-def crossed(start: float, end: float) -> Iterator[float]:
-    """At which shares of the way from `start` to `end` a whole number is passed."""
+def crossed(start: float, end: float, lines: int) -> Iterator[float]:
+    """At which shares of the way from `start` to `end` a line of the grid is passed; beyond it there is none."""
     low, high = min(start, end), max(start, end)
-    for line in range(math.floor(low) + 1, math.ceil(high)):
+    for line in range(max(math.floor(low) + 1, 0), min(math.ceil(high), lines + 1)):
         yield (line - start) / (end - start)

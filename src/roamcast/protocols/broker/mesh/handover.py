@@ -29,7 +29,7 @@ from roamcast.protocols.broker.arrows import Arrow, back
 from roamcast.protocols.broker.border import Border
 from roamcast.protocols.broker.mesh.geographic import Compass, next_hop
 from roamcast.protocols.broker.mesh.grid import Grid
-from roamcast.protocols.broker.mesh.prediction import Status, Trip, trip_of
+from roamcast.protocols.broker.mesh.prediction import TRIP_S_MAX, Status, Trip, trip_of
 from roamcast.protocols.broker.messages import (
     Attach,
     Between,
@@ -127,7 +127,8 @@ class MeshHandover(Relocation):
                 effects += self._pass(replace(carried.message, visited=(), way=()), wait=False)
         session = self.border.sessions.get(peer)
         if session is not None and session.trip is not None:
-            gone_s = session.trip.left_s(now_us, self.grid.space) + self.params.counterpart_age_s_max
+            left_s = min(session.trip.left_s(now_us, self.grid.space), TRIP_S_MAX)
+            gone_s = left_s + self.params.counterpart_age_s_max
             effects.append(SetTimer(f"away:{peer}", now_us + round(gone_s * 1e6)))
         return effects
 

@@ -28,6 +28,9 @@ AT_REST = Velocity(0.0, 0.0)
 HORIZON_S = 3_600.0
 """How far ahead somebody is followed who tells only a velocity."""
 
+TRIP_S_MAX = 7 * 86_400.0
+"""Nobody is waited for longer than a week, however slow it says it is."""
+
 
 class Status(Struct, frozen=True, array_like=True):
     """The 5-tuple <C, D, V, P, R> of section IV.A, at a time."""

@@ -2,7 +2,8 @@
 
 An event that fails is dropped and counted by its reason in `problems`; so is what a modulator does beyond its limits.
 After `failures_in_row_max` of them in a row the modulator is `off`: it drops every event from then on, and counts
-that too. Nothing that a modulator does reaches the broker as an exception.
+that too. The broker asks for the `news` of both, and notes it. Nothing that a modulator does reaches the broker as an
+exception.
 """
 
 import msgspec
@@ -33,11 +34,15 @@ class Guarded:
         self.off = False
         self.meter = Meter()
         self._failures_in_row = 0
+        self._news: list[str] = []
+        """Reasons that nobody has asked for yet."""
+        self._just_off = False
 
     def take(self, event: Event, now_us: int) -> list[Event]:
         self.meter.came(len(ENCODE(event)))
         if self.off:
-            self._count("off")
+            # That it is off was news once; that it stays so is none.
+            self.problems["off"] = self.problems.get("off", 0) + 1
             return []
         try:
             events = self.inner.take(event, now_us)
@@ -73,8 +78,20 @@ class Guarded:
     def _failed(self, reason: str) -> list[Event]:
         self._count(reason)
         self._failures_in_row += 1
-        self.off = self._failures_in_row >= self.limits.failures_in_row_max
+        self.off = self._just_off = self._failures_in_row >= self.limits.failures_in_row_max
         return []
+
+    def news(self) -> list[str]:
+        """The reasons of what has failed since this was last asked; a reason that is there already is not said twice."""
+        news, self._news = self._news, []
+        return news
+
+    def switched_off(self) -> bool:
+        """Whether it has been switched off since this was last asked."""
+        switched, self._just_off = self._just_off, False
+        return switched
 
     def _count(self, reason: str) -> None:
         self.problems[reason] = self.problems.get(reason, 0) + 1
+        if reason not in self._news:
+            self._news.append(reason)

@@ -14,8 +14,9 @@ from roamcast.protocols.broker.wishes import Table
 
 
 class Directory:
-    def __init__(self, space: Space, wishes_max: int) -> None:
+    def __init__(self, space: Space, wishes_max: int, producers_max: int) -> None:
         self.wishes_max = wishes_max
+        self.producers_max = producers_max
         self.entries: dict[str, Enrol] = {}
         self.table = Table(space)
         self.producers: dict[str, Produces] = {}
@@ -34,15 +35,15 @@ class Directory:
         self.entries[name] = entry
         return True
 
-    def moved(self, subscription_id: str, place: str) -> None:
-        """Its modulator is, or will be, at another broker."""
+    def moved(self, subscription_id: str, made: int, place: str) -> None:
+        """This post of it is, or will be, at another broker."""
         entry = self.entries.get(subscription_id)
-        if entry is not None:
+        if entry is not None and entry.made == made:
             self.entries[subscription_id] = Enrol(entry.subscription, place, entry.version + 1, entry.made)
 
-    def discharge(self, subscription_id: str, version: int) -> None:
+    def discharge(self, subscription_id: str, version: int, made: int) -> None:
         entry = self.entries.get(subscription_id)
-        if entry is not None and entry.version <= version:
+        if entry is not None and entry.version <= version and entry.made == made:
             del self.entries[subscription_id]
             self.table.remove(subscription_id, subscription_id)
 
@@ -54,9 +55,19 @@ class Directory:
         known = self.producers.get(producer.client)
         if known is not None and producer.epoch < known.epoch:
             return
-        self.producers[producer.client] = producer
-        if producer.home is None:
-            del self.producers[producer.client]
+        self.producers.pop(producer.client, None)
+        if producer.home is not None:
+            self.producers[producer.client] = producer
+        if len(self.producers) > self.producers_max:
+            # They only serve to choose places; the one heard of longest ago is missed least.
+            del self.producers[next(iter(self.producers))]
+
+    def without(self, broker: str) -> None:
+        """Nothing is at this broker any more."""
+        for name in [name for name, entry in self.entries.items() if entry.place == broker]:
+            del self.entries[name]
+            self.table.remove(name, name)
+        self.producers = {name: each for name, each in self.producers.items() if each.home != broker}
 
     def homes_of_producers(self, but: str) -> list[str]:
         """The home broker of each producer, without one client's own."""

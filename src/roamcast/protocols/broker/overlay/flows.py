@@ -11,6 +11,10 @@ receiver itself, over no further broker. If that fails too it drops the parcel: 
 Guarantee: in order, once, complete, as long as neither broker crashes and no more waits than the bound. Beyond the
 bound events are refused (`full`), never what keeps the brokers in agreement. A broker that crashed has another
 `life`: what it had not acknowledged is numbered anew for it.
+
+A broker that leaves what it is told unanswered for too long is `lost`: what waits for it is dropped, and it gets a
+bare parcel from time to time. The flow that begins when it is heard again has another life on this side, so that for
+the other one this broker has crashed, which is what it amounts to.
 """
 
 from collections import deque
@@ -19,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.node.boundary import Does, Note, Send, SetTimer
-from roamcast.protocols.broker.overlay.messages import Inside, Parcel
+from roamcast.protocols.broker.overlay.messages import Inside, Parcel, Row
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.topology import Topology
 
@@ -29,10 +33,22 @@ class Waiting(Struct, frozen=True):
     inside: Inside
 
 
+class Lost(Struct):
+    """A broker that was given up, since when, and what its row was."""
+
+    since_us: int
+    knocked_us: int
+    row: Row | None
+
+
 class Flow:
     """Both directions between this broker and one other."""
 
-    def __init__(self) -> None:
+    def __init__(self, life: int) -> None:
+        self.life = life
+        """Which flow to this peer it is."""
+        self.heard_us = 0
+        """When the other side was last heard, or, if it was silent with reason, when it was told something."""
         self.peer_life = 0
         """0: not known yet."""
         self.sent = 0
@@ -71,23 +87,37 @@ class Flows:
         self.life = life
         self.topology = topology
         self.of: dict[str, Flow] = {}
+        self.lost: dict[str, Lost] = {}
+        """The one that was given up longest ago comes first."""
+        self._given_up = 0
         self.restarted: list[str] = []
         """Peers that were found to have crashed, until somebody asks."""
         self._passed: deque[tuple[str, Parcel]] = deque(maxlen=params.parcels_remembered_max)
         """To whom which parcels went lately."""
 
-    def flow(self, peer: str) -> Flow:
-        if peer not in self.of:
-            self.of[peer] = Flow()
-        return self.of[peer]
+    def flow(self, peer: str) -> Flow | None:
+        """None: there are too many."""
+        if peer not in self.of and len(self.of) < self.params.brokers_max:
+            self.of[peer] = Flow(self._life())
+        return self.of.get(peer)
+
+    def _life(self) -> int:
+        """Of the next flow: no earlier flow to the same peer had it."""
+        return self.life + self._given_up
 
     # Sending.
 
     def full(self, peer: str) -> bool:
-        return peer in self.of and len(self.of[peer].waiting) >= self.params.stored_messages_max
+        return peer in self.lost or (
+            peer in self.of and len(self.of[peer].waiting) >= self.params.stored_messages_max
+        )
 
     def say(self, now_us: int, peer: str, inside: Inside) -> list[Does]:
         flow = self.flow(peer)
+        if flow is None:
+            return [Note("broker_refused", peer)]
+        if not flow.waiting:
+            flow.heard_us = now_us
         flow.sent += 1
         flow.waiting.append(Waiting(flow.sent, inside))
         return self._go_on(now_us, peer, flow)
@@ -111,7 +141,7 @@ class Flows:
         flow.owes = False
         path = self.topology.path(peer) or (self.host, peer)
         number, inside = (waiting.number, waiting.inside) if waiting is not None else (0, None)
-        return Parcel(path, 0, self.life, flow.peer_life, flow.got, number, inside)
+        return Parcel(path, 0, flow.life, flow.peer_life, flow.got, number, inside)
 
     def _dispatch(self, parcel: Parcel) -> list[Does]:
         parcel = replace(parcel, at=parcel.at + 1)
@@ -121,7 +151,9 @@ class Flows:
 
     def resend(self, now_us: int, peer: str) -> list[Does]:
         """The timer has fired: whatever is under way goes once more, and the next time is later."""
-        flow = self.flow(peer)
+        flow = self.of.get(peer)
+        if flow is None:
+            return []
         if not flow.waiting:
             flow.resend_s = 0.0
             return []
@@ -131,8 +163,44 @@ class Flows:
         return [Note("parcels_resent", peer), *self._go_on(now_us, peer, flow), timer]
 
     def acknowledge(self, peer: str) -> list[Does]:
-        flow = self.flow(peer)
-        return self._dispatch(self._parcel(peer, flow, None)) if flow.owes else []
+        flow = self.of.get(peer)
+        return [] if flow is None or not flow.owes else self._dispatch(self._parcel(peer, flow, None))
+
+    # Brokers that are gone.
+
+    def overdue(self, now_us: int) -> list[str]:
+        """Who has not answered for too long."""
+        patience_us = microseconds(self.params.give_up_s)
+        return [peer for peer, flow in self.of.items() if flow.waiting and now_us - flow.heard_us > patience_us]
+
+    def quiet(self, now_us: int, peer: str) -> bool:
+        """Whether nothing was heard of a peer for long, without reason to expect anything."""
+        flow = self.of.get(peer)
+        if flow is None:
+            return peer not in self.lost
+        return not flow.waiting and now_us - flow.heard_us > microseconds(self.params.give_up_s) // 2
+
+    def give_up(self, now_us: int, peer: str) -> None:
+        self.of.pop(peer, None)
+        self._given_up += 1
+        self.lost.pop(peer, None)
+        self.lost[peer] = Lost(now_us, now_us, self.topology.forget(peer))
+        if len(self.lost) > self.params.brokers_max:
+            del self.lost[next(iter(self.lost))]
+
+    def knock(self, now_us: int) -> list[Does]:
+        """Asks those who were given up whether they are there, as often as it takes to give one up."""
+        effects: list[Does] = []
+        for peer, lost in self.lost.items():
+            if peer not in self.of and now_us - lost.knocked_us > microseconds(self.params.give_up_s):
+                lost.knocked_us = now_us
+                effects += self._dispatch(self._parcel(peer, Flow(self._life()), None))
+        return effects
+
+    def found_again(self, peer: str) -> None:
+        lost = self.lost.pop(peer, None)
+        if lost is not None and lost.row is not None:
+            self.topology.learn(lost.row)
 
     # On the way.
 
@@ -167,7 +235,10 @@ class Flows:
         """What is now in order, and what is to be sent."""
         peer = parcel.path[0]
         flow = self.flow(peer)
-        if parcel.peer_life not in (0, self.life):
+        if flow is None:
+            return [], [Note("broker_refused", peer)]
+        flow.heard_us = now_us
+        if parcel.peer_life not in (0, flow.life):
             # Meant for this broker before it crashed; an answer tells the other one.
             flow.owes = True
             return [], self.acknowledge(peer)
@@ -177,7 +248,7 @@ class Flows:
                 self.restarted.append(peer)
             flow.peer_life = parcel.life
         effects: list[Does] = []
-        if parcel.peer_life == self.life and flow.confirmed(parcel.got):
+        if parcel.peer_life == flow.life and flow.confirmed(parcel.got):
             flow.resend_s = self.params.resend_s
             effects = [SetTimer(f"resend:{peer}", now_us + microseconds(flow.resend_s))]
         effects += self._go_on(now_us, peer, flow)

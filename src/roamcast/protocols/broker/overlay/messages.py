@@ -2,11 +2,11 @@
 
 Over the air, from host to host: `Search`. By unicast: `Here` (the answer), `Rows` (topology), `Parcel` (whatever a
 broker says to another one, along a path of brokers), and what clients and home brokers say: that of all brokers and
-clients (`broker/messages.py`), and `Nearest`, `HomeIs`, `NotHome`, `Leave`.
+clients (`broker/messages.py`), and `Nearest`, `HomeIs`, `NotHome`, `Leave`, `Refused`.
 
 Inside parcels: `Met`, `Enrol`, `Discharge`, `Produces` (the directory), `Routed` and `Modulated` (events before and
 behind a modulator), `Retire`, and the relocation: `Ask`, `Agree`, `Refuse`, `Cancel`, `Detour`, `Detoured`,
-`Handoff`.
+`Handoff`, `HandoffPart`.
 """
 
 from typing import TypeAlias
@@ -84,8 +84,11 @@ class Enrol(Message, frozen=True, tag="enrol"):
 
 
 class Discharge(Message, frozen=True, tag="discharge"):
+    """This post of the subscription is gone, as far as anybody knew up to this version."""
+
     subscription_id: str
     version: int
+    made: int
 
 
 class Produces(Message, frozen=True, tag="produces"):
@@ -141,20 +144,25 @@ class Modulated(Message, frozen=True, tag="modulated"):
 
 
 class Retire(Message, frozen=True, tag="retire"):
-    """The client wants this subscription no more; its modulator is at the receiver."""
+    """This post of the subscription, which is at the receiver, is no longer needed. A later post of the same
+    subscription is none of its business."""
 
     subscription_id: str
+    made: int
 
 
 # Relocation (section 2.4).
 
 
 class Ask(Message, frozen=True, tag="ask"):
-    """Step 1, the first HANDOFF: will you take these of the client's modulators, and it itself if `with_home`?"""
+    """Step 1, the first HANDOFF: will you take these of the client's modulators, and it itself if `with_home`?
+
+    Modulators are named by their subscription and by when their post was made.
+    """
 
     client: str
     move: int
-    subscriptions: tuple[str, ...]
+    subscriptions: tuple[tuple[str, int], ...]
     with_home: bool
 
 
@@ -178,13 +186,14 @@ class Cancel(Message, frozen=True, tag="cancel"):
 
 
 class Detour(Message, frozen=True, tag="detour"):
-    """Step 3: from now on, `to` is where these are."""
+    """Step 3: from now on, `to` is where these are; and if `with_home`, the client's session of that birth."""
 
     client: str
     move: int
-    subscriptions: tuple[str, ...]
+    subscriptions: tuple[tuple[str, int], ...]
     with_home: bool
     to: str
+    born: int = 0
 
 
 class Detoured(Message, frozen=True, tag="detoured"):
@@ -207,6 +216,8 @@ class PostState(Struct, frozen=True, array_like=True):
     missed: int = 0
     load: float = 0.0
     """The share of a broker's capacity that it used lately."""
+    born: int = 0
+    """Of the session that it works for."""
 
 
 class SessionState(Struct, frozen=True, array_like=True):
@@ -240,6 +251,15 @@ class Handoff(Message, frozen=True, tag="handoff"):
     told: tuple[str, ...]
 
 
+class HandoffPart(Message, frozen=True, tag="handoff_part"):
+    """A handoff that is too long for one message, cut into pieces of its bytes; `left` says how many follow."""
+
+    client: str
+    move: int
+    left: int
+    piece: bytes
+
+
 Inside: TypeAlias = (
     Met
     | Enrol
@@ -255,6 +275,7 @@ Inside: TypeAlias = (
     | Detour
     | Detoured
     | Handoff
+    | HandoffPart
 )
 
 
@@ -272,6 +293,10 @@ class Parcel(Message, frozen=True, tag="parcel"):
     got: int
     number: int = 0
     inside: Inside | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.at < len(self.path):
+            raise ValueError(f"a parcel at place {self.at} of a path of {len(self.path)}")
 
     @property
     def event_id(self) -> str | None:
@@ -307,6 +332,13 @@ class Leave(Message, frozen=True, tag="leave"):
     born: int
 
 
+class Refused(Message, frozen=True, tag="refused"):
+    """The home broker does not take this subscription, and why."""
+
+    subscription_id: str
+    why: str
+
+
 MESSAGES: tuple[type[Message], ...] = (
     Search,
     Here,
@@ -316,6 +348,7 @@ MESSAGES: tuple[type[Message], ...] = (
     HomeIs,
     NotHome,
     Leave,
+    Refused,
     Attach,
     Sub,
     Unsub,

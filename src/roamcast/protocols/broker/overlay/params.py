@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from roamcast.protocols.broker.modulators.limits import Limits
 from roamcast.protocols.broker.params import BrokerParams
 
 
@@ -56,6 +57,8 @@ class OverlayParams(Struct, frozen=True, forbid_unknown_fields=True):
     """How long an event waits for the one before it of the same producer."""
     handoff_s_max: float = 30.0
     """How long a broker waits for another one to take a client before it keeps it."""
+    give_up_s: float = 120.0
+    """How long another broker may leave what it is told unanswered before this one goes on without it."""
     load_period_s: float = 5.0
     """Over what time load is measured."""
     load_max: float = 0.8
@@ -64,6 +67,8 @@ class OverlayParams(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a broker works on one event for one modulator."""
     clients: BrokerParams = BrokerParams()
     """Bounds of sessions, as for all brokers."""
+    modulators: Limits = Limits()
+    """What a broker grants to each modulator."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

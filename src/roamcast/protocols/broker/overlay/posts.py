@@ -9,24 +9,31 @@ state and moves with it.
 from roamcast.model.event import Event
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import Note
 from roamcast.protocols.broker.modulators.guarded import Guarded
 from roamcast.protocols.broker.modulators.interface import BadModulator
 from roamcast.protocols.broker.modulators.make import make_modulator
 from roamcast.protocols.broker.modulators.spec import spec_from_text
 from roamcast.protocols.broker.overlay.messages import Address, Modulated, PostState
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.protocols.broker.overlay.params import OverlayParams
 
 
 class Post:
-    def __init__(self, subscription: Subscription, made: int, home: str, space: Space, bounds: BrokerParams) -> None:
+    def __init__(
+        self, subscription: Subscription, made: int, home: str, space: Space, params: OverlayParams, born: int = 0
+    ) -> None:
         """Raises `BadModulator` for a modulator that this broker does not take."""
         self.subscription = subscription
         self.made = made
         self.home = home
-        self.bounds = bounds
+        self.bounds = params.clients
+        self.born = born
+        """Of the session that it works for: an earlier session of the client may have a post of the same name."""
         self.modulator: Guarded | None = None
         if subscription.modulator:
-            self.modulator = make_modulator(spec_from_text(subscription.modulator), space)
+            self.modulator = make_modulator(
+                spec_from_text(subscription.modulator), space, params.modulators
+            )
         self.next_number = 1
         self.marks: dict[str, int] = {}
         """By producer, the serial of its last event that was taken; the one heard of longest ago comes first."""
@@ -106,6 +113,14 @@ class Post:
             self.missed = 0
         return made
 
+    def troubles(self) -> list[Note]:
+        """What has gone wrong in the modulator since this was last asked."""
+        if self.modulator is None:
+            return []
+        name = self.subscription.id
+        notes = [Note("modulator_failed", f"{name}: {reason}") for reason in self.modulator.news()]
+        return [*notes, Note("modulator_off", name)] if self.modulator.switched_off() else notes
+
     def state(self) -> PostState:
         return PostState(
             self.subscription,
@@ -117,12 +132,13 @@ class Post:
             tuple(each for waiting in self.held.values() for each in waiting),
             self.missed,
             self.load,
+            self.born,
         )
 
 
-def post_from(state: PostState, home: str, now_us: int, space: Space, bounds: BrokerParams) -> Post:
+def post_from(state: PostState, home: str, now_us: int, space: Space, params: OverlayParams) -> Post:
     """Raises `BadModulator` as `Post` does."""
-    post = Post(state.subscription, state.made, home, space, bounds)
+    post = Post(state.subscription, state.made, home, space, params, state.born)
     if post.modulator is not None:
         post.modulator.load(state.state)
     post.next_number = state.next_number
@@ -135,10 +151,10 @@ def post_from(state: PostState, home: str, now_us: int, space: Space, bounds: Br
     return post
 
 
-def refused_by(subscription: Subscription, space: Space) -> str | None:
+def refused_by(subscription: Subscription, space: Space, params: OverlayParams) -> str | None:
     """Why this broker does not take the subscription's modulator; None: it does."""
     try:
-        Post(subscription, 0, "", space, BrokerParams())
+        Post(subscription, 0, "", space, params)
     except BadModulator as problem:
         return str(problem)
     return None

@@ -51,6 +51,13 @@ class Topology:
         self.changed[row.broker] = None
         self._links = self._paths = None
 
+    def forget(self, broker: str) -> Row | None:
+        """A broker that is gone; its row, if it had one."""
+        self.changed.pop(broker, None)
+        self.avoided.pop(broker, None)
+        self._links = self._paths = None
+        return self.rows.pop(broker, None)
+
     def take_changed(self) -> tuple[Row, ...]:
         """What has changed since the last period; from now on nothing has."""
         rows = tuple(self.rows[broker] for broker in self.changed)
