@@ -18,6 +18,8 @@ from roamcast.experiments.assemble import kit_of
 from roamcast.experiments.trials import TRIALS, outcome
 from roamcast.model.filter.write import to_text
 from roamcast.protocols.broker.broker import Broker, Routes
+from roamcast.protocols.broker.overlay.broker import OverlayBroker
+from roamcast.protocols.broker.overlay.tables import OverlayTables
 from roamcast.protocols.broker.wishes import Wish
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, load_scenario
@@ -34,7 +36,8 @@ def routes(
     """Run a scenario up to a moment and show the routing tables of its brokers then.
 
     For each neighbour: what it wants (its wishes), and what it is asked for. For each client: whether it is attached,
-    how many events wait for it, and what it wants.
+    how many events wait for it, and what it wants. For a broker of an overlay: the rows of its topology table, its
+    paths, its clients, and the modulators that run there.
     """
     try:
         loaded = load_scenario(scenario)
@@ -48,8 +51,10 @@ def routes(
         raise typer.Exit(EXIT_BAD_INPUT)
     for _ in run.world.run(round(until_s * 1e6)):
         pass
-    nodes = [body.host.node for body in run.world.bodies if isinstance(body.host.node, Broker)]
-    found = [node.routes() for node in nodes if broker in (None, node.host)]
+    nodes = [body.host.node for body in run.world.bodies if isinstance(body.host.node, Broker | OverlayBroker)]
+    found = [
+        node.routes() if isinstance(node, Broker) else node.tables() for node in nodes if broker in (None, node.host)
+    ]
     if not found:
         names = ", ".join(node.host for node in nodes) or "none: its protocol has no brokers"
         complaints.print(f"[red]no broker {broker or ''} in {scenario}; there are {names}[/red]", soft_wrap=True)
@@ -58,7 +63,7 @@ def routes(
         sys.stdout.write(msgspec.json.encode(found, enc_hook=str).decode() + "\n")
         return
     for each in found:
-        console.print(routes_tree(each))
+        console.print(routes_tree(each) if isinstance(each, Routes) else overlay_tree(each))
 
 
 def routes_tree(found: Routes) -> Tree:
@@ -73,6 +78,29 @@ def routes_tree(found: Routes) -> Tree:
         kept = f", {client.kept} events kept" if client.kept else ""
         branch = tree.add(f"client [bold]{escape(client.client)}[/bold]: {state}{waiting}{kept}")
         add_wishes(branch, "wants", client.wants)
+    return tree
+
+
+def overlay_tree(found: OverlayTables) -> Tree:
+    tree = Tree(f"[bold]{escape(found.broker)}[/bold]")
+    rows = tree.add(f"topology: {len(found.rows)} rows")
+    for row in found.rows:
+        neighbours = ", ".join(f"{name} ({hops})" for name, hops in row.neighbours) or "nobody"
+        rows.add(escape(f"{row.broker} found {neighbours}"))
+    paths = tree.add(f"routes to {len(found.paths)} brokers")
+    for path in found.paths:
+        paths.add(escape(" → ".join(path)))
+    if found.lost:
+        tree.add(escape(f"given up: {', '.join(found.lost)}"))
+    for session in found.sessions:
+        state = "departing" if session.departing else "attached" if session.attached else "away"
+        kept = f", {session.kept} events kept" if session.kept else ""
+        branch = tree.add(f"client [bold]{escape(session.client)}[/bold]: {state}{kept}")
+        for name, place in session.subscriptions:
+            branch.add(escape(f"{name}, its modulator at {place or 'no known broker'}"))
+    for post in found.posts:
+        what = f"runs {post.modulator}" if post.modulator else "passes everything on"
+        tree.add(escape(f"post of {post.subscription} for home {post.home}: {what}, load {post.load:.2f}"))
     return tree
 
 

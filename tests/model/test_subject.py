@@ -9,6 +9,7 @@ from roamcast.model.subject import (
     BadSubject,
     check_pattern,
     check_subject,
+    is_pattern,
     subject_covers,
     subject_matches,
 )
@@ -104,6 +105,11 @@ def matched_by_the_book(pattern: str) -> frozenset[str]:
         for subject in SUBJECTS
         if by_the_book(pattern.split("/"), subject.split("/")) and not (hidden and subject.startswith("$"))
     )
+
+
+@pytest.mark.parametrize(("subject", "expected"), [("a/b", False), ("a/+", True), ("#", True), ("$sys", False)])
+def test_a_pattern_is_told_from_a_subject(subject: str, expected: bool) -> None:
+    assert is_pattern(subject) is expected
 
 
 def test_matching_agrees_with_brute_force() -> None:

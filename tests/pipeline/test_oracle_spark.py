@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from roamcast.experiments.assemble import kit_of
 from roamcast.journal import Journal, Move, Published, Run, Subscribed, Unsubscribed
@@ -17,6 +17,8 @@ from roamcast.model.space import Earth, Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point
 from roamcast.pipeline.ingest import ingest
+from roamcast.pipeline.job import Settings, Table
+from roamcast.pipeline.prepare import lives
 from roamcast.pipeline.report import Audit, page, read_audit
 from roamcast.pipeline.store import Store
 from roamcast.pipeline.survey import settings_of
@@ -90,6 +92,28 @@ def test_p2_a_subscription_ends_when_ended_replaced_or_its_host_gone(spark: Spar
         "s-gone": ["e1", "e2", "e3", "e4"],
         "s-back": ["e7", "e8"],
     }
+
+
+def test_p2_no_window_over_lives_is_read_anew_for_each_row(spark: SparkSession) -> None:
+    """A frame from the next row to the last would cost the square of what a host recorded."""
+    plan = str(lives(NothingRecorded(spark))._jdf.queryExecution().analyzed().toString())
+    assert "specifiedwindowframe(RowFrame, unboundedpreceding$(), -1)" in plan
+    assert "specifiedwindowframe(RowFrame, 1, unboundedfollowing$())" not in plan
+
+
+class NothingRecorded:
+    """Tables without rows, as a job's inputs."""
+
+    settings = Settings(Plane(), 100.0, None, 0, SECOND_US, SECOND_US, SECOND_US)
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    def __getitem__(self, table: Table) -> DataFrame:
+        return self.spark.createDataFrame([], table.struct)
+
+    def place(self, table: Table) -> str:
+        return table.name
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from roamcast.pipeline.job import BadPipeline
-from roamcast.pipeline.session import check_java, connected, package_archive
-from roamcast.pipeline.store import file_system
+from roamcast.pipeline.session import check_java, connected, package_archive, quiet_start
+from roamcast.pipeline.store import file_system, path_within
 
 
 def test_p6_without_java_the_message_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,3 +51,36 @@ def test_p6_a_connect_server_that_cannot_be_reached_is_an_error_of_one_sentence(
 @pytest.mark.parametrize("place", ["/a b/c%20d", "file:/a b/c%20d", "file:///a b/c%20d"])
 def test_p1_places_are_the_same_to_spark_and_arrow(place: str) -> None:
     assert file_system(place)[1] == "/a b/c%20d"
+
+
+def test_p6_what_is_said_during_a_start_is_held_back_and_what_is_said_later_is_not(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """By a process that was started within, as Java is: its standard error stays what it was."""
+    with quiet_start():
+        code = "import os; os.write(2, b'noise'); print(flush=True); input(); os.write(2, b'trouble')"
+        child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+    child.communicate(b"\n")
+    os.write(2, b"ours")
+    said = capfd.readouterr().err
+    while "trouble" not in said:
+        said += capfd.readouterr().err
+    assert "noise" not in said
+    assert "ours" in said
+
+
+def test_p6_what_is_said_during_a_start_that_fails_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    def failing() -> None:
+        with quiet_start():
+            os.write(2, b"the reason")
+            raise ValueError("no start")
+
+    with pytest.raises(ValueError, match="no start"):
+        failing()
+    assert capfd.readouterr().err == "the reason"
+
+
+def test_p1_a_path_with_dots_in_it_is_the_one_without() -> None:
+    assert path_within("/a/b/../c") == path_within("file:/a/c") == "/a/c"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from roamcast.model.movement import MovementModel, load_model
 from roamcast.model.values import BadValue
@@ -85,13 +86,20 @@ def broker_kit(given: dict[str, Any]) -> ProtocolKit:
     """`brokers` names the groups whose hosts are brokers; all other hosts are clients."""
     is_broker, changes = brokers_among(given)
     params = params_from(changes, broker_params.BrokerParams)
-    movement = movement_model(params.mesh.movement)
+    movement = movement_model(params.mesh.movement, "mesh")
+    walked = movement_model(params.logical.movement, "logical")
+    graph = None if walked is None else walked.graph()
+    if walked is not None and params.logical.residence_s is None:
+        shortest_s = min(habits.residence_s for habits in walked.places.values())
+        params = replace(params, logical=replace(params.logical, residence_s=shortest_s))
     make_client = client.Client if params.handover == "relocation" else mesh_client.MeshClient
 
     def make_node(seat: Seat) -> broker.Broker | client.Client:
         if is_broker(seat.host):
-            return broker.Broker(seat.host, params, seat.rng.getrandbits(62), seat.space, seat.graph, movement)
-        return make_client(seat.host, params, seat.space, seat.graph)
+            return broker.Broker(
+                seat.host, params, seat.rng.getrandbits(62), seat.space, graph or seat.graph, movement
+            )
+        return make_client(seat.host, params, seat.space, graph or seat.graph)
 
     return ProtocolKit(Codec(broker_messages.MESSAGES), make_node)
 
@@ -137,11 +145,11 @@ def in_groups(groups: tuple[str, ...]) -> Callable[[str], bool]:
     return lambda host: pattern.fullmatch(host) is not None
 
 
-def movement_model(path: str) -> MovementModel | None:
+def movement_model(path: str, part: str) -> MovementModel | None:
     try:
         return load_model(Path(path)) if path else None
     except BadValue as problem:
-        raise BadScenario(f"protocol.mesh.movement: {problem}") from problem
+        raise BadScenario(f"protocol.{part}.movement: {problem}") from problem
 
 
 KITS: dict[str, Callable[[dict[str, Any]], ProtocolKit]] = {

@@ -2,10 +2,11 @@
 
 A trial is made from its seed alone. Brokers, clients and relays start together, then run about so fast that the
 network falls apart again and again, then come together. Meanwhile brokers change their neighbours, clients their
-home brokers, and modulators are sent upstream, downstream and anywhere; clients publish, subscribe and unsubscribe.
-Every modulator counts the events it has seen and writes the number on each. Afterwards every subscription must have
-got every event it accepts, once, each publisher's in order, with the numbers 1, 2, 3, …; and when all clients have
-been out of reach for long enough no broker may remember anything of them.
+home brokers, and modulators are sent upstream, downstream and anywhere; clients publish, subscribe, unsubscribe,
+change subscriptions under the same name, and crash and start anew with the subscriptions they had. Every modulator
+counts the events it has seen and writes the number on each. Afterwards every subscription must have got every event
+it accepts, once, each publisher's in order, with the numbers 1, 2, 3, …, from 1 again after each change or crash; and
+when all clients have been out of reach for long enough no broker may remember anything of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -101,11 +102,11 @@ class Counts(Ledger):
 
     def __init__(self) -> None:
         super().__init__()
-        self.counts: dict[str, list[Value]] = {}
+        self.counts: dict[str, list[int]] = {}
 
     def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
         super().delivered(now_us, host, event, subscription_id)
-        self.counts.setdefault(subscription_id, []).append(event.attributes["count"])
+        self.counts.setdefault(subscription_id, []).append(int(str(event.attributes["count"])))
 
 
 class OverlayTrial:
@@ -119,6 +120,10 @@ class OverlayTrial:
         self.relays = [f"R{index}" for index in range(params.relays)]
         self.nodes: dict[str, OverlayBroker] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.earlier: dict[str, list[Subscription]] = {}
+        """By subscription, what it was before it was changed, or its client crashed, each time."""
+        self.unsure: set[str] = set()
+        """Events whose publisher has crashed since: what it had not handed in is lost."""
         self.required_from_us: dict[str, int] = {}
         self.ended: set[str] = set()
         self.published: list[Event] = []
@@ -194,12 +199,16 @@ class OverlayTrial:
         draw = self.rng.random()
         if draw < 0.6:
             self.publish(client)
-        elif draw < 0.9:
+        elif draw < 0.86:
             self.relocate()
-        elif draw < 0.95:
+        elif draw < 0.9:
             self.subscribe(client)
-        else:
+        elif draw < 0.93:
             self.unsubscribe(client)
+        elif draw < 0.97:
+            self.change(client)
+        else:
+            self.crash(client)
 
     def relocate(self) -> None:
         """A broker sends something of its own elsewhere, on a whim."""
@@ -232,8 +241,36 @@ class OverlayTrial:
         self.required_from_us[name] = self.apart_us if now_us > TOGETHER_S * 1e6 else round(TOGETHER_S * 1e6)
         self.world.give(client, Subscribe(subscription))
 
+    def _mine(self, client: str) -> list[str]:
+        return [each for each in self.subscriptions if each.startswith(f"{client}/") and each not in self.ended]
+
+    def _again(self, name: str, filter_text: str = "") -> None:
+        """The same name once more, with another filter or the same."""
+        before = self.subscriptions[name]
+        self.earlier.setdefault(name, []).append(before)
+        filter_ = parse_text(filter_text) if filter_text else before.filter
+        self.subscriptions[name] = replace(before, filter=filter_)
+        self.required_from_us[name] = self.apart_us
+        self.world.give(before.subscriber, Subscribe(self.subscriptions[name]))
+
+    def change(self, client: str) -> None:
+        mine = self._mine(client)
+        if mine:
+            name, filter_text = self.rng.choice(mine), self.rng.choice(FILTERS)
+            if parse_text(filter_text) != self.subscriptions[name].filter:
+                self._again(name, filter_text)
+
+    def crash(self, client: str) -> None:
+        """It forgets everything, and its application says again what it wants."""
+        self.unsure.update(event.id for event in self.published if event.publisher.host == client)
+        self.world.crash(client, keeps_disk=False)
+        self.pass_s(self.rng.choice(PAUSES_S))
+        self.world.restart(client)
+        for name in self._mine(client):
+            self._again(name)
+
     def unsubscribe(self, client: str) -> None:
-        mine = [each for each in self.subscriptions if each.startswith(f"{client}/") and each not in self.ended]
+        mine = self._mine(client)
         if mine:
             name = self.rng.choice(mine)
             self.ended.add(name)
@@ -265,12 +302,18 @@ class OverlayTrial:
         got = self.ledger.got.get(name, [])
         if len(got) != len(set(got)):
             raise Failure(f"{name} got {next(each for each in got if got.count(each) > 1)} twice")
-        wanted = [event for event in self.published if accepted_by(replace(subscription, modulator=""), event)]
+        wanted = [event for event in self.published if self._accepted(name, event)]
         place = {event.id: index for index, event in enumerate(wanted)}
         if not place.keys() >= set(got):
             raise Failure(f"{name} got {min(set(got) - place.keys())}, which it does not accept")
         if name not in self.ended:
-            required = [each.id for each in wanted if each.published_us >= self.required_from_us[name]]
+            required = [
+                each.id
+                for each in wanted
+                if each.published_us >= self.required_from_us[name]
+                and each.id not in self.unsure
+                and accepted_by(replace(subscription, modulator=""), each)
+            ]
             missing = [each for each in required if each not in set(got)]
             if missing:
                 raise Failure(f"{name} never got {len(missing)} events, {missing[0]} the first of them")
@@ -278,8 +321,23 @@ class OverlayTrial:
             order = [place[each] for each in got if each.startswith(f"{publisher}:")]
             if order != sorted(order):
                 raise Failure(f"{name} got the events of {publisher} out of order")
-        if self.ledger.counts.get(name, []) != list(range(1, len(got) + 1)):
-            raise Failure(f"the modulator of {name} has lost count: {self.ledger.counts[name]}")
+        self._check_counts(name)
+
+    def _accepted(self, name: str, event: Event) -> bool:
+        """By the subscription as it is, or as it was at some time."""
+        versions = [self.subscriptions[name], *self.earlier.get(name, [])]
+        return any(accepted_by(replace(each, modulator=""), event) for each in versions)
+
+    def _check_counts(self, name: str) -> None:
+        counts = self.ledger.counts.get(name, [])
+        begun, before = 0, None
+        for count in counts:
+            begun += count == 1
+            if count != 1 and (before is None or count != before + 1):
+                raise Failure(f"the modulator of {name} has lost count: {counts}")
+            before = count
+        if begun > 1 + len(self.earlier.get(name, [])):
+            raise Failure(f"the modulator of {name} has begun {begun} times: {counts}")
 
     def leave(self) -> None:
         """Everybody goes away for good, and nothing of them may stay behind."""
@@ -287,7 +345,8 @@ class OverlayTrial:
         self.pass_s(left_s + 2 * self.overlay.clients.counterpart_age_s_max + SETTLES_S)
         for name, broker in self.nodes.items():
             for what, count in broker.left().items():
-                if count:
+                # The other brokers are still there.
+                if count > (len(self.brokers) - 1 if what == "brokers told" else 0):
                     raise Failure(f"{name} still has {count} {what} after everybody has left")
 
 

@@ -2,6 +2,9 @@
 
 Spark needs Java on the machine that runs the driver; its own message without one helps nobody, so it is looked for
 first. Through Spark Connect the driver is elsewhere, and no Java is needed here.
+
+While it starts, Java writes lines on the terminal that nobody asked for and no setting silences altogether. They are
+held back, and shown if the start fails.
 """
 
 import os
@@ -10,7 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -49,10 +55,11 @@ def classic(master: str) -> SparkSession:
         for key, value in LOCAL_OPTIONS.items():
             builder = builder.config(key, value)
     try:
-        spark = builder.getOrCreate()
+        with quiet_start():
+            spark = builder.getOrCreate()
+            spark.sparkContext.setLogLevel("ERROR")
     except Exception as problem:
         raise BadPipeline(f"no Spark session with master '{master}': {first_line(problem)}") from problem
-    spark.sparkContext.setLogLevel("ERROR")
     if not LOCAL.fullmatch(master):
         spark.sparkContext.addPyFile(str(package_archive()))
     return spark
@@ -72,6 +79,57 @@ LOCAL_OPTIONS = {
     "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "16",
 }
+
+
+@contextmanager
+def quiet_start() -> Iterator[None]:
+    """Holds back what this process and those it starts write to standard error, and shows it only on failure.
+
+    A process that was started within goes on writing into the same pipe: from then on, all of it is passed on.
+    """
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    reading, writing = os.pipe()
+    os.dup2(writing, 2)
+    os.close(writing)
+    held = Held(reading, terminal)
+    held.start()
+    try:
+        yield
+    except BaseException:
+        held.shown = True
+        raise
+    finally:
+        sys.stderr.flush()
+        os.write(2, held.mark)
+        os.dup2(terminal, 2)
+        held.marked.wait()
+
+
+class Held(threading.Thread):
+    """Passes on what comes after a mark; what comes before it, only if it is to be shown."""
+
+    def __init__(self, reading: int, terminal: int) -> None:
+        super().__init__(daemon=True)
+        self.reading = reading
+        self.terminal = terminal
+        self.mark = b"\0" + os.urandom(16)
+        self.marked = threading.Event()
+        self.shown = False
+
+    def run(self) -> None:
+        held = b""
+        while chunk := os.read(self.reading, 65_536):
+            if self.marked.is_set():
+                os.write(self.terminal, chunk)
+                continue
+            held += chunk
+            before, mark, after = held.partition(self.mark)
+            if mark:
+                os.write(self.terminal, (before if self.shown else b"") + after)
+                self.marked.set()
+        os.close(self.reading)
+        os.close(self.terminal)
 
 
 def connected(remote: str) -> SparkSession:

@@ -48,7 +48,7 @@ class Bench:
         """Somebody else's modulator here."""
         clients = self.broker.clients
         subscription = Subscription("D/s", "D", "x", 0, FOREVER_US)
-        clients.posts["D/s"] = Post(subscription, 1, "H", clients.space, clients.bounds)
+        clients.posts["D/s"] = Post(subscription, 1, "H", clients.space, clients.params)
         clients.posts["D/s"].load = load
         return self
 
@@ -112,7 +112,9 @@ def test_o6_load_is_measured_by_what_modulators_worked_on_and_told_on_the_channe
 def test_o6_an_overloaded_broker_sends_its_heaviest_modulator_upstream_and_keeps_the_client() -> None:
     bench = Bench(OverlayParams(offload=True, load_max=0.5)).loaded(0.4)
     bench.broker.channel.publish(0, LoadMeasured(0.6, (("C/s", 0.4), ("other", 0.2))))
-    assert bench.broker.relocation.moves["C"].ask == Ask("C", 1, ("C/s",), False)
+    assert bench.broker.relocation.moves["C"].ask == Ask(
+        "C", 1, (("C/s", bench.broker.clients.posts["C/s"].made),), False
+    )
     assert bench.broker.relocation.moves["C"].to == "N"
 
 

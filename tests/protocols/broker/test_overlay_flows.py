@@ -45,7 +45,7 @@ class Pair:
         self.under_way += parcels(effects)
 
     def say(self, end: str, name: str) -> None:
-        self.perform(end, self.ends[end].say(self.now_us, "B" if end == "A" else "A", Retire(name)))
+        self.perform(end, self.ends[end].say(self.now_us, "B" if end == "A" else "A", Retire(name, 1)))
 
     def step(self, loss: float) -> None:
         """One parcel arrives or is lost, or the earliest timer fires."""
@@ -75,7 +75,7 @@ def test_o7_everything_arrives_once_and_in_order_over_a_network_that_loses_and_d
         pair.step(loss)
     for _ in range(3_000):
         pair.step(loss if pair.now_us < 60_000_000 else 0)
-    said = {end: [Retire(str(number)) for number, each in enumerate(says) if each == end] for end in "AB"}
+    said = {end: [Retire(str(number), 1) for number, each in enumerate(says) if each == end] for end in "AB"}
     assert pair.got == {"A": said["B"], "B": said["A"]}
     assert [flows.left() for flows in pair.ends.values()] == [0, 0]
     assert not pair.under_way
@@ -83,7 +83,7 @@ def test_o7_everything_arrives_once_and_in_order_over_a_network_that_loses_and_d
 
 def test_o5_a_message_leaves_with_the_path_that_its_sender_knows() -> None:
     flows = flows_of("A", Row("B", 1, (("A", 1), ("C", 1))), Row("C", 1, (("D", 1),)))
-    ((to, parcel),) = parcels(flows.say(0, "D", Retire("x")))
+    ((to, parcel),) = parcels(flows.say(0, "D", Retire("x", 1)))
     assert (to, parcel.path, parcel.at) == ("B", ("A", "B", "C", "D"), 1)
     ((to, onwards),) = parcels(flows_of("B").pass_on(parcel))
     assert (to, onwards.path, onwards.at) == ("C", ("A", "B", "C", "D"), 2)
@@ -91,14 +91,14 @@ def test_o5_a_message_leaves_with_the_path_that_its_sender_knows() -> None:
 
 def test_o7_a_broker_on_the_way_takes_another_path_when_the_next_one_cannot_be_reached() -> None:
     middle = flows_of("B", Row("C", 1, (("B", 1), ("D", 1))), Row("E", 1, (("B", 2), ("D", 2))))
-    middle.pass_on(Parcel(("A", "B", "C", "D"), 1, 1, 0, 0, 1, Retire("x")))
+    middle.pass_on(Parcel(("A", "B", "C", "D"), 1, 1, 0, 0, 1, Retire("x", 1)))
     ((to, parcel),) = parcels(middle.unreachable(0, "C"))
     assert (to, parcel.path, parcel.at) == ("E", ("A", "B", "E", "D"), 2)
 
 
 def test_o7_without_another_path_the_receiver_itself_is_tried_and_then_the_sender_keeps_the_message() -> None:
     middle = flows_of("B")
-    middle.pass_on(Parcel(("A", "B", "C", "D"), 1, 1, 0, 0, 1, Retire("x")))
+    middle.pass_on(Parcel(("A", "B", "C", "D"), 1, 1, 0, 0, 1, Retire("x", 1)))
     ((to, parcel),) = parcels(middle.unreachable(0, "C"))
     assert (to, parcel.path) == ("D", ("A", "B", "D"))
     assert middle.unreachable(0, "D") == [Note("parcel_stopped", "D")]
@@ -108,14 +108,14 @@ def test_o7_what_waits_for_a_broker_is_bounded() -> None:
     flows = flows_of("A")
     for number in range(PARAMS.stored_messages_max):
         assert not flows.full("B")
-        flows.say(0, "B", Retire(str(number)))
+        flows.say(0, "B", Retire(str(number), 1))
     assert flows.full("B")
     assert not flows.full("C")
 
 
 def test_o7_only_a_window_is_under_way() -> None:
     flows = flows_of("A")
-    sent = [each for number in range(10) for each in parcels(flows.say(0, "B", Retire(str(number))))]
+    sent = [each for number in range(10) for each in parcels(flows.say(0, "B", Retire(str(number), 1)))]
     assert [parcel.number for _, parcel in sent] == [1, 2, 3, 4]
     confirmed = Parcel(("B", "A"), 1, 5, 1, 3)
     assert [parcel.number for _, parcel in parcels(flows.arrive(0, confirmed)[1])] == [5, 6, 7]
@@ -130,5 +130,5 @@ def test_o7_a_broker_that_crashed_gets_what_it_had_not_acknowledged_numbered_ane
     pair.say("A", "two")
     for _ in range(50):
         pair.step(0)
-    assert pair.got["B"] == [Retire("one"), Retire("two")]
+    assert pair.got["B"] == [Retire("one", 1), Retire("two", 1)]
     assert pair.ends["A"].restarted == ["B"]

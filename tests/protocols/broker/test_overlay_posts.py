@@ -12,13 +12,16 @@ from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US
+from roamcast.node.boundary import Note
 from roamcast.protocols.broker.counterpart import Counterpart
+from roamcast.protocols.broker.modulators.limits import Limits
 from roamcast.protocols.broker.overlay.messages import Address, Modulated
+from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.protocols.broker.overlay.posts import Post, post_from
 from roamcast.protocols.broker.overlay.sessions import HomeSession, session_from
 from roamcast.protocols.broker.params import BrokerParams
 
-BOUNDS = BrokerParams()
+PARAMS = OverlayParams()
 SUBSCRIPTION = Subscription("s", "C", "x", 0, FOREVER_US, modulator=COUNTING)
 
 
@@ -27,7 +30,7 @@ def event_of(producer: str, number: int) -> Event:
 
 
 def post() -> Post:
-    return Post(SUBSCRIPTION, 1, "H", Plane(), BOUNDS)
+    return Post(SUBSCRIPTION, 1, "H", Plane(), PARAMS)
 
 
 def chained(producer: str, serials: list[int]) -> list[tuple[Event, int, Address]]:
@@ -53,7 +56,7 @@ def test_o4_a_post_takes_events_in_order_and_once_also_when_it_moves_in_between(
     stops = {rng.randrange(len(arriving) + 1) for _ in range(moves)}
     for index, each in enumerate(arriving):
         if index in stops:
-            here = post_from(here.state(), "H", 5, Plane(), BOUNDS)
+            here = post_from(here.state(), "H", 5, Plane(), PARAMS)
         made += here.take(5, *each)
     for producer in "PQ":
         assert [each.serial for each in made if each.event.publisher.host == producer] == serials
@@ -70,8 +73,19 @@ def test_o4_an_event_waits_for_the_one_before_it_but_not_for_ever() -> None:
     assert here.take(200, event_of("P", 1), 1, Address("s", 0, 1)) == []
 
 
+def test_o9_what_goes_wrong_in_a_modulator_is_noted_and_its_end_once() -> None:
+    every = OverlayParams(modulators=Limits(output_bytes_max=1, failures_in_row_max=2))
+    here = Post(SUBSCRIPTION, 1, "H", Plane(), every)
+    noted = []
+    for serial in range(1, 5):
+        here.take(0, event_of("P", serial), serial, Address("s", serial - 1, 1))
+        noted.append(here.troubles())
+    failed = Note("modulator_failed", "s: output")
+    assert noted == [[failed], [failed, Note("modulator_off", "s")], [], []]
+
+
 def test_o4_what_waits_at_a_post_is_bounded() -> None:
-    here = Post(SUBSCRIPTION, 1, "H", Plane(), BrokerParams(counterpart_events_max=3))
+    here = Post(SUBSCRIPTION, 1, "H", Plane(), OverlayParams(clients=BrokerParams(counterpart_events_max=3)))
     made = [here.take(0, event_of("P", serial), serial, Address("s", serial - 1, 1)) for serial in range(2, 7)]
     assert [len(each) for each in made] == [0, 0, 0, 4, 1]
 
@@ -102,7 +116,7 @@ def test_o4_a_session_numbers_what_a_modulator_made_in_its_order_also_when_it_mo
     session, numbers = session_of(), list[tuple[int, str]]()
     for index, number in enumerate([*order, *order]):
         if index == move_at:
-            session = session_from("C", session.state(), 0, BOUNDS)
+            session = session_from("C", session.state(), 0, PARAMS.clients)
         numbers += [(each.number, each.event.id) for each in session.take(modulated(number))]
     assert numbers == [(number, f"P:{number}") for number in range(1, 8)]
     assert session.ahead == {}

@@ -26,8 +26,8 @@ from roamcast.protocols.broker.steady import Stream, Streams
 UNNUMBERED = 0
 ONWARD = (Relocate, Replay, NotFound, Farewell, Abandon)
 """Messages that need nothing of what a broker on their way remembers."""
-LINKED_FACTOR = 4
-"""How much more may wait for a neighbour whose link is up: it may only be slow."""
+UNCONFIRMED_MAX = 10_000
+"""How much more may wait for a neighbour whose link is up: it may only be slow to confirm."""
 
 
 class Neighbourhood:
@@ -60,7 +60,7 @@ class Neighbourhood:
                 done.append(Note("no_neighbour", effect.to))
                 continue
             done += stream.say(effect.message.message)
-            if len(stream.waiting) > self.params.stream_messages_max * (LINKED_FACTOR if stream.linked else 1):
+            if len(stream.waiting) > self.params.stream_messages_max + (UNCONFIRMED_MAX if stream.linked else 0):
                 overflowing[effect.to] = None
         for peer in overflowing:
             # Who takes nothing while its link is up is cut off, or it would fill the memory.

@@ -33,8 +33,8 @@ class Inbox:
         self._asks = 0
 
     def open(self, stream: str, proximity_id: str, subject: str, latest: int) -> tuple[Reception, list[Does]]:
-        """The reception of a stream; a new one is owed what comes after number `latest`, and may take the place of the
-        one that was opened first."""
+        """The reception of a stream; a new one is owed what comes after number `latest`, and may take the place of
+        the one that was opened first."""
         known = self.receptions.get(stream)
         if known is not None:
             return known, []
@@ -180,7 +180,7 @@ class Inbox:
         return [SetTimer(RECOVER_TIMER + stream, now_us + patience_us)]
 
     def put_off(self, now_us: int, timer: str) -> list[Does]:
-        """A timer came when nothing can be asked for or delivered, and comes again if there is still a stream to it."""
+        """A timer came when nothing can be asked for or delivered: it comes again if its stream is still there."""
         if timer.startswith(RECOVER_TIMER):
             stream = timer.removeprefix(RECOVER_TIMER)
             return self._be_patient(now_us, stream) if stream in self.receptions else []

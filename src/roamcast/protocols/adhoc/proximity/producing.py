@@ -31,7 +31,7 @@ class Producing:
         self.outboxes = Outboxes(params.cached_events_max, params.recovery_window_us, params.outboxes_max)
         self._round = 0
         self._turn = 0
-        self._reached: dict[str, dict[str, int]] = {}
+        self.reached: dict[str, dict[str, int]] = {}
         """Of each announcement in order, how far the subscriptions on this host have come."""
 
     def beacon(self, now_us: int, entry: Relevant, me: Context, here: Point) -> list[Does]:
@@ -98,15 +98,15 @@ class Producing:
     def _arrival(
         self, announcement_id: str, event: Event, delivery: Delivery, published_us: int, turn: int
     ) -> Arrival:
-        reached = None if delivery.order == "none" else self._reached.setdefault(announcement_id, {})
+        reached = None if delivery.order == "none" else self.reached.setdefault(announcement_id, {})
         return Arrival(event, delivery, published_us, sequence=turn, reached=reached)
 
     def unannounced(self, announcement_id: str) -> None:
         self.outboxes.close_announcement(announcement_id)
-        self._reached.pop(announcement_id, None)
+        self.reached.pop(announcement_id, None)
 
     def unsubscribed(self, subscription_id: str) -> None:
-        for reached in self._reached.values():
+        for reached in self.reached.values():
             reached.pop(subscription_id, None)
 
     def replay(self, now_us: int, message: Missed, mine: Outbox, entry: Relevant, here: Point) -> list[Does]:

@@ -49,6 +49,8 @@ class LogicalParams(Struct, frozen=True, forbid_unknown_fields=True):
     """How often a broker that follows clients measures its links again."""
     away_steps: int = STEPS_MAX
     """How much further brokers look for a client that is away, which may walk meanwhile."""
+    movement: str = ""
+    """A movement model learned from traces: its graph in place of the scenario's, and its shortest residence time."""
     drifts: dict[str, Drift] = {}
     """By attribute of a client, how it may change; a filter over any other is left to the client."""
 

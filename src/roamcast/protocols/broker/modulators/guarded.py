@@ -42,7 +42,7 @@ class Guarded:
         self.meter.came(len(ENCODE(event)))
         if self.off:
             # That it is off was news once; that it stays so is none.
-            self.problems["off"] = self.problems.get("off", 0) + 1
+            self._count("off", is_news=False)
             return []
         try:
             events = self.inner.take(event, now_us)
@@ -82,7 +82,7 @@ class Guarded:
         return []
 
     def news(self) -> list[str]:
-        """The reasons of what has failed since this was last asked; a reason that is there already is not said twice."""
+        """The reasons of what has failed since this was last asked, each once."""
         news, self._news = self._news, []
         return news
 
@@ -91,7 +91,7 @@ class Guarded:
         switched, self._just_off = self._just_off, False
         return switched
 
-    def _count(self, reason: str) -> None:
+    def _count(self, reason: str, is_news: bool = True) -> None:
         self.problems[reason] = self.problems.get(reason, 0) + 1
-        if reason not in self._news:
+        if is_news and reason not in self._news:
             self._news.append(reason)

@@ -34,6 +34,7 @@ from roamcast.protocols.broker.overlay.messages import (
     Discharge,
     Enrol,
     Handoff,
+    HandoffPart,
     Here,
     Inside,
     Leave,
@@ -53,6 +54,7 @@ from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.relocation import Relocation
 from roamcast.protocols.broker.overlay.search import Answering, Found, Relaying, Searching
 from roamcast.protocols.broker.overlay.services import Services
+from roamcast.protocols.broker.overlay.tables import OverlayTables, tables_of
 
 START_US = 1_000_000
 """Within so long after its start a broker looks for others."""
@@ -80,7 +82,7 @@ class OverlayBroker:
             self.channel.register(adaptor)
 
     def left(self) -> dict[str, int]:
-        """How much of everything this broker still remembers: nothing, when all clients are gone."""
+        """How much of everything this broker still remembers: when all clients are gone, only the other brokers."""
         return {
             "sessions": len(self.clients.sessions),
             "posts": len(self.clients.posts),
@@ -91,7 +93,12 @@ class OverlayBroker:
             "moves": len(self.relocation.moves),
             "arrivals": len(self.relocation.arrivals),
             "messages": self.brokers.flows.left(),
+            "brokers told": len(self.brokers.told),
         }
+
+    def tables(self) -> OverlayTables:
+        """What this broker knows, for people to look at."""
+        return tables_of(self)
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
         match given:
@@ -141,7 +148,18 @@ class OverlayBroker:
             case _:
                 self.brokers.topology.forgive(now_us)
                 again = SetTimer("tend", now_us + microseconds(self.params.tend_s))
-                return [again, *self.clients.tend(now_us), *self.relocation.tend(now_us)]
+                tended = [*self.clients.tend(now_us), *self.relocation.tend(now_us)]
+                return [again, *tended, *self._give_up(now_us), *self.brokers.flows.knock(now_us)]
+
+    def _give_up(self, now_us: int) -> list[Does]:
+        """Whoever has not answered for too long."""
+        effects: list[Does] = []
+        for broker in self.brokers.flows.overdue(now_us):
+            effects += [Note("broker_given_up", broker), *self.clients.bereave(now_us, broker)]
+            effects += [*self.relocation.bereave(now_us, broker), *self.clients.recover(now_us, broker)]
+            self.brokers.give_up(now_us, broker)
+        self.brokers.forget_lost(now_us)
+        return effects
 
     # Over the network.
 
@@ -151,11 +169,14 @@ class OverlayBroker:
                 self.searching.answered(message, sender)
                 return []
             case Rows():
-                effects = self.brokers.learn(now_us, message, sender)
+                effects = self._heard_again(now_us, sender)
+                effects += self.brokers.learn(now_us, message, sender)
                 for broker in self.brokers.topology.known():
                     effects += self.relocation.meet(now_us, broker)
                 return effects
-            case Parcel() if message.path[-1] != self.host:
+            case Parcel(path, at) if path[at] != self.host or path[0] == self.host:
+                return [Note("parcel_astray", sender)]
+            case Parcel(path) if path[-1] != self.host:
                 return self.brokers.flows.pass_on(message)
             case Parcel():
                 return self._open(now_us, message)
@@ -164,9 +185,14 @@ class OverlayBroker:
             case _:
                 return self._hear_client(now_us, message, sender, hops)
 
+    def _heard_again(self, now_us: int, broker: str) -> list[Does]:
+        """One that was given up is met as if it were new."""
+        return self.relocation.meet(now_us, broker) if broker in self.brokers.flows.lost else []
+
     def _open(self, now_us: int, parcel: Parcel) -> list[Does]:
-        ready, effects = self.brokers.flows.arrive(now_us, parcel)
         sender = parcel.path[0]
+        ready, effects = self.brokers.flows.arrive(now_us, parcel)
+        effects += self._heard_again(now_us, sender)
         for peer in self.brokers.flows.restarted:
             effects += [*self.relocation.introduce(now_us, peer), *self.clients.recover(now_us, peer)]
         self.brokers.flows.restarted.clear()
@@ -192,7 +218,7 @@ class OverlayBroker:
                 return self.clients.subscribe(now_us, session, subscription)
             case Unsub(subscription_id) if not session.departing:
                 return self.clients.unsubscribe(now_us, session, subscription_id)
-            case Leave(born) if session.born < born and not session.departing:
+            case Leave(born) if session.born < born:
                 return self.clients.close(now_us, session)
             case _:
                 # While a session departs, its next home broker hears from the client what it wants.
@@ -213,9 +239,9 @@ class OverlayBroker:
             case Met():
                 return self.relocation.meet(now_us, sender)
             case Enrol():
-                return [] if directory.enrol(inside) else [Note("entry_refused", inside.subscription.id)]
-            case Discharge(subscription_id, version):
-                directory.discharge(subscription_id, version)
+                return self.clients.enrolled(inside)
+            case Discharge(subscription_id, version, made):
+                directory.discharge(subscription_id, version, made)
                 return []
             case Produces():
                 directory.produces(inside)
@@ -226,7 +252,10 @@ class OverlayBroker:
                 return self._relocate(now_us, inside, sender)
 
     def _relocate(
-        self, now_us: int, inside: Ask | Agree | Refuse | Cancel | Detour | Detoured | Handoff, sender: str
+        self,
+        now_us: int,
+        inside: Ask | Agree | Refuse | Cancel | Detour | Detoured | Handoff | HandoffPart,
+        sender: str,
     ) -> list[Does]:
         match inside:
             case Ask():
@@ -243,3 +272,5 @@ class OverlayBroker:
                 return self.relocation.detoured(now_us, inside, sender)
             case Handoff():
                 return self.relocation.taken_over(now_us, inside, sender)
+            case HandoffPart():
+                return self.relocation.put_together(now_us, inside, sender)

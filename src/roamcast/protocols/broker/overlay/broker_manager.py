@@ -13,8 +13,8 @@ from roamcast.node.boundary import Does, Send, SetTimer
 from roamcast.protocols.broker.overlay.channel import SystemChannel, TopologyChanged
 from roamcast.protocols.broker.overlay.directory import Directory
 from roamcast.protocols.broker.overlay.flows import Flows
-from roamcast.protocols.broker.overlay.messages import Inside, Rows
-from roamcast.protocols.broker.overlay.params import OverlayParams
+from roamcast.protocols.broker.overlay.messages import Inside, Row, Rows
+from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.search import Found
 from roamcast.protocols.broker.overlay.topology import Topology
 
@@ -29,7 +29,7 @@ class BrokerManager:
         self.channel = channel
         self.topology = Topology(host, params.brokers_max)
         self.flows = Flows(host, params, life, self.topology)
-        self.directory = Directory(space, params.clients.wishes_max)
+        self.directory = Directory(space, params.clients.wishes_max, params.clients.sessions_max)
         self.loads: dict[str, float] = {}
         """As they were when these brokers were last found."""
         self.owed: dict[str, None] = {}
@@ -66,12 +66,23 @@ class BrokerManager:
 
     def learn(self, now_us: int, rows: Rows, sender: str) -> list[Does]:
         known = self.topology.rows.keys()
-        joined = tuple(row.broker for row in rows.rows if row.broker not in known)
-        news = [row for row in rows.rows if self.topology.learn(row)]
+        fresh = [row for row in rows.rows if not self._is_old(row)]
+        joined = tuple(row.broker for row in fresh if row.broker not in known)
+        news = [row for row in fresh if self.topology.learn(row)]
         joined = tuple(broker for broker in joined if broker in self.topology.rows)
-        self.owed.update(dict.fromkeys((*joined, sender) if rows.asks else joined))
+        self._owe((*joined, sender) if rows.asks else joined)
         effects: list[Does] = [SetTimer("news", now_us + NEWS_US)] if joined or rows.asks else []
         return [*effects, *self.channel.publish(now_us, TopologyChanged(joined))] if news else effects
+
+    def _is_old(self, row: Row) -> bool:
+        """Whether somebody still tells of a broker that was given up here, and knows nothing newer of it."""
+        lost = self.flows.lost.get(row.broker)
+        return lost is not None and lost.row is not None and row.number <= lost.row.number
+
+    def _owe(self, brokers: tuple[str, ...]) -> None:
+        for broker in brokers:
+            if len(self.owed) < self.params.brokers_max:
+                self.owed[broker] = None
 
     def propagate(self) -> list[Does]:
         """Steps 2 and 3 of section 2.3, the sender's side."""
@@ -90,8 +101,22 @@ class BrokerManager:
     def unreachable(self, now_us: int, broker: str) -> list[Does]:
         if broker not in self.topology.rows and broker not in self.flows.of:
             return []
-        self.owed[broker] = None
+        self._owe((broker,))
         return self.flows.unreachable(now_us, broker)
+
+    def give_up(self, now_us: int, broker: str) -> None:
+        """Everything here goes on as if this broker had never been, until it is heard again."""
+        self.flows.give_up(now_us, broker)
+        for known in (self.told, self.owed, self.loads):
+            known.pop(broker, None)
+
+    def forget_lost(self, now_us: int) -> None:
+        """So long after a broker was lost nobody keeps anything for those who were there."""
+        age_us = microseconds(self.params.clients.counterpart_age_s_max)
+        for broker, lost in self.flows.lost.items():
+            if not lost.forgotten and now_us - lost.since_us > age_us:
+                lost.forgotten = True
+                self.directory.without(broker)
 
     def path_length(self, one: str, other: str) -> int | None:
         """In hops of the network, by what is known here."""

@@ -33,8 +33,8 @@ from roamcast.node.boundary import (
     TimerFired,
 )
 from roamcast.protocols.broker.client import Client
-from roamcast.protocols.broker.messages import Ack
-from roamcast.protocols.broker.overlay.messages import Here, HomeIs, Leave, Nearest, NotHome, Search
+from roamcast.protocols.broker.messages import Ack, Numbered
+from roamcast.protocols.broker.overlay.messages import Here, HomeIs, Leave, Nearest, NotHome, Refused, Search
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.search import Found, Relaying, Searching
 
@@ -152,8 +152,13 @@ class OverlayClient:
                 return []
             case HomeIs(born, moves):
                 return self._told(now_us, born, moves, sender)
+            case Refused(subscription_id) if sender == self.home:
+                return [Note("subscription_refused", subscription_id)]
             case NotHome():
                 return self._forget(now_us) if sender == self.home else []
+            case Numbered(epoch=born) if born != self.born:
+                # Of a session before, still on its way.
+                return []
             case _ if sender == self.home:
                 self.alone_us = None
                 return self.customer.handle(now_us, Received(message, sender))

@@ -19,9 +19,11 @@ from roamcast.protocols.broker.overlay.messages import (
     Discharge,
     Enrol,
     HomeIs,
+    Met,
     Modulated,
     NotHome,
     Produces,
+    Refused,
     Retire,
     Routed,
 )
@@ -43,9 +45,9 @@ class ClientManager:
         self.sessions: dict[str, HomeSession] = {}
         self.posts: dict[str, Post] = {}
         """By subscription: the modulators that run here."""
-        self.gone: dict[str, tuple[int, str]] = {}
-        """Clients that have another home broker, and since when: it will tell them, what they still say here is
-        late."""
+        self.gone: dict[str, tuple[int, str, int]] = {}
+        """Clients that have another home broker: since when, which, and the birth of their session. It will tell
+        them; what they still say here is late."""
         self.worked = 0
         """How many events posts that have left since load was last measured had worked on."""
         self._versions = 0
@@ -57,7 +59,8 @@ class ClientManager:
         if session is None and attach.came == "again":
             return self.stranger(client)
         effects: list[Does] = []
-        if session is not None and attach.came != "again" and not session.departing:
+        if session is not None and attach.came != "again":
+            # One that departs is over as well: its posts are retired behind the handoff.
             effects += self.close(now_us, session)
             session = None
         if session is None:
@@ -87,7 +90,8 @@ class ClientManager:
         effects: list[Does] = []
         for subscription_id in list(session.subscriptions):
             effects += self.unsubscribe(now_us, session, subscription_id)
-        self.sessions.pop(session.client, None)
+        if self.sessions.get(session.client) is session:
+            del self.sessions[session.client]
         return [*effects, *self._tell_production(now_us, session, None)]
 
     def unreachable(self, now_us: int, client: str) -> list[Does]:
@@ -119,7 +123,27 @@ class ClientManager:
             made = post.lose_patience(now_us, microseconds(self.params.hold_s_max))
             effects += [Note("order_given_up", post.subscription.id)] if made else []
             effects += self.send_home(now_us, post, made)
+        return [*effects, *self._watch(now_us)]
+
+    def _watch(self, now_us: int) -> list[Does]:
+        """Asks whether those are there on whom clients of this broker, or posts here, depend."""
+        others = {post.home: None for post in self.posts.values()}
+        for session in self.sessions.values():
+            others.update(dict.fromkeys(self._places(session)))
+        effects: list[Does] = []
+        for broker in others:
+            if broker != self.host and self.brokers.flows.quiet(now_us, broker):
+                effects += self.brokers.say(now_us, broker, Met())
         return effects
+
+    def _places(self, session: HomeSession) -> dict[str, list[Subscription]]:
+        """Where the session's own posts are, and which."""
+        places: dict[str, list[Subscription]] = {}
+        for name, subscription in session.subscriptions.items():
+            entry = self.brokers.directory.entries.get(name)
+            if entry is not None and entry.made == session.post_of(name):
+                places.setdefault(entry.place, []).append(subscription)
+        return places
 
     # Subscriptions.
 
@@ -129,12 +153,14 @@ class ClientManager:
         effects = self.unsubscribe(now_us, session, subscription.id)
         if len(self.brokers.directory.entries) >= self.bounds.wishes_max:
             return [*effects, Note("wish_refused", subscription.id)]
-        # The clock goes on counting after a crash that forgot the last version.
-        self._versions = max(now_us, self._versions + 1)
+        # The clock goes on counting after a crash that forgot the last version; another broker's may be ahead.
+        known = self.brokers.directory.entries.get(subscription.id)
+        self._versions = max(now_us, self._versions + 1, 0 if known is None else known.version + 1)
         try:
-            post = Post(subscription, self._versions, self.host, self.space, self.bounds)
-        except BadModulator:
-            return [*effects, Note("modulator_refused", subscription.id)]
+            post = Post(subscription, self._versions, self.host, self.space, self.params, session.born)
+        except BadModulator as problem:
+            refused = Send(session.client, Refused(subscription.id, str(problem)))
+            return [*effects, Note("modulator_refused", subscription.id), refused]
         self.posts[subscription.id] = post
         session.subscriptions[subscription.id] = subscription
         session.expected[subscription.id] = (post.made, 1)
@@ -145,31 +171,73 @@ class ClientManager:
     def unsubscribe(self, now_us: int, session: HomeSession, subscription_id: str) -> list[Does]:
         if subscription_id not in session.subscriptions:
             return []
+        retire = Retire(subscription_id, session.post_of(subscription_id))
         session.forget(subscription_id)
         entry = self.brokers.directory.entries.get(subscription_id)
-        return [] if entry is None else self.brokers.say(now_us, entry.place, Retire(subscription_id))
+        # If the entry is of a later post, of a session elsewhere, only a post here can still be of this one: all
+        # other brokers drop theirs when they hear of the later one.
+        place = self.host if entry is None or entry.made != retire.made else entry.place
+        return self.brokers.say(now_us, place, retire)
 
-    def retire(self, now_us: int, subscription_id: str) -> list[Does]:
+    def retire(self, now_us: int, subscription_id: str, made: int) -> list[Does]:
         """A post here is no longer needed."""
-        self.posts.pop(subscription_id, None)
+        post = self.posts.get(subscription_id)
+        if post is not None and post.made == made:
+            del self.posts[subscription_id]
         entry = self.brokers.directory.entries.get(subscription_id)
-        if entry is None:
+        if entry is None or entry.made != made:
             return []
-        discharge = Discharge(subscription_id, entry.version)
-        self.brokers.directory.discharge(subscription_id, entry.version)
+        discharge = Discharge(subscription_id, entry.version, made)
+        self.brokers.directory.discharge(subscription_id, entry.version, made)
         return self.brokers.say_all(now_us, discharge)
 
+    def enrolled(self, entry: Enrol) -> list[Does]:
+        """Another broker tells where a subscription's post is."""
+        name = entry.subscription.id
+        if not self.brokers.directory.enrol(entry):
+            return [Note("entry_refused", name)]
+        if name in self.posts and self.posts[name].made != entry.made:
+            del self.posts[name]
+        return []
+
     def recover(self, now_us: int, broker: str) -> list[Does]:
-        """A broker has crashed, and posts of clients of this one with it: they are made anew, here."""
-        entries, effects = self.brokers.directory.entries, list[Does]()
+        """A broker has crashed, or is gone, and posts of clients of this one with it: they are made anew, here."""
+        self.gone = {client: each for client, each in self.gone.items() if each[1] != broker}
+        effects: list[Does] = []
         for session in self.sessions.values():
-            lost = [each for name, each in session.subscriptions.items() if name in entries]
-            lost = [each for each in lost if entries[each.id].place == broker and not session.departing]
-            for subscription in lost:
-                effects += self.unsubscribe(now_us, session, subscription.id)
-                effects += self.subscribe(now_us, session, subscription)
-            effects += [Send(session.client, Lost(None))] if lost else []
+            lost = [] if session.departing else self._places(session).get(broker, [])
+            effects += self.renew(now_us, session, lost)
         return effects
+
+    def renew(self, now_us: int, session: HomeSession, lost: list[Subscription]) -> list[Does]:
+        """New posts for these subscriptions; what the old ones had is lost, and the client is told."""
+        effects: list[Does] = []
+        for subscription in lost:
+            effects += self.unsubscribe(now_us, session, subscription.id)
+            effects += self.subscribe(now_us, session, subscription)
+        return [*effects, Send(session.client, Lost(None))] if lost else effects
+
+    def bereave(self, now_us: int, broker: str) -> list[Does]:
+        """A broker is given up: what waits for it is lost, and posts here of its clients have nobody to work for."""
+        effects: list[Does] = []
+        for name, post in list(self.posts.items()):
+            if post.home == broker:
+                effects += self.retire(now_us, name, post.made)
+        flow = self.brokers.flows.of.get(broker)
+        routed = [] if flow is None else [each.inside for each in flow.waiting if isinstance(each.inside, Routed)]
+        # Backwards, so that the chain ends behind what has arrived.
+        for each in reversed(routed):
+            session = self.sessions.get(each.event.publisher.host)
+            for address in each.addresses if session is not None else ():
+                self._count_missed(session, address)
+            effects.append(Note("event_refused", each.event.id))
+        return effects
+
+    def _count_missed(self, session: HomeSession | None, address: Address) -> None:
+        name = address.subscription_id
+        if session is not None and session.chain.get(name, (0, 0))[0] == address.made:
+            session.chain[name] = (address.made, address.after)
+            session.missed[name] = session.missed.get(name, 0) + address.missed + 1
 
     # Events.
 
@@ -218,8 +286,10 @@ class ClientManager:
         post = self.posts.get(address.subscription_id)
         if post is None or post.made != address.made:
             # Its sender believes in a post that is gone.
-            return self.brokers.say(now_us, sender, Discharge(address.subscription_id, address.version))
-        return self.send_home(now_us, post, post.take(now_us, routed.event, routed.serial, address))
+            gone = Discharge(address.subscription_id, address.version, address.made)
+            return self.brokers.say(now_us, sender, gone)
+        made = post.take(now_us, routed.event, routed.serial, address)
+        return [*post.troubles(), *self.send_home(now_us, post, made)]
 
     def send_home(self, now_us: int, post: Post, made: list[Modulated]) -> list[Does]:
         effects: list[Does] = []
@@ -229,13 +299,13 @@ class ClientManager:
 
     def deliver(self, now_us: int, modulated: Modulated, sender: str) -> list[Does]:
         session = self.sessions.get(modulated.client)
-        if session is not None:
+        if session is not None and session.post_of(modulated.subscription_id) == modulated.made:
             return session.send(session.take(modulated))
-        if modulated.client not in self.gone:
-            return self.brokers.say(now_us, sender, Retire(modulated.subscription_id))
+        if session is not None or modulated.client not in self.gone:
+            return self.brokers.say(now_us, sender, Retire(modulated.subscription_id, modulated.made))
         # A post that moved at the same time as its home may not have heard of it.
-        to = self.gone[modulated.client][1]
-        detour = Detour(modulated.client, 0, (), True, to)
+        _, to, born = self.gone[modulated.client]
+        detour = Detour(modulated.client, 0, (), True, to, born)
         return [*self.brokers.say(now_us, to, modulated), *self.brokers.say(now_us, sender, detour)]
 
     # What other brokers are told.
@@ -248,10 +318,14 @@ class ClientManager:
         return self.brokers.say_all(now_us, produces)
 
     def arrived(self, now_us: int, session: HomeSession) -> list[Does]:
-        """A session has come from another home broker."""
+        """A session has come from another home broker. Of two of the same client, the later is right."""
+        known = self.sessions.get(session.client)
+        if known is not None and known.born > session.born:
+            return self.close(now_us, session)
+        effects = [] if known is None else self.close(now_us, known)
         self.gone.pop(session.client, None)
         self.sessions[session.client] = session
-        effects = self._tell_production(now_us, session, self.host)
+        effects += self._tell_production(now_us, session, self.host)
         return [*effects, Send(session.client, HomeIs(session.born, session.moves))]
 
     def introduction(self, leaving: set[str]) -> list[Enrol | Produces]:

@@ -39,6 +39,10 @@ class Lost(Struct):
     since_us: int
     knocked_us: int
     row: Row | None
+    life: int
+    """Of the next flow to it."""
+    forgotten: bool = False
+    """Whether it is so long ago that nothing is known of it but this."""
 
 
 class Flow:
@@ -98,12 +102,12 @@ class Flows:
     def flow(self, peer: str) -> Flow | None:
         """None: there are too many."""
         if peer not in self.of and len(self.of) < self.params.brokers_max:
-            self.of[peer] = Flow(self._life())
+            self.of[peer] = Flow(self._life(peer))
         return self.of.get(peer)
 
-    def _life(self) -> int:
+    def _life(self, peer: str) -> int:
         """Of the next flow: no earlier flow to the same peer had it."""
-        return self.life + self._given_up
+        return self.lost[peer].life if peer in self.lost else self.life + self._given_up
 
     # Sending.
 
@@ -169,9 +173,13 @@ class Flows:
     # Brokers that are gone.
 
     def overdue(self, now_us: int) -> list[str]:
-        """Who has not answered for too long."""
-        patience_us = microseconds(self.params.give_up_s)
-        return [peer for peer, flow in self.of.items() if flow.waiting and now_us - flow.heard_us > patience_us]
+        """Who has not answered for too long, or for whom twice as much waits as events may."""
+        patience_us, most = microseconds(self.params.give_up_s), 2 * self.params.stored_messages_max
+        return [
+            peer
+            for peer, flow in self.of.items()
+            if flow.waiting and (now_us - flow.heard_us > patience_us or len(flow.waiting) > most)
+        ]
 
     def quiet(self, now_us: int, peer: str) -> bool:
         """Whether nothing was heard of a peer for long, without reason to expect anything."""
@@ -184,7 +192,7 @@ class Flows:
         self.of.pop(peer, None)
         self._given_up += 1
         self.lost.pop(peer, None)
-        self.lost[peer] = Lost(now_us, now_us, self.topology.forget(peer))
+        self.lost[peer] = Lost(now_us, now_us, self.topology.forget(peer), self.life + self._given_up)
         if len(self.lost) > self.params.brokers_max:
             del self.lost[next(iter(self.lost))]
 
@@ -194,10 +202,11 @@ class Flows:
         for peer, lost in self.lost.items():
             if peer not in self.of and now_us - lost.knocked_us > microseconds(self.params.give_up_s):
                 lost.knocked_us = now_us
-                effects += self._dispatch(self._parcel(peer, Flow(self._life()), None))
+                effects += self._dispatch(self._parcel(peer, Flow(lost.life), None))
         return effects
 
     def found_again(self, peer: str) -> None:
+        self.flow(peer)
         lost = self.lost.pop(peer, None)
         if lost is not None and lost.row is not None:
             self.topology.learn(lost.row)

@@ -31,9 +31,7 @@ class Post:
         """Of the session that it works for: an earlier session of the client may have a post of the same name."""
         self.modulator: Guarded | None = None
         if subscription.modulator:
-            self.modulator = make_modulator(
-                spec_from_text(subscription.modulator), space, params.modulators
-            )
+            self.modulator = make_modulator(spec_from_text(subscription.modulator), space, params.modulators)
         self.next_number = 1
         self.marks: dict[str, int] = {}
         """By producer, the serial of its last event that was taken; the one heard of longest ago comes first."""

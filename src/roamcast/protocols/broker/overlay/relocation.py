@@ -22,12 +22,9 @@ Every broker may have producers and not all are at the producer's side at each m
 paper tells those with producers.
 """
 
-from typing import TypeAlias
-
-from msgspec import Struct, field
-
 from roamcast.model.space import Space
-from roamcast.node.boundary import Does, Note
+from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import Does, Note, Send
 from roamcast.protocols.broker.modulators.interface import BadModulator
 from roamcast.protocols.broker.overlay.broker_manager import BrokerManager
 from roamcast.protocols.broker.overlay.client_manager import ClientManager
@@ -39,41 +36,21 @@ from roamcast.protocols.broker.overlay.messages import (
     Detour,
     Detoured,
     Handoff,
+    HandoffPart,
     Met,
     Modulated,
     PostState,
     Refuse,
+    Refused,
     Retire,
     Routed,
+    SessionState,
 )
+from roamcast.protocols.broker.overlay.moves import Arrival, Buffered, Move
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
+from roamcast.protocols.broker.overlay.pieces import Pieces, cut
 from roamcast.protocols.broker.overlay.posts import post_from, refused_by
-from roamcast.protocols.broker.overlay.sessions import session_from
-
-Buffered: TypeAlias = tuple[Routed, Address, str] | tuple[Modulated, str] | Retire
-"""What came for something that is still to come, and from whom."""
-
-
-class Move(Struct):
-    """At S."""
-
-    ask: Ask
-    to: str
-    asked_us: int
-    awaits: set[str] | None = None
-    """Who has not said yet that it takes the new way; None before step 3."""
-    afterwards: list[Retire] = field(default_factory=list)
-    """What D must hear of behind the handoff."""
-
-
-class Arrival(Struct):
-    """At D: what will come, and what has come for it already."""
-
-    ask: Ask
-    sender: str
-    since_us: int
-    buffered: list[Buffered] = field(default_factory=list)
-    missed: int = 0
+from roamcast.protocols.broker.overlay.sessions import HomeSession, session_from
 
 
 class Relocation:
@@ -95,7 +72,8 @@ class Relocation:
 
     def horizontal(self, now_us: int, client: str, to: str) -> list[Does]:
         """The client gets another home broker, and its modulators that are here go with it."""
-        return self._start(now_us, client, to, self._posts_here(client), True)
+        session = self.clients.sessions.get(client)
+        return [] if session is None else self._start(now_us, client, to, self._posts_here(session), True)
 
     def upstream(self, now_us: int, subscription_id: str) -> list[Does]:
         """The modulator goes one broker nearer to most of the producers."""
@@ -124,22 +102,29 @@ class Relocation:
     def place(self, now_us: int, subscription_id: str, to: str) -> list[Does]:
         """The modulator goes to any broker; its client's home stays."""
         post = self.clients.posts.get(subscription_id)
-        return (
-            [] if post is None else self._start(now_us, post.subscription.subscriber, to, (subscription_id,), False)
-        )
+        if post is None:
+            return []
+        return self._start(now_us, post.subscription.subscriber, to, ((subscription_id, post.made),), False)
 
-    def _posts_here(self, client: str) -> tuple[str, ...]:
-        return tuple(name for name, post in self.clients.posts.items() if post.subscription.subscriber == client)
+    def _posts_here(self, session: HomeSession) -> tuple[tuple[str, int], ...]:
+        posts = self.clients.posts
+        return tuple(
+            (name, posts[name].made)
+            for name in session.subscriptions
+            if name in posts and posts[name].made == session.post_of(name)
+        )
 
     # S.
 
-    def _start(self, now_us: int, client: str, to: str, names: tuple[str, ...], with_home: bool) -> list[Does]:
-        session = self.clients.sessions.get(client)
-        if client in self.moves or to == self.host or to not in self.brokers.told or (with_home and session is None):
+    def _start(
+        self, now_us: int, client: str, to: str, posts: tuple[tuple[str, int], ...], with_home: bool
+    ) -> list[Does]:
+        if client in self.moves or to == self.host or to not in self.brokers.told:
             return []
         self._count = max(now_us, self._count + 1)
-        ask = Ask(client, self._count, names, with_home)
-        self.moves[client] = Move(ask, to, now_us)
+        ask = Ask(client, self._count, posts, with_home)
+        session = self.clients.sessions.get(client) if with_home else None
+        self.moves[client] = Move(ask, to, now_us, 0 if session is None else session.born)
         return self.brokers.say(now_us, to, ask)
 
     def agreed(self, now_us: int, agree: Agree) -> list[Does]:
@@ -148,15 +133,16 @@ class Relocation:
             return []
         if move.ask.with_home:
             session = self.clients.sessions.get(agree.client)
-            if session is None:
+            if session is None or session.born != move.born:
                 return self._call_off(now_us, move)
             session.departing = True
         # A post elsewhere sends to the home as well, so its broker must know whether it was met or not.
         entries = self.brokers.directory.entries.values()
         elsewhere = [each.place for each in entries if each.subscription.subscriber == agree.client]
-        brokers = dict.fromkeys([*self.brokers.told, self.host, *elsewhere])
+        reachable = [each for each in elsewhere if each not in self.brokers.flows.lost]
+        brokers = dict.fromkeys([*self.brokers.told, self.host, *reachable])
         move.awaits = set(brokers)
-        detour = Detour(agree.client, agree.move, move.ask.subscriptions, move.ask.with_home, move.to)
+        detour = Detour(agree.client, agree.move, move.ask.subscriptions, move.ask.with_home, move.to, move.born)
         effects: list[Does] = []
         for broker in brokers:
             effects += self.brokers.say(now_us, broker, detour)
@@ -185,20 +171,57 @@ class Relocation:
         client = move.ask.client
         del self.moves[client]
         posts: list[PostState] = []
-        for name in move.ask.subscriptions:
-            post = self.clients.posts.pop(name, None)
-            if post is not None:
+        for name, made in move.ask.subscriptions:
+            post = self.clients.posts.get(name)
+            # The subscription may have been changed meanwhile, and have another post.
+            if post is not None and post.made == made:
+                del self.clients.posts[name]
                 self.clients.worked += post.taken
                 posts.append(post.state())
-        session = self.clients.sessions.pop(client, None) if move.ask.with_home else None
+        session = self._departing(move)
         if session is not None:
-            self.clients.gone[client] = (now_us, move.to)
+            del self.clients.sessions[client]
+            self.clients.gone[client] = (now_us, move.to, session.born)
         told = (*self.brokers.told, self.host)
         state = None if session is None else session.state()
-        effects = self.brokers.say(now_us, move.to, Handoff(client, move.ask.move, tuple(posts), state, told))
-        for message in move.afterwards:
+        effects: list[Does] = [Note("handed_over", client)]
+        for message in [*cut(Handoff(client, move.ask.move, tuple(posts), state, told)), *move.afterwards]:
             effects += self.brokers.say(now_us, move.to, message)
-        return [Note("handed_over", client), *effects]
+        return effects
+
+    def _departing(self, move: Move) -> HomeSession | None:
+        """The session that moves, unless it is over and the client has begun anew."""
+        session = self.clients.sessions.get(move.ask.client) if move.ask.with_home else None
+        return session if session is not None and session.born == move.born else None
+
+    def bereave(self, now_us: int, broker: str) -> list[Does]:
+        """A broker is given up: nobody waits for it, and nothing can go to it or come from it."""
+        effects: list[Does] = []
+        for client, sender in [each for each in self.arrivals if each[1] == broker]:
+            del self.arrivals[(client, sender)]
+            effects.append(Note("arrival_given_up", client))
+        for move in list(self.moves.values()):
+            if move.to == broker:
+                effects += self._take_back(now_us, move)
+            elif move.awaits is not None:
+                move.awaits.discard(broker)
+                effects += [] if move.awaits else self._hand_over(now_us, move)
+        return effects
+
+    def _take_back(self, now_us: int, move: Move) -> list[Does]:
+        """D is gone. After step 3 nothing comes here any more, so all posts begin anew."""
+        del self.moves[move.ask.client]
+        effects: list[Does] = [Note("handoff_called_off", move.ask.client)]
+        if move.awaits is None:
+            return effects
+        for name, made in move.ask.subscriptions:
+            if name in self.clients.posts and self.clients.posts[name].made == made:
+                del self.clients.posts[name]
+        session = self._departing(move)
+        if session is not None:
+            session.departing = False
+            effects += self.clients.renew(now_us, session, list(session.subscriptions.values()))
+        return effects
 
     def _move(self, client: str, number: int) -> Move | None:
         move = self.moves.get(client)
@@ -206,18 +229,23 @@ class Relocation:
 
     def leaving(self) -> set[str]:
         """The posts that are on their way elsewhere."""
-        return {name for move in self.moves.values() if move.awaits is not None for name in move.ask.subscriptions}
+        moves = [move for move in self.moves.values() if move.awaits is not None]
+        leaving = [each for move in moves for each in move.ask.subscriptions]
+        return {name for name, made in leaving if self._is_here(name, made)}
+
+    def _is_here(self, name: str, made: int) -> bool:
+        return name in self.clients.posts and self.clients.posts[name].made == made
 
     # Everybody.
 
     def detour(self, now_us: int, detour: Detour, sender: str) -> list[Does]:
-        for name in detour.subscriptions:
-            self.brokers.directory.moved(name, detour.to)
+        for name, made in detour.subscriptions:
+            self.brokers.directory.moved(name, made, detour.to)
         if detour.with_home:
             for post in self.clients.posts.values():
                 # What leaves S itself is S's to the end.
-                moving = sender == self.host and post.subscription.id in detour.subscriptions
-                if post.subscription.subscriber == detour.client and not moving:
+                moving = sender == self.host and (post.subscription.id, post.made) in detour.subscriptions
+                if post.subscription.subscriber == detour.client and post.born == detour.born and not moving:
                     post.home = detour.to
         if not detour.move:
             # Word of a home that moved before, from where it was: nobody waits for an answer.
@@ -232,13 +260,17 @@ class Relocation:
 
     def asked(self, now_us: int, ask: Ask, sender: str) -> list[Does]:
         refused = ask.with_home and len(self.clients.sessions) >= self.params.clients.sessions_max
-        for name in ask.subscriptions:
+        for name, made in ask.subscriptions:
             entry = self.brokers.directory.entries.get(name)
-            refused = refused or entry is None or refused_by(entry.subscription, self.space) is not None
+            refused = refused or entry is None or entry.made != made
+            refused = refused or (entry is not None and self._refuses(entry.subscription))
         if refused:
             return self.brokers.say(now_us, sender, Refuse(ask.client, ask.move))
         self.arrivals[(ask.client, sender)] = Arrival(ask, sender, now_us)
         return self.brokers.say(now_us, sender, Agree(ask.client, ask.move))
+
+    def _refuses(self, subscription: Subscription) -> bool:
+        return refused_by(subscription, self.space, self.params) is not None
 
     def cancelled(self, cancel: Cancel, sender: str) -> list[Does]:
         arrival = self.arrivals.get((cancel.client, sender))
@@ -246,16 +278,32 @@ class Relocation:
             del self.arrivals[(cancel.client, sender)]
         return []
 
+    def put_together(self, now_us: int, part: HandoffPart, sender: str) -> list[Does]:
+        """A piece of a handoff has come."""
+        arrival = self.arrivals.get((part.client, sender))
+        if arrival is None:
+            return [Note("handoff_unreadable", part.client)]
+        pieces = arrival.pieces = arrival.pieces or Pieces(part)
+        if not pieces.add(part):
+            del self.arrivals[(part.client, sender)]
+            return [Note("handoff_unreadable", part.client)]
+        if part.left:
+            return []
+        handoff = pieces.whole()
+        return (
+            [Note("handoff_unreadable", part.client)] if handoff is None else self.taken_over(now_us, handoff, sender)
+        )
+
     def taken_over(self, now_us: int, handoff: Handoff, sender: str) -> list[Does]:
         """Step 8."""
         arrival = self.arrivals.pop((handoff.client, sender), None)
         effects: list[Does] = []
         for broker in handoff.told:
-            # Whoever knows of these must hear of it when they move again.
-            effects += self.meet(now_us, broker)
+            # Whoever knows of these must hear of it when they move again; one that was given up, when it returns.
+            effects += [] if broker in self.brokers.flows.lost else self.meet(now_us, broker)
         for state in handoff.posts:
             effects += self._install(now_us, state, handoff, arrival.missed if arrival is not None else 0)
-        if handoff.session is not None:
+        if handoff.session is not None and not self._has(handoff.client, handoff.session):
             session = session_from(handoff.client, handoff.session, now_us, self.params.clients)
             effects += self.clients.arrived(now_us, session)
         for each in arrival.buffered if arrival is not None else []:
@@ -268,16 +316,27 @@ class Relocation:
                     effects += self.route(now_us, routed, address, origin)
         return effects
 
+    def _has(self, client: str, state: SessionState) -> bool:
+        """Whether that session has been here already: a broker that gave this one up may say things twice."""
+        known = self.clients.sessions.get(client)
+        return known is not None and known.born == state.born and known.moves > state.moves
+
     def _install(self, now_us: int, state: PostState, handoff: Handoff, missed: int) -> list[Does]:
         home = self.host if handoff.session is not None else state.home
         name = state.subscription.id
-        try:
-            post = self.clients.posts[name] = post_from(state, home, now_us, self.space, self.params.clients)
-        except BadModulator:
-            return [Note("modulator_refused", name)]
-        post.missed += missed
         entry = self.brokers.directory.entries.get(name)
-        effects: list[Does] = []
+        if self._is_here(name, state.made) or (
+            entry is not None and (entry.made != state.made or entry.place != self.host)
+        ):
+            # There is a later post of the subscription, or this one has been here already.
+            return []
+        try:
+            post = self.clients.posts[name] = post_from(state, home, now_us, self.space, self.params)
+        except BadModulator as problem:
+            refused = Send(handoff.client, Refused(name, str(problem)))
+            return [Note("modulator_refused", name), *([refused] if home == self.host else [])]
+        post.missed += missed
+        effects: list[Does] = [*post.troubles()]
         if entry is not None:
             for broker in self.brokers.told:
                 effects += self.brokers.say(now_us, broker, entry) if broker not in handoff.told else []
@@ -286,29 +345,33 @@ class Relocation:
     # Events, which may be for what is here, or for what is to come.
 
     def route(self, now_us: int, routed: Routed, address: Address, sender: str) -> list[Does]:
-        arrival = None if address.subscription_id in self.clients.posts else self._coming(address.subscription_id)
+        arrival = self._coming(address.subscription_id, address.made)
         if arrival is None:
             return self.clients.work(now_us, routed, address, sender)
         return self._buffer(arrival, (routed, address, sender))
 
     def modulated(self, now_us: int, modulated: Modulated, sender: str) -> list[Does]:
-        if modulated.client not in self.clients.sessions:
+        session = self.clients.sessions.get(modulated.client)
+        if session is None or session.post_of(modulated.subscription_id) != modulated.made:
+            # An earlier session of the client may still be here.
             for arrival in self.arrivals.values():
                 if arrival.ask.client == modulated.client and arrival.ask.with_home:
                     return self._buffer(arrival, (modulated, sender))
         return self.clients.deliver(now_us, modulated, sender)
 
     def retire(self, now_us: int, retire: Retire) -> list[Does]:
-        name = retire.subscription_id
+        name, made = retire.subscription_id, retire.made
         for move in self.moves.values():
-            if move.awaits is not None and name in move.ask.subscriptions:
+            if move.awaits is not None and (name, made) in move.ask.subscriptions:
                 move.afterwards.append(retire)
                 return []
-        arrival = None if name in self.clients.posts else self._coming(name)
-        return self.clients.retire(now_us, name) if arrival is None else self._buffer(arrival, retire)
+        arrival = self._coming(name, made)
+        return self.clients.retire(now_us, name, made) if arrival is None else self._buffer(arrival, retire)
 
-    def _coming(self, subscription_id: str) -> Arrival | None:
-        return next((each for each in self.arrivals.values() if subscription_id in each.ask.subscriptions), None)
+    def _coming(self, name: str, made: int) -> Arrival | None:
+        if self._is_here(name, made):
+            return None
+        return next((each for each in self.arrivals.values() if (name, made) in each.ask.subscriptions), None)
 
     def _buffer(self, arrival: Arrival, each: Buffered) -> list[Does]:
         if len(arrival.buffered) >= self.params.clients.counterpart_events_max and not isinstance(each, Retire):
@@ -321,6 +384,9 @@ class Relocation:
         """A broker that was not known: it is told of what is here, and of every change from now on."""
         if broker == self.host or broker in self.brokers.told:
             return []
+        if len(self.brokers.told) >= self.params.brokers_max:
+            return [Note("broker_refused", broker)]
+        self.brokers.flows.found_again(broker)
         self.brokers.told[broker] = None
         return self.introduce(now_us, broker)
 

@@ -1,5 +1,7 @@
 """A client at its home broker: the session of all brokers, and what an overlay adds to it (O1, O4)."""
 
+from msgspec.structs import replace
+
 from roamcast.node.boundary import Does, Note, Send
 from roamcast.protocols.broker.counterpart import Counterpart
 from roamcast.protocols.broker.messages import Lost, Numbered
@@ -47,6 +49,10 @@ class HomeSession(Session):
         self.expected[name] = (made, following)
         return numbered
 
+    def post_of(self, subscription_id: str) -> int:
+        """When the post of this subscription was made; 0: it has none."""
+        return self.expected.get(subscription_id, (0, 0))[0]
+
     def forget(self, subscription_id: str) -> None:
         self.subscriptions.pop(subscription_id, None)
         self.expected.pop(subscription_id, None)
@@ -59,7 +65,8 @@ class HomeSession(Session):
         if self.counterpart.lost:
             effects += [Send(self.client, Lost(self.counterpart.lost)), Note("counterpart_lost", self.client)]
             self.counterpart.lost = 0
-        return [*effects, *[Send(self.client, each) for each in numbered]]
+        # A client that has begun anew must not take the numbers of its session before for those of the present one.
+        return [*effects, *[Send(self.client, replace(each, epoch=self.born)) for each in numbered]]
 
     def state(self) -> SessionState:
         return SessionState(
