@@ -43,8 +43,9 @@ def test_p2_audit_of_a_simulation_agrees_with_it_and_leaves_a_page(spark: SparkS
 def test_p1_jobs_lists_what_each_reads_and_writes() -> None:
     code, output, _ = invoke("pipeline", "jobs")
     assert code == 0
-    assert "tracks, states, events, lives" in output
-    assert "what an ideal system delivers" in output
+    # Word by word: how wide the table is depends on the terminal.
+    for word in ("tracks", "states", "events", "lives", "expected", "ideal"):
+        assert word in output
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ While it starts, Java writes lines on the terminal that nobody asked for and no 
 held back, and shown if the start fails.
 """
 
+import importlib.util
 import os
 import re
 import shutil
@@ -133,6 +134,8 @@ class Held(threading.Thread):
 
 
 def connected(remote: str) -> SparkSession:
+    if importlib.util.find_spec("grpc") is None:
+        raise BadPipeline(NO_CONNECT.format(missing="grpcio"))
     try:
         spark = SparkSession.builder.remote(remote).getOrCreate()
     except ImportError as problem:
