@@ -8,8 +8,9 @@ from roamcast.node.codec import Codec
 from roamcast.node.kit import ProtocolKit, Seat
 from roamcast.protocols.baseline.flooding import MESSAGES, BrokerFlooding, FloodingParams
 from roamcast.sim.access import AccessRule
+from roamcast.sim.doubts import doubts
 from roamcast.sim.run import Run
-from roamcast.sim.scenario import BadScenario, scenario_from
+from roamcast.sim.scenario import BadScenario, Scenario, scenario_from
 
 BROKERS = {
     "name": "broker",
@@ -101,3 +102,33 @@ def test_a_rule_that_cannot_be_followed_is_refused(given: dict, complaint: str) 
 def test_a_rule_has_sensible_defaults() -> None:
     rule = AccessRule("client", "broker")
     assert (rule.how, rule.gap_s, rule.range_m) == ("nearest", 0.0, None)
+
+
+def broker_scenario(**changes: object) -> Scenario:
+    still = {"kind": "static", "placement": {"kind": "uniform", "width_m": 100, "height_m": 100}}
+    given = {
+        "name": "doubtful",
+        "seconds": 1,
+        "protocol": {"kind": "broker"},
+        "hosts": [{"name": "broker", "count": 4, "mobility": still}, {"name": "car", "mobility": still}],
+        "wiring": [{"of": "broker", "shape": "line"}],
+        "access": [{"by": "car", "to": "broker"}],
+    }
+    return scenario_from({**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "doubt"),
+    [
+        ({"protocol": {"kind": "broker", "brokers": ["brokers"]}}, "there is no group 'brokers'"),
+        ({"wiring": [{"of": "broker", "shape": "grid", "columns": 2}]}, "linked in a circle"),
+        ({"wiring": []}, "in 4 parts"),
+        ({"access": []}, "no client has a link"),
+    ],
+)
+def test_r1_brokers_that_cannot_work_are_doubted_before_the_run(changes: dict, doubt: str) -> None:
+    assert any(doubt in each for each in doubts(broker_scenario(**changes)))
+
+
+def test_r1_brokers_that_can_work_are_not_doubted() -> None:
+    assert doubts(broker_scenario()) == []

@@ -105,6 +105,9 @@ class Relocate(Message, frozen=True, tag="relocate"):
     forgets: bool = False
     was_at: str = ""
     """Where the client says that it was: a way to go where nobody knows better (M7)."""
+    corrects: bool = False
+    """It was sent back to where an earlier claim came from. Its own search goes another way, so nobody says of this
+    one that nothing was found."""
 
 
 class Replay(Message, frozen=True, tag="replay"):

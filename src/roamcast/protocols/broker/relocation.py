@@ -168,7 +168,8 @@ class Relocation(Handover):
         known = self.arrows.of.get(claim.client)
         if known is not None and claim.epoch <= known.claim.epoch:
             # Whoever sent an earlier claim here has not heard of the later one.
-            return self.neighbourhood.say([(sender, known.claim)]) if claim.epoch < known.claim.epoch else []
+            correction = replace(known.claim, corrects=True)
+            return self.neighbourhood.say([(sender, correction)]) if claim.epoch < known.claim.epoch else []
         before = self.arrows.turn(claim, sender)
         session = self.border.sessions.get(claim.client)
         if session is None:
@@ -186,10 +187,12 @@ class Relocation(Handover):
     def _pass_on(self, claim: Relocate, before: Arrow | None, sender: str | None) -> list[Does]:
         if before is not None and (before.towards is None or before.towards == sender):
             # The client was last seen here, or where the claim comes from: nobody else has anything.
-            return self._not_found(not_found(claim))
+            return [] if claim.corrects else self._not_found(not_found(claim))
         if before is not None and before.towards in self.neighbourhood.streams.of:
             return self.neighbourhood.say([(before.towards, claim)])
         others = [peer for peer in self.neighbourhood.router.neighbours if peer != sender]
+        if claim.corrects:
+            return self.neighbourhood.say([(peer, claim) for peer in others])
         if not others:
             return self._not_found(not_found(claim))
         return self.neighbourhood.say(self.arrows.search(claim, others))
