@@ -2,8 +2,14 @@
 
 from collections.abc import Sequence
 
+import pytest
+from msgspec.structs import replace
+
+from roamcast.model.filter import parse_text
+from roamcast.node.boundary import Subscribe
 from roamcast.protocols.broker.broker import Broker
 from roamcast.protocols.broker.params import BrokerParams
+from roamcast.protocols.broker.routing import Strategy
 from tests.protocols.broker.lines import Line
 
 PRICE = {"price": 1, "kind": "a"}
@@ -136,3 +142,60 @@ def test_r1_an_event_does_not_go_round_for_ever_where_brokers_are_linked_in_a_ci
     ring.publish("C0", PRICE)
     ring.pass_s(60)
     assert ring.ledger.notes["event_looped"] == 2
+
+
+def test_r3_what_waited_may_be_more_than_one_message_can_hold() -> None:
+    line, subscription = settled_line()
+    line.move("C1", None)
+    line.pass_s(1)
+    events = [line.publish("C0", {"price": 1, "kind": "x" * 20_000}) for _ in range(64)]
+    line.pass_s(2)
+    line.move("C1", "B1")
+    line.pass_s(5)
+    assert line.got(subscription) == events
+    assert "unsendable" not in line.ledger.notes
+
+
+def test_r3_a_link_that_is_down_in_the_middle_of_a_move_delays_the_replay_and_loses_nothing() -> None:
+    line, subscription = settled_line()
+    line.move("C1", None)
+    line.pass_s(1)
+    events = [line.publish("C0", PRICE) for _ in range(5)]
+    line.pass_s(1)
+    line.world.links.cut("B3", "B4")
+    line.move("C1", "B1")
+    line.pass_s(30)
+    assert line.got(subscription) == []
+    line.world.links.heal("B3", "B4")
+    line.pass_s(5)
+    assert line.got(subscription) == events
+    assert "events_lost" not in line.ledger.notes
+
+
+@pytest.mark.parametrize("routing", ["flooding", "simple", "identity", "covering", "merging"])
+def test_r2_a_subscription_that_changed_while_its_client_was_away_holds_as_it_is_now(routing: Strategy) -> None:
+    line, subscription = settled_line(params=BrokerParams(routing=routing))
+    line.move("C1", None)
+    line.pass_s(1)
+    changed = replace(line.subscriptions[subscription], filter=parse_text("price > 7"))
+    line.world.give("C1", Subscribe(changed))
+    line.move("C1", "B2")
+    line.pass_s(5)
+    line.publish("C0", {"price": 1, "kind": "a"})
+    wanted = line.publish("C0", {"price": 8, "kind": "a"})
+    line.pass_s(5)
+    assert line.got(subscription) == [wanted]
+
+
+def test_r3_a_claim_whose_way_leads_through_a_crashed_broker_goes_once_more() -> None:
+    line, subscription = settled_line()
+    line.move("C1", None)
+    line.pass_s(1)
+    events = [line.publish("C0", PRICE) for _ in range(5)]
+    line.pass_s(1)
+    line.world.crash("B3", keeps_disk=False)
+    line.move("C1", "B1")
+    line.pass_s(1)
+    line.world.restart("B3")
+    line.pass_s(10)
+    assert line.got(subscription) == events
