@@ -1,0 +1,1 @@
+"""Nodes on real sockets and clocks."""
