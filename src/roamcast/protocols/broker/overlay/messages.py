@@ -2,7 +2,7 @@
 
 Over the air, from host to host: `Search`. By unicast: `Here` (the answer), `Rows` (topology), `Parcel` (whatever a
 broker says to another one, along a path of brokers), and what clients and home brokers say: that of all brokers and
-clients (`broker/messages.py`), and `Nearest`, `HomeIs`, `NotHome`, `Leave`, `Refused`.
+clients (`broker/messages/`), and `Nearest`, `HomeIs`, `NotHome`, `Leave`, `Refused`.
 
 Inside parcels: `Met`, `Enrol`, `Discharge`, `Produces` (the directory), `Routed` and `Modulated` (events before and
 behind a modulator), `Retire`, and the relocation: `Ask`, `Agree`, `Refuse`, `Cancel`, `Detour`, `Detoured`,
