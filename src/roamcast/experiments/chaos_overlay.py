@@ -213,19 +213,19 @@ class OverlayTrial:
     def relocate(self) -> None:
         """A broker sends something of its own elsewhere, on a whim."""
         name = self.rng.choice(self.brokers)
-        clients, relocation = self.nodes[name].clients, self.nodes[name].relocation
+        clients, departing = self.nodes[name].clients, self.nodes[name].relocation.departing
         now_us, to = self.world.kernel.now_us, self.rng.choice(self.brokers)
         draw = self.rng.random()
         if draw < 0.5 and clients.sessions:
-            self._perform(name, relocation.horizontal(now_us, self.rng.choice(list(clients.sessions)), to))
+            self._perform(name, departing.horizontal(now_us, self.rng.choice(list(clients.sessions)), to))
         elif clients.posts:
             post = self.rng.choice(list(clients.posts))
             if draw < 0.65:
-                self._perform(name, relocation.upstream(now_us, post))
+                self._perform(name, departing.upstream(now_us, post))
             elif draw < 0.8:
-                self._perform(name, relocation.downstream(now_us, post))
+                self._perform(name, departing.downstream(now_us, post))
             else:
-                self._perform(name, relocation.place(now_us, post, to))
+                self._perform(name, departing.place(now_us, post, to))
 
     def _perform(self, broker: str, effects: list[Does]) -> None:
         for effect in effects:

@@ -37,7 +37,7 @@ class Bench:
     def offer(self, broker: str, hops: int, load: float = 0.0, home_hops: int = 4) -> str | None:
         """Where the client's home goes after this candidate was found."""
         self.broker.channel.publish(0, NearestBroker("C", Found(broker, hops, load), home_hops))
-        move = self.broker.relocation.moves.get("C")
+        move = self.broker.relocation.departing.moves.get("C")
         return None if move is None else move.to
 
     def loaded(self, load: float) -> "Bench":
@@ -88,7 +88,7 @@ def test_o3_a_client_that_only_publishes_goes_to_the_nearer_broker() -> None:
     bench = Bench()
     bench.broker._hear(0, Attach(1, 0, "first"), "Q", 3)
     bench.broker.channel.publish(0, NearestBroker("Q", Found("F", 2, 0.0), 3))
-    assert bench.broker.relocation.moves["Q"].to == "F"
+    assert bench.broker.relocation.departing.moves["Q"].to == "F"
 
 
 def test_o6_a_home_that_is_given_has_no_adaptor_that_moves_it() -> None:
@@ -112,21 +112,21 @@ def test_o6_load_is_measured_by_what_modulators_worked_on_and_told_on_the_channe
 def test_o6_an_overloaded_broker_sends_its_heaviest_modulator_upstream_and_keeps_the_client() -> None:
     bench = Bench(OverlayParams(offload=True, load_max=0.5)).loaded(0.4)
     bench.broker.channel.publish(0, LoadMeasured(0.6, (("C/s", 0.4), ("other", 0.2))))
-    assert bench.broker.relocation.moves["C"].ask == Ask(
+    assert bench.broker.relocation.departing.moves["C"].ask == Ask(
         "C", 1, (("C/s", bench.broker.clients.posts["C/s"].made),), False
     )
-    assert bench.broker.relocation.moves["C"].to == "N"
+    assert bench.broker.relocation.departing.moves["C"].to == "N"
 
 
 def test_o6_a_modulator_goes_only_where_there_is_room() -> None:
     bench = Bench(OverlayParams(offload=True, load_max=0.5)).loaded(0.4)
     bench.broker.brokers.note_loads((Found("N", 1, 0.3),))
     bench.broker.channel.publish(0, LoadMeasured(0.6, (("C/s", 0.4),)))
-    assert bench.broker.relocation.moves["C"].to == "F"
+    assert bench.broker.relocation.departing.moves["C"].to == "F"
     full = Bench(OverlayParams(offload=True, load_max=0.5)).loaded(0.4)
     full.broker.brokers.note_loads((Found("N", 1, 0.3), Found("F", 1, 0.2)))
     full.broker.channel.publish(0, LoadMeasured(0.6, (("C/s", 0.4),)))
-    assert full.broker.relocation.moves == {}
+    assert full.broker.relocation.departing.moves == {}
 
 
 @pytest.mark.parametrize(("keeps", "goes"), [(10, "N"), (1, None)])
@@ -140,7 +140,7 @@ def test_o9_a_modulator_that_lets_little_out_goes_to_the_producers_and_one_that_
             routed = Routed(event_of("P", serial), serial, (Address("C/s", 0, 1, made=made),))
             bench.broker._hear_broker(0, routed, "N")
         bench.broker.channel.publish((period + 1) * 5_000_000, LoadMeasured(0.0, ()))
-    move = bench.broker.relocation.moves.get("C")
+    move = bench.broker.relocation.departing.moves.get("C")
     assert (None if move is None else move.to) == goes
 
 

@@ -116,7 +116,7 @@ def test_o4_an_earlier_session_that_arrives_does_not_replace_a_later_one() -> No
     story.pass_s(0.5)
     born = story.nodes[to].clients.sessions["C0"].born
     node = story.nodes[home]
-    story._perform(home, node.relocation.horizontal(story.world.kernel.now_us, "C0", to))
+    story._perform(home, node.relocation.departing.horizontal(story.world.kernel.now_us, "C0", to))
     story.pass_s(2)
     assert story.nodes[to].clients.sessions["C0"].born == born
     assert story.place() == to
@@ -129,7 +129,7 @@ def test_o4_a_subscription_that_changes_while_its_post_moves_lives_on() -> None:
     story.move_post(to)
     for _ in range(1_000):
         story.pass_s(0.0005)
-        move = story.nodes[home].relocation.moves.get("C0")
+        move = story.nodes[home].relocation.departing.moves.get("C0")
         if move is not None and move.awaits is not None:
             break
     assert move is not None
@@ -296,7 +296,7 @@ def test_o4_a_handoff_that_is_longer_than_a_message_goes_in_pieces_and_arrives_w
         here.handle(0, Received(sent, "N"))
     assert handoff.session is not None
     assert tuple(here.clients.sessions["C"].counterpart.kept) == handoff.session.kept
-    assert here.relocation.arrivals == {}
+    assert here.relocation.arriving.arrivals == {}
 
 
 def test_o4_a_short_handoff_goes_as_it_is() -> None:
@@ -310,7 +310,7 @@ def test_o4_a_handoff_with_a_piece_missing_is_given_up() -> None:
     here.handle(0, parcel("N", Ask("C", 9, (), True)))
     here.handle(0, parcel("N", parts[0], 2))
     assert Note("handoff_unreadable", "C") in here.handle(0, parcel("N", parts[2], 3))
-    assert here.relocation.arrivals == {}
+    assert here.relocation.arriving.arrivals == {}
 
 
 def test_o4_pieces_that_are_no_handoff_are_none() -> None:

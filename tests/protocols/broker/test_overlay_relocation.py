@@ -41,12 +41,12 @@ class Story(OverlayTrial):
 
     def move_home(self, to: str) -> None:
         node = self.nodes[self.home()]
-        self._perform(node.host, node.relocation.horizontal(self.world.kernel.now_us, "C0", to))
+        self._perform(node.host, node.relocation.departing.horizontal(self.world.kernel.now_us, "C0", to))
 
     def move_post(self, to: str) -> None:
         node = self.nodes[self.place()]
         name = next(iter(node.clients.posts))
-        self._perform(node.host, node.relocation.place(self.world.kernel.now_us, name, to))
+        self._perform(node.host, node.relocation.departing.place(self.world.kernel.now_us, name, to))
 
     def change_to(self, filter_text: str) -> None:
         """The consumer wants something else under the same name."""
@@ -115,7 +115,7 @@ def test_o6_a_modulator_may_be_elsewhere_than_its_home_and_come_back() -> None:
     story.publish("C1")
     story.pass_s(1)
     node = story.nodes[to]
-    story._perform(to, node.relocation.downstream(story.world.kernel.now_us, "C0/s0"))
+    story._perform(to, node.relocation.departing.downstream(story.world.kernel.now_us, "C0/s0"))
     story.pass_s(1)
     story.publish("C1")
     story.pass_s(1)
@@ -130,7 +130,7 @@ def test_o6_upstream_is_towards_the_producers() -> None:
         story.move_home(story.elsewhere())
         story.pass_s(2)
     node = story.nodes[story.home()]
-    assert node.relocation.upstream_of("C0/s0") == node.brokers.topology.path(producer)[1]  # type: ignore[index]
+    assert node.relocation.departing.upstream_of("C0/s0") == node.brokers.topology.path(producer)[1]  # type: ignore[index]
 
 
 def test_o4_a_home_moves_while_its_modulator_stays_elsewhere() -> None:
@@ -243,17 +243,17 @@ class Hasty(OverlayTrial):
     def _node(self, seat: Seat) -> Node:
         node = super()._node(seat)
         if isinstance(node, OverlayBroker):
-            relocation = node.relocation
-            agreed = relocation.agreed
+            departing = node.relocation.departing
+            agreed = departing.agreed
 
             def hasty(now_us: int, agree: Agree) -> list[Does]:
                 effects = agreed(now_us, agree)
-                move = relocation.moves.get(agree.client)
+                move = departing.moves.get(agree.client)
                 for broker in list(move.awaits or ()) if move is not None else ():
-                    effects += relocation.detoured(now_us, Detoured(agree.client, agree.move), broker)
+                    effects += departing.detoured(now_us, Detoured(agree.client, agree.move), broker)
                 return effects
 
-            relocation.agreed = hasty  # type: ignore[method-assign]
+            departing.agreed = hasty  # type: ignore[method-assign]
         return node
 
 
@@ -263,7 +263,7 @@ class Careless(OverlayTrial):
     def _node(self, seat: Seat) -> Node:
         node = super()._node(seat)
         if isinstance(node, OverlayBroker):
-            node.relocation._buffer = lambda arrival, each: []  # type: ignore[method-assign]
+            node.relocation.arriving._buffer = lambda arrival, each: []  # type: ignore[method-assign]
         return node
 
 

@@ -26,15 +26,8 @@ from roamcast.protocols.broker.overlay.broker_manager import BrokerManager
 from roamcast.protocols.broker.overlay.channel import NearestBroker, NeighboursFound, SystemChannel, UpdateDue
 from roamcast.protocols.broker.overlay.client_manager import ClientManager
 from roamcast.protocols.broker.overlay.messages import (
-    Agree,
-    Ask,
-    Cancel,
-    Detour,
-    Detoured,
     Discharge,
     Enrol,
-    Handoff,
-    HandoffPart,
     Here,
     Inside,
     Leave,
@@ -43,7 +36,6 @@ from roamcast.protocols.broker.overlay.messages import (
     Nearest,
     Parcel,
     Produces,
-    Refuse,
     Retire,
     Routed,
     Rows,
@@ -76,7 +68,7 @@ class OverlayBroker:
         self.searching = Searching(host, params)
         self.brokers.take = self._hear_broker
         services = Services(
-            host, params, rng, self.brokers, self.clients, self.monitor, self.relocation, self.searching
+            host, params, rng, self.brokers, self.clients, self.monitor, self.relocation.departing, self.searching
         )
         for adaptor in make_adaptors(services):
             self.channel.register(adaptor)
@@ -90,8 +82,8 @@ class OverlayBroker:
             "entries": len(self.brokers.directory.entries),
             "wishes": len(self.brokers.directory.table),
             "producers": len(self.brokers.directory.producers),
-            "moves": len(self.relocation.moves),
-            "arrivals": len(self.relocation.arrivals),
+            "moves": len(self.relocation.departing.moves),
+            "arrivals": len(self.relocation.arriving.arrivals),
             "messages": self.brokers.flows.left(),
             "brokers told": len(self.brokers.told),
         }
@@ -172,7 +164,7 @@ class OverlayBroker:
                 effects = self._heard_again(now_us, sender)
                 effects += self.brokers.learn(now_us, message, sender)
                 for broker in self.brokers.topology.known():
-                    effects += self.relocation.meet(now_us, broker)
+                    effects += self.relocation.acquaintance.meet(now_us, broker)
                 return effects
             case Parcel(path, at) if path[at] != self.host or path[0] == self.host:
                 return [Note("parcel_astray", sender)]
@@ -187,14 +179,14 @@ class OverlayBroker:
 
     def _heard_again(self, now_us: int, broker: str) -> list[Does]:
         """One that was given up is met as if it were new."""
-        return self.relocation.meet(now_us, broker) if broker in self.brokers.flows.lost else []
+        return self.relocation.acquaintance.meet(now_us, broker) if broker in self.brokers.flows.lost else []
 
     def _open(self, now_us: int, parcel: Parcel) -> list[Does]:
         sender = parcel.path[0]
         ready, effects = self.brokers.flows.arrive(now_us, parcel)
         effects += self._heard_again(now_us, sender)
         for peer in self.brokers.flows.restarted:
-            effects += [*self.relocation.introduce(now_us, peer), *self.clients.recover(now_us, peer)]
+            effects += [*self.relocation.acquaintance.introduce(now_us, peer), *self.clients.recover(now_us, peer)]
         self.brokers.flows.restarted.clear()
         for inside in ready:
             effects += self._hear_broker(now_us, inside, sender)
@@ -232,12 +224,12 @@ class OverlayBroker:
             case Routed(_, _, addresses):
                 effects: list[Does] = []
                 for address in addresses:
-                    effects += self.relocation.route(now_us, inside, address, sender)
+                    effects += self.relocation.arriving.route(now_us, inside, address, sender)
                 return effects
             case Modulated():
-                return self.relocation.modulated(now_us, inside, sender)
+                return self.relocation.arriving.modulated(now_us, inside, sender)
             case Met():
-                return self.relocation.meet(now_us, sender)
+                return self.relocation.acquaintance.meet(now_us, sender)
             case Enrol():
                 return self.clients.enrolled(inside)
             case Discharge(subscription_id, version, made):
@@ -247,30 +239,6 @@ class OverlayBroker:
                 directory.produces(inside)
                 return []
             case Retire():
-                return self.relocation.retire(now_us, inside)
+                return self.relocation.arriving.retire(now_us, inside)
             case _:
-                return self._relocate(now_us, inside, sender)
-
-    def _relocate(
-        self,
-        now_us: int,
-        inside: Ask | Agree | Refuse | Cancel | Detour | Detoured | Handoff | HandoffPart,
-        sender: str,
-    ) -> list[Does]:
-        match inside:
-            case Ask():
-                return self.relocation.asked(now_us, inside, sender)
-            case Agree():
-                return self.relocation.agreed(now_us, inside)
-            case Refuse():
-                return self.relocation.refused(inside)
-            case Cancel():
-                return self.relocation.cancelled(inside, sender)
-            case Detour():
-                return self.relocation.detour(now_us, inside, sender)
-            case Detoured():
-                return self.relocation.detoured(now_us, inside, sender)
-            case Handoff():
-                return self.relocation.taken_over(now_us, inside, sender)
-            case HandoffPart():
-                return self.relocation.put_together(now_us, inside, sender)
+                return self.relocation.hear(now_us, inside, sender)

@@ -181,8 +181,7 @@ class ClientManager:
 
     def retire(self, now_us: int, subscription_id: str, made: int) -> list[Does]:
         """A post here is no longer needed."""
-        post = self.posts.get(subscription_id)
-        if post is not None and post.made == made:
+        if self.has_post(subscription_id, made):
             del self.posts[subscription_id]
         entry = self.brokers.directory.entries.get(subscription_id)
         if entry is None or entry.made != made:
@@ -190,6 +189,10 @@ class ClientManager:
         discharge = Discharge(subscription_id, entry.version, made)
         self.brokers.directory.discharge(subscription_id, entry.version, made)
         return self.brokers.say_all(now_us, discharge)
+
+    def has_post(self, subscription_id: str, made: int) -> bool:
+        post = self.posts.get(subscription_id)
+        return post is not None and post.made == made
 
     def enrolled(self, entry: Enrol) -> list[Does]:
         """Another broker tells where a subscription's post is."""

@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from roamcast.protocols.broker.overlay.broker_manager import BrokerManager
 from roamcast.protocols.broker.overlay.client_manager import ClientManager
+from roamcast.protocols.broker.overlay.departing import Departing
 from roamcast.protocols.broker.overlay.monitor import ResourceMonitor
 from roamcast.protocols.broker.overlay.params import OverlayParams
-from roamcast.protocols.broker.overlay.relocation import Relocation
 from roamcast.protocols.broker.overlay.search import Searching
 
 
@@ -19,5 +19,5 @@ class Services(Struct, frozen=True):
     brokers: BrokerManager
     clients: ClientManager
     monitor: ResourceMonitor
-    relocation: Relocation
+    departing: Departing
     searching: Searching

@@ -26,7 +26,7 @@ class HomeBrokerAdaptor:
         self.services.brokers.note_loads((event.candidate,))
         if not self._is_better(event):
             return []
-        return self.services.relocation.horizontal(now_us, event.client, event.candidate.broker)
+        return self.services.departing.horizontal(now_us, event.client, event.candidate.broker)
 
     def _is_better(self, event: NearestBroker) -> bool:
         params, mine = self.services.params, self.services.monitor.load

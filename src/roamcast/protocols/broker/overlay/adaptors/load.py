@@ -25,11 +25,11 @@ class LoadAdaptor:
             return []
         # It is counted there already, until that broker is found again: two must not go to the same one for its room.
         self.services.brokers.loads[to] = self._load_of(to) + load
-        return self.services.relocation.place(now_us, heaviest, to)
+        return self.services.departing.place(now_us, heaviest, to)
 
     def _with_room(self, subscription_id: str, load: float) -> str | None:
-        relocation, brokers = self.services.relocation, self.services.brokers
-        preferred = [relocation.upstream_of(subscription_id), relocation.downstream_of(subscription_id)]
+        departing, brokers = self.services.departing, self.services.brokers
+        preferred = [departing.upstream_of(subscription_id), departing.downstream_of(subscription_id)]
         lightest = sorted(brokers.topology.neighbours(), key=lambda each: (self._load_of(each), each))
         for broker in [*preferred, *lightest]:
             if broker is not None and self._load_of(broker) + load <= self.services.params.load_max:
