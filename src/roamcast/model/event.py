@@ -108,6 +108,8 @@ class Event(Struct, frozen=True, array_like=True):
     attributes: dict[str, Value] = field(default_factory=dict)
     relevance: Scope = EVERYWHERE
     audience: Scope = EVERYWHERE
+    body: bytes | None = None
+    """What the publisher said in a form of its own, for subscribers that read that; no filter looks into it."""
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -22,6 +22,7 @@ broker, and `Session.restored` makes a session from it.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Protocol
 
@@ -141,6 +142,10 @@ class Session:
         self._queued_ids: set[int] = set()
         self._last_packet_id = 0
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy has what a snapshot has, and no connection."""
+        return (Session.restored, (self.snapshot(), self.limits))
+
     def __len__(self) -> int:
         """How many deliveries wait to be sent for the first time."""
         return len(self._queue) + len(self._held)
@@ -154,17 +159,21 @@ class Session:
     def unsubscribe(self, text: str) -> bool:
         return self.subscriptions.pop(text, None) is not None
 
-    def enqueue(self, delivery: Delivery, held: bool = False) -> int | None:
+    def enqueue(self, delivery: Delivery, held: bool = False, packet_id: int | None = None) -> int | None:
         """Its packet identifier, or None when the queue is full and it is not taken.
 
-        What is `held` is not sent before `let_go`, and neither is what comes after it.
+        What is `held` is not sent before `let_go`, and neither is what comes after it. A broker that names deliveries
+        by itself gives the identifier, and takes care that it is free.
         """
         size = delivery.message.size_bytes
         if len(self) >= self.limits.queue_messages_max or self.waiting_bytes + size > self.limits.queue_bytes_max:
             return None
         if len(self) + len(self.sent) + len(self.releasing) >= PACKET_IDS_IN_USE_MAX:
             return None
-        packet_id = self._next_packet_id()
+        if packet_id is None:
+            packet_id = self._next_packet_id()
+        elif packet_id in self.sent or packet_id in self.releasing or packet_id in self._queued_ids:
+            return None
         (self._held if held or self._held else self._queue).append(Waiting(packet_id, delivery))
         self._queued_ids.add(packet_id)
         self.waiting_bytes += size
@@ -215,6 +224,53 @@ class Session:
         releasing = Releasing(packet_id, delivery.token, safe=False)
         self.releasing[packet_id] = releasing
         return releasing
+
+    def forget(self, packet_id: int) -> None:
+        """A delivery is over, wherever it was: for a broker that reads again what happened."""
+        self.settle(packet_id)
+        self.releasing.pop(packet_id, None)
+        self._unqueue(packet_id)
+
+    def sent_before(self, packet_id: int, delivery: Delivery) -> None:
+        """The client may have got it from another broker: it goes to it once more, as sent before."""
+        self.sent[packet_id] = delivery
+        self.waiting_bytes += delivery.message.size_bytes
+
+    def was_received(self, packet_id: int) -> None:
+        """PUBREC, for a broker that reads again what happened: nothing was taken from the queue then."""
+        waiting = self._unqueue(packet_id)
+        if waiting is not None:
+            self.releasing[packet_id] = Releasing(packet_id, waiting.delivery.token, safe=False)
+        else:
+            self.client_received(packet_id)
+
+    def _unqueue(self, packet_id: int) -> Waiting | None:
+        if packet_id not in self._queued_ids:
+            return None
+        self._queued_ids.discard(packet_id)
+        for queue in (self._queue, self._held):
+            for waiting in queue:
+                if waiting.packet_id == packet_id:
+                    queue.remove(waiting)
+                    self.waiting_bytes -= waiting.delivery.message.size_bytes
+                    return waiting
+        return None
+
+    def take_over_incoming(self, received: Iterable[int]) -> None:
+        """QoS 2 messages from the client that are safe and not released, as another broker or a log has it."""
+        self.incoming = dict.fromkeys(received, Phase.RECEIVED)
+
+    def recovered(self, now_us: int, received: Iterable[int]) -> None:
+        """The broker was killed. Nobody knows what it had sent, so everything counts as sent; what it had stored is
+        safe."""
+        for waiting in (*self._queue, *self._held):
+            self.sent[waiting.packet_id] = waiting.delivery
+        self._queue.clear()
+        self._held.clear()
+        self._queued_ids.clear()
+        self.releasing = {each: Releasing(each, kept.token, safe=True) for each, kept in self.releasing.items()}
+        self.take_over_incoming(received)
+        self.detach(now_us)
 
     def settle_incoming(self, packet_id: int, taken: bool) -> None:
         """The broker has made a PENDING message safe, or refused it."""

@@ -53,6 +53,18 @@ class Border:
         """Whether what comes for a client that is elsewhere is sent after it, by the handover (M5)."""
         self.stranded: list[tuple[Session, Numbered]] = []
         """What came for such clients since the broker's last input."""
+        self.audience: Callable[[Event], Iterable[tuple[str, tuple[str, ...]]]] | None = None
+        """Who of the clients gets an event, for which subscriptions, where somebody knows that exactly. What clients
+        want is then asked of neighbours for all of them together."""
+        self.pack: Callable[[str], bytes] | None = None
+        """What of a client is to go to its next broker beside its events, where there is anything."""
+
+    def pack_of(self, client: str) -> bytes | None:
+        return None if self.pack is None else self.pack(client)
+
+    def source_of(self, session: Session) -> str:
+        """As whose the router knows a client's wishes."""
+        return CLIENT + session.client if self.audience is None else CLIENT
 
     # Sessions.
 
@@ -128,7 +140,7 @@ class Border:
         wish = wish_of(subscription, f"{subscription.id} {self._wishes_made}")
         session.subscriptions[subscription.id] = subscription
         session.wishes[subscription.id] = wish.id
-        router, source = self.neighbourhood.router, CLIENT + session.client
+        router, source = self.neighbourhood.router, self.source_of(session)
         said = router.want(source, wish)
         if before is not None:
             said += self._withdraw(source, before)
@@ -139,7 +151,7 @@ class Border:
             return []
         self._touch(session)
         wish_id = session.wishes.pop(subscription_id)
-        return self.neighbourhood.say(self._withdraw(CLIENT + session.client, wish_id))
+        return self.neighbourhood.say(self._withdraw(self.source_of(session), wish_id))
 
     def _withdraw(self, source: str, wish_id: str) -> Said:
         return [*self.neighbourhood.router.unwant(source, wish_id), *self.following.release(source, wish_id)]
@@ -155,16 +167,16 @@ class Border:
         said: Said = []
         for subscription in session.subscriptions.values():
             if self._is_followed(session, subscription):
-                said += self.following.hold(CLIENT + session.client, self._template(session, subscription))
+                said += self.following.hold(self.source_of(session), self._template(session, subscription))
         return said
 
     def _follow(self, session: Session, subscription: Subscription) -> list[Does]:
         before = session.wishes.get(subscription.id)
         session.subscriptions[subscription.id] = subscription
-        if before is None or not self.following.filter_of(CLIENT + session.client, before):
+        if before is None or not self.following.filter_of(self.source_of(session), before):
             # No other broker gives it this name: the client attaches once in an epoch.
             session.wishes[subscription.id] = f"{subscription.id}@{session.epoch}"
-        source = CLIENT + session.client
+        source = self.source_of(session)
         said = self.following.hold(source, self._template(session, subscription))
         if before is not None and before != session.wishes[subscription.id]:
             said += self._withdraw(source, before)
@@ -172,7 +184,7 @@ class Border:
 
     def _is_followed(self, session: Session, subscription: Subscription) -> bool:
         wish_id = session.wishes[subscription.id]
-        return self.following.filter_of(CLIENT + session.client, wish_id) is not None
+        return self.following.filter_of(self.source_of(session), wish_id) is not None
 
     def _template(self, session: Session, subscription: Subscription) -> Template:
         return Template(
@@ -227,6 +239,10 @@ class Border:
         effects = self.neighbourhood.say(said)
         if self.passing is not None:
             self.passing(notified.event, notified.serial)
+        if self.audience is not None:
+            for client, wanted in self.audience(notified.event):
+                effects += self.give(self.sessions[client], notified.event, notified.serial, wanted)
+            return effects
         for client in clients:
             effects += self.deliver(self.sessions[client], notified.event, notified.serial)
         return effects
@@ -263,8 +279,10 @@ class Border:
 
     def deliver(self, session: Session, event: Event, serial: int) -> list[Does]:
         wanted = self._wanted(session, event)
-        if not wanted:
-            return []
+        return self.give(session, event, serial, wanted) if wanted else []
+
+    def give(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Does]:
+        """An event for these subscriptions of a client."""
         if session.awaits is not None:
             session.hold(event, serial, wanted)
             return self.deliver_early(session, event, serial)

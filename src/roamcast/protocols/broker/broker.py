@@ -22,6 +22,7 @@ from roamcast.protocols.broker.border import Border
 from roamcast.protocols.broker.handover import Handover
 from roamcast.protocols.broker.logical.ahead import Ahead
 from roamcast.protocols.broker.logical.logical import Logical
+from roamcast.protocols.broker.memory import Memory
 from roamcast.protocols.broker.mesh.grid import Grid
 from roamcast.protocols.broker.mesh.identity import EventIds
 from roamcast.protocols.broker.mesh.presets import mesh_handover
@@ -41,6 +42,9 @@ from roamcast.protocols.broker.messages import (
     Poll,
     Probe,
     Pub,
+    Remember,
+    Remembered,
+    Remind,
     Report,
     Settled,
     Sub,
@@ -106,6 +110,7 @@ class Broker:
             if grid is not None
             else relocation(host, params, self.border, self.neighbourhood)
         )
+        self.memory = Memory(host, self.border, self.neighbourhood, self.handover.arrow_of)
 
     def routes(self) -> Routes:
         """What this broker knows, for people to look at."""
@@ -197,6 +202,8 @@ class Broker:
                 return [] if advertising is None else self.neighbourhood.say(advertising.hear(message, sender))
             case Located() | Unlocated():
                 return self.logical.hear(message, sender)
+            case Remember() | Remembered():
+                return self.memory.hear(message, sender)
             case _:
                 return self.handover.hear(now_us, message, sender)
 
@@ -215,6 +222,8 @@ class Broker:
                 return self.handover.attach(now_us, sender, message)
             case Has() | Poll():
                 return self.handover.hear_client(now_us, message, sender)
+            case Remind():
+                return self.memory.remind(sender, message)
             case _:
                 return self._hear_client(message, sender)
 

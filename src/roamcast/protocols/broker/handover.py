@@ -8,6 +8,7 @@ nothing.
 from typing import Protocol
 
 from roamcast.node.boundary import Does, Note
+from roamcast.protocols.broker.arrows import Arrow
 from roamcast.protocols.broker.messages import Attach, Between, Has, Poll
 
 
@@ -36,6 +37,10 @@ class Handover(Protocol):
     def follow(self, now_us: int) -> list[Does]:
         """After each input: sends what has come for clients that are elsewhere after them."""
         return []
+
+    def arrow_of(self, client: str) -> Arrow | None:
+        """Where the client was seen last, if that is known (R3)."""
+        return None
 
     def left(self) -> dict[str, int]:
         """How much of everything it still remembers, by its name: nothing, when all clients are gone."""

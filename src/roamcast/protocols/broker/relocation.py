@@ -155,7 +155,7 @@ class Relocation(Handover):
             self._unclaim(session)
         released = session.release()
         if session.claim is not None:
-            return [*effects, *self._answer(session, session.claim)]
+            return [*effects, *self._answer(session, session.claim, session.luggage)]
         effects += self.border.send(session, released)
         return [*effects, *self.border.publish_held(session)]
 
@@ -178,7 +178,7 @@ class Relocation(Handover):
             return self._forget(session)
         session.attached = False
         if session.awaits is None:
-            return [*self._answer(session, claim), *self._forget(session)]
+            return [*self._answer(session, claim, self.border.pack_of(claim.client)), *self._forget(session)]
         session.claim = claim
         session.publications.clear()
         self.claimed.setdefault(session.client, []).append(session)
@@ -197,9 +197,9 @@ class Relocation(Handover):
             return self._not_found(not_found(claim))
         return self.neighbourhood.say(self.arrows.search(claim, others))
 
-    def _answer(self, session: Session, claim: Relocate) -> list[Does]:
+    def _answer(self, session: Session, claim: Relocate, luggage: bytes | None) -> list[Does]:
         effects: list[Does] = []
-        for replay in replays(session, claim, self.params.replay_events_max):
+        for replay in replays(session, claim, self.params.replay_events_max, luggage):
             effects += self.neighbourhood.say(back(replay))
         return effects
 
@@ -242,6 +242,9 @@ class Relocation(Handover):
         onward = replace(abandon, hops=abandon.hops + 1)
         others = [peer for peer in self.neighbourhood.router.neighbours if peer != sender]
         return [*effects, *self.neighbourhood.say([(peer, onward) for peer in others])]
+
+    def arrow_of(self, client: str) -> Arrow | None:
+        return self.arrows.of.get(client)
 
     def left(self) -> dict[str, int]:
         return {

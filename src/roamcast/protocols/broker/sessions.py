@@ -35,6 +35,8 @@ class Session:
         """The attachment in which the client gets events before the replay is complete (R7)."""
         self.client_state: State = NOWHERE
         """What its subscriptions depend on, as the client said last."""
+        self.luggage: bytes | None = None
+        """What the last border kept for the client beside its events, as the replay brought it."""
         self.attached = True
         self.published = 0
         """The serial of the client's last publication that was accepted."""
@@ -75,6 +77,7 @@ class Session:
         self.counterpart.lost += replay.lost
         self.counterpart.next_number = max(self.counterpart.next_number, replay.next_number)
         self.published = max(self.published, replay.published)
+        self.luggage = replay.luggage or self.luggage
 
     def release(self) -> list[Numbered]:
         """The replay is complete: what was held is numbered behind it, without what the old broker had already."""
@@ -84,7 +87,7 @@ class Session:
         return [self.counterpart.add(*each) for each in new]
 
 
-def replays(session: Session, claim: Relocate, events_max: int) -> Iterator[Replay]:
+def replays(session: Session, claim: Relocate, events_max: int, luggage: bytes | None = None) -> Iterator[Replay]:
     """The answer to a claim, in pieces of at most `events_max` events and so many bytes."""
     counterpart = session.counterpart
     pieces = list(in_pieces(counterpart.after(claim.after), events_max))
@@ -100,6 +103,7 @@ def replays(session: Session, claim: Relocate, events_max: int) -> Iterator[Repl
             published=session.published,
             lost=counterpart.lost if last else 0,
             marks=tuple(counterpart.marks.items()) if last else (),
+            luggage=luggage if number == 1 else None,
         )
 
 

@@ -81,6 +81,10 @@ class Table:
         self._exact: dict[str, Bucket] = {}
         self._patterns: dict[str, Bucket] = {}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy is made of the wishes alone: compiled filters cannot be copied, and need not be."""
+        return (table_of, (self.space, self.wishes))
+
     def add(self, source: str, wish: Wish) -> None:
         """The source has no wish of this id yet."""
         self.wishes.setdefault(source, {})[wish.id] = wish
@@ -128,3 +132,11 @@ class Table:
 
     def _buckets(self, wish: Wish) -> dict[str, Bucket]:
         return self._patterns if "+" in wish.subject or "#" in wish.subject else self._exact
+
+
+def table_of(space: Space, wishes: dict[str, dict[str, Wish]]) -> Table:
+    table = Table(space)
+    for source, its in wishes.items():
+        for wish in its.values():
+            table.add(source, wish)
+    return table

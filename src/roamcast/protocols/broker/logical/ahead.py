@@ -25,6 +25,7 @@ from collections import deque
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import CancelTimer, Does, Note, SetTimer
+from roamcast.protocols.broker.arrows import Arrow
 from roamcast.protocols.broker.border import Border, wish_of
 from roamcast.protocols.broker.handover import Handover
 from roamcast.protocols.broker.logical.params import AheadParams
@@ -132,6 +133,9 @@ class Ahead(Handover):
         if kind == "replay":
             self.border.changed[rest.split(":", 1)[1]] = None
         return self.relocation.fired(now_us, name)
+
+    def arrow_of(self, client: str) -> Arrow | None:
+        return self.relocation.arrow_of(client)
 
     def left(self) -> dict[str, int]:
         return {

@@ -245,7 +245,7 @@ class MeshHandover(Relocation):
             return super()._pass_on(claim, before, sender)
         return self.neighbourhood.say([(towards, claim)])
 
-    def _answer(self, session: Session, claim: Relocate) -> list[Does]:
+    def _answer(self, session: Session, claim: Relocate, luggage: bytes | None) -> list[Does]:
         counterpart = session.counterpart
         lacking = counterpart.after(claim.after)
         effects: list[Does] = []
@@ -261,6 +261,7 @@ class MeshHandover(Relocation):
             lost=counterpart.lost,
             marks=tuple(counterpart.marks.items()),
             apart=len(lacking),
+            luggage=luggage,
         )
         return [*effects, *self.neighbourhood.say(back(replay))]
 

@@ -21,6 +21,8 @@ from roamcast.protocols.broker.messages.clients import (
     Numbered,
     Probe,
     Pub,
+    Remind,
+    Reminded,
     Report,
     Resend,
     Sub,
@@ -45,6 +47,8 @@ from roamcast.protocols.broker.messages.roaming import (
     Prepared,
     Release,
     Relocate,
+    Remember,
+    Remembered,
     Replay,
 )
 from roamcast.protocols.broker.messages.routing import (
@@ -97,6 +101,10 @@ __all__ = [
     "Pub",
     "Release",
     "Relocate",
+    "Remember",
+    "Remembered",
+    "Remind",
+    "Reminded",
     "Replay",
     "Report",
     "Resend",
@@ -132,4 +140,6 @@ MESSAGES: tuple[type[Message], ...] = (
     Welcomed,
     Has,
     Poll,
+    Remind,
+    Reminded,
 )

@@ -42,6 +42,8 @@ class Replay(Message, frozen=True, tag="replay"):
     """By publisher, how far the client has it: copies of these events may still be on their way to the new broker."""
     apart: int = 0
     """How many events, up to the last number, travel apart from this message (M6)."""
+    luggage: bytes | None = None
+    """What the old border kept for the client beside its events, on the first message of a replay."""
 
 
 class NotFound(Message, frozen=True, tag="not_found"):
@@ -50,6 +52,27 @@ class NotFound(Message, frozen=True, tag="not_found"):
     client: str
     epoch: int
     path: tuple[str, ...]
+
+
+class Remember(Message, frozen=True, tag="remember"):
+    """Who knows what this client wants? `number` tells the questions of one broker, the first of `path`, apart."""
+
+    client: str
+    number: int
+    path: tuple[str, ...]
+
+
+class Remembered(Message, frozen=True, tag="remembered"):
+    """The answer, on its way back along `path`; `found` tells whether the client has a session."""
+
+    client: str
+    number: int
+    path: tuple[str, ...]
+    found: bool = False
+    epoch: int = 0
+    """Of its latest attachment, as far as is known: the next must be later."""
+    subscriptions: tuple[Subscription, ...] = ()
+    luggage: bytes | None = None
 
 
 class Farewell(Message, frozen=True, tag="farewell"):

@@ -4,7 +4,16 @@ from typing import TypeAlias
 
 from roamcast.node.boundary import Message
 from roamcast.protocols.broker.messages.mesh import Routed
-from roamcast.protocols.broker.messages.roaming import Abandon, Farewell, Letter, NotFound, Relocate, Replay
+from roamcast.protocols.broker.messages.roaming import (
+    Abandon,
+    Farewell,
+    Letter,
+    NotFound,
+    Relocate,
+    Remember,
+    Remembered,
+    Replay,
+)
 from roamcast.protocols.broker.messages.routing import (
     Advertised,
     Located,
@@ -32,6 +41,8 @@ Between: TypeAlias = (
     | Advertised
     | Unadvertised
     | Settled
+    | Remember
+    | Remembered
 )
 
 

@@ -1,0 +1,237 @@
+"""Clients that come and go: sessions, wills, and where a session is when its client comes here from elsewhere (L3).
+
+A client that starts clean, or whose session is here, is admitted at once. Of any other its session is looked for
+(`protocols/broker/memory.py`) and, when it is found, fetched by relocation; CONNACK follows when all of it is here.
+A client whose session cannot be looked for in time is sent away to try again: to let it in without its session would
+lose what waits for it. When its session was found and then could not be fetched, that is lost, and it is told so.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from roamcast.live.broker.inputs import Arrived, Left
+from roamcast.live.broker.orders import Admit, Deny, Dismiss, Remark
+from roamcast.live.broker.publishing import Publishing
+from roamcast.live.broker.station import AWAY, Station
+from roamcast.live.broker.subscribing import Subscribing
+from roamcast.live.broker.visitor import Visitor
+from roamcast.live.mqtt.packets import NEVER_S
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.mqtt.session import Session, SessionLimits
+from roamcast.model.context import Context
+from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import LinkDown, TimerFired
+from roamcast.protocols.broker.messages import Attach, Remind, Reminded
+
+Came: TypeAlias = Literal["first", "again", "restarted"]
+
+
+class Admission:
+    def __init__(
+        self,
+        station: Station,
+        subscribing: Subscribing,
+        publishing: Publishing,
+        limits: SessionLimits,
+        reminder_wait_s: float,
+    ) -> None:
+        self.station = station
+        self.subscribing = subscribing
+        self.publishing = publishing
+        self.limits = limits
+        self.reminder_wait_us = round(reminder_wait_s * 1e6)
+
+    # Coming.
+
+    def arrived(self, given: Arrived) -> None:
+        visitor = self.station.visitors.get(given.client)
+        if visitor is not None and visitor.connected:
+            # Its last connection is gone and nobody has said so.
+            self.left(Left(given.client, visitor.session.expiry_s, False))
+            visitor = self.station.visitors.get(given.client)
+        if visitor is not None and visitor.coming:
+            self._arrange(visitor, given)
+            return
+        if visitor is not None and given.clean_start:
+            self.end(visitor)
+            visitor = None
+        if visitor is not None:
+            self._cancel(visitor)
+            self._arrange(visitor, given)
+            self._attach(visitor, "again", visitor.wanted.values())
+            self._admit(visitor, present=True)
+            return
+        visitor = Visitor(Session(given.client, given.expiry_s, self.limits), Context(given.client))
+        self.station.visitors[given.client] = visitor
+        self._arrange(visitor, given)
+        if given.is_new or not self.station.has_neighbours():
+            self._begin(visitor, "first")
+        elif given.clean_start:
+            self._begin(visitor, "restarted")
+        else:
+            self._ask(visitor)
+
+    def _arrange(self, visitor: Visitor, given: Arrived) -> None:
+        visitor.session.expiry_s = given.expiry_s
+        visitor.will = given.will
+
+    def _begin(self, visitor: Visitor, came: Came) -> None:
+        self._attach(visitor, came, ())
+        self.subscribing.welcome(visitor)
+        self._admit(visitor, present=False)
+
+    def _attach(self, visitor: Visitor, came: Came, wanted: Iterable[Subscription]) -> None:
+        arrow = self.station.broker.handover.arrow_of(visitor.name)
+        known = 0 if arrow is None else arrow.claim.epoch
+        visitor.epoch = max(self.station.now_us, visitor.epoch + 1, known + 1)
+        attach = Attach(visitor.epoch, visitor.acknowledged, came, tuple(wanted))
+        self.station.tell_broker(visitor, attach)
+
+    def _admit(self, visitor: Visitor, present: bool) -> None:
+        visitor.connected, visitor.coming = True, False
+        self.station.order(Admit(visitor.client, visitor.session, present))
+
+    # Its session is somewhere.
+
+    def _ask(self, visitor: Visitor) -> None:
+        visitor.coming = True
+        self.station.timers.set(f"reminder:{visitor.client}", self.station.now_us + self.reminder_wait_us)
+        self.station.tell_broker(visitor, Remind(self.station.now_us))
+        self.look_around()
+
+    def reminder_over(self, client: str) -> None:
+        visitor = self.station.visitors.get(client)
+        if visitor is not None and visitor.coming and visitor.epoch == 0:
+            del self.station.visitors[client]
+            text = "a broker that may have the session cannot be reached; try again"
+            self.station.order(Deny(client, Reason.SERVER_UNAVAILABLE, text))
+
+    def look_around(self) -> None:
+        """What neighbours have said of clients here, or timers."""
+        reminded, self.station.reminded = self.station.reminded, {}
+        for client, answer in reminded.items():
+            visitor = self.station.visitors.get(client)
+            if visitor is not None and visitor.coming and visitor.epoch == 0:
+                self._reminded(visitor, answer)
+        touched, self.station.touched = self.station.touched, {}
+        for client in [*touched, *reminded]:
+            visitor = self.station.visitors.get(client)
+            if visitor is not None and visitor.epoch:
+                self._look_at(visitor)
+
+    def _reminded(self, visitor: Visitor, answer: Reminded) -> None:
+        self.station.timers.cancel(f"reminder:{visitor.client}")
+        visitor.epoch = answer.epoch
+        if not answer.found or answer.luggage is None:
+            visitor.coming = False
+            self._begin(visitor, "first" if not answer.found else "restarted")
+            return
+        try:
+            visitor.unpack(answer.luggage)
+        except msgspec.MsgspecError as problem:
+            self.station.order(Remark("bad_luggage", f"{visitor.client}: {problem}"))
+            self._begin(visitor, "restarted")
+            return
+        visitor.wanted = {each.id.removeprefix(f"{visitor.client}:"): each for each in answer.subscriptions}
+        self._attach(visitor, "again", answer.subscriptions)
+        self.subscribing.welcome(visitor)
+
+    def _look_at(self, visitor: Visitor) -> None:
+        session = self.station.broker.border.sessions.get(visitor.name)
+        if session is None:
+            self._gone(visitor)
+        elif visitor.coming and session.awaits is None:
+            expiry_s = visitor.session.expiry_s
+            self.station.unpack(visitor)
+            visitor.serial = max(visitor.serial, session.published)
+            if not visitor.lost:
+                self._admit(visitor, present=True)
+                return
+            will = visitor.will
+            visitor.coming, visitor.will = False, None
+            self.end(visitor)
+            self.arrived(Arrived(visitor.client, True, expiry_s, will))
+
+    def _gone(self, visitor: Visitor) -> None:
+        """Another broker has its session now."""
+        self.subscribing.forget(visitor)
+        self._cancel(visitor)
+        del self.station.visitors[visitor.client]
+        if visitor.connected:
+            self.station.order(Dismiss(visitor.client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
+        elif visitor.coming:
+            self.station.order(Deny(visitor.client, Reason.SERVER_BUSY, "the client is at another broker; try again"))
+
+    # Going.
+
+    def left(self, given: Left) -> None:
+        visitor = self.station.visitors.get(given.client)
+        if visitor is None:
+            return
+        if visitor.coming and visitor.epoch == 0:
+            self.station.timers.cancel(f"reminder:{visitor.client}")
+            del self.station.visitors[given.client]
+            return
+        visitor.connected = visitor.coming = False
+        visitor.session.expiry_s = given.expiry_s
+        self._away(visitor)
+        if given.in_order:
+            visitor.will = None
+        elif visitor.will is not None and visitor.will.delay_s:
+            self.station.timers.set(f"will:{visitor.client}", self.station.now_us + visitor.will.delay_s * 1_000_000)
+        else:
+            self._publish_will(visitor)
+        if given.expiry_s == 0:
+            self.end(visitor)
+
+    def _away(self, visitor: Visitor) -> None:
+        if visitor.session.detached_us is None:
+            visitor.session.detach(self.station.now_us)
+        self.station.give(LinkDown(visitor.name))
+        if visitor.session.expiry_s != NEVER_S:
+            ends_us = self.station.now_us + visitor.session.expiry_s * 1_000_000
+            self.station.timers.set(f"session:{visitor.client}", ends_us)
+
+    def session_over(self, client: str) -> None:
+        visitor = self.station.visitors.get(client)
+        if visitor is not None and not visitor.connected:
+            self.end(visitor)
+
+    def will_due(self, client: str) -> None:
+        visitor = self.station.visitors.get(client)
+        if visitor is not None:
+            self._publish_will(visitor)
+
+    def _publish_will(self, visitor: Visitor) -> None:
+        will, visitor.will = visitor.will, None
+        if will is not None:
+            self.publishing.publish_will(visitor, will)
+
+    def _cancel(self, visitor: Visitor) -> None:
+        for kind in ("session", "will", "reminder"):
+            self.station.timers.cancel(f"{kind}:{visitor.client}")
+
+    def end(self, visitor: Visitor) -> None:
+        """The session is over: nothing of it stays behind, here or elsewhere."""
+        self._publish_will(visitor)
+        self._cancel(visitor)
+        self.subscribing.forget(visitor)
+        self.station.give(LinkDown(visitor.name))
+        self.station.give(TimerFired(AWAY + visitor.name))
+        self.station.visitors.pop(visitor.client, None)
+
+    def restarted(self) -> None:
+        for peer in list(self.station.broker.neighbourhood.streams.of):
+            self.station.link(peer, up=False)
+        for visitor in list(self.station.visitors.values()):
+            if visitor.coming and visitor.epoch == 0:
+                self._cancel(visitor)
+                del self.station.visitors[visitor.client]
+                continue
+            visitor.session.recovered(self.station.now_us, visitor.received)
+            known = visitor.session.subscriptions
+            visitor.session.subscriptions = {text: each for text, each in known.items() if text in visitor.wanted}
+            if visitor.connected or visitor.coming:
+                self.left(Left(visitor.client, visitor.session.expiry_s, False))

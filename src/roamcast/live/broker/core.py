@@ -1,0 +1,173 @@
+"""The state machine of a live broker: MQTT sessions on top of the broker of the protocols (L2, L3, L8).
+
+    connections  --inputs-->  Core  --orders-->  connections, links, journal
+                               |  Visitor, one for each client: plays the client of R3 for it
+                               |  Audience: which of the clients here get an event
+                               |  Broker (protocols/broker): routing, counterparts, roaming
+
+States of a client here: unknown; *coming* (its session is being looked for, or fetched from its old broker; it waits
+for CONNACK); *connected*; *away* (its session waits for it, here or until another broker claims it).
+
+What must not be lost comes by `handle` and is logged by the runtime first (`inputs.py`). `passing` and
+`heard_passing` carry QoS 0, which changes nothing here and is not logged. `Core` reads no clock and draws no random
+numbers, so the same inputs make the same state again: that is how a broker that was killed recovers.
+
+Guarantee: what was acknowledged to a publisher reaches every session whose subscription wants it, once and in the
+order of its publisher, wherever the session's client goes meanwhile and whichever broker is killed meanwhile, within
+the bounds of queues and patience (docs/PROTOCOL.md, section 7).
+"""
+
+import pickle
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from roamcast.live.broker.admission import Admission
+from roamcast.live.broker.audience import Audience
+from roamcast.live.broker.events import Events
+from roamcast.live.broker.inputs import (
+    AnyGiven,
+    Arrived,
+    Asked,
+    Fired,
+    Heard,
+    Left,
+    LinkChanged,
+    Published,
+    Received,
+    Released,
+    Reported,
+    Restarted,
+    Settled,
+    Withdrew,
+)
+from roamcast.live.broker.orders import AnyOrder
+from roamcast.live.broker.passing import Passing
+from roamcast.live.broker.publishing import Publishing
+from roamcast.live.broker.retained import Retained
+from roamcast.live.broker.station import Station
+from roamcast.live.broker.subscribing import Subscribing
+from roamcast.live.mqtt.messages import Message
+from roamcast.live.mqtt.session import SessionLimits
+from roamcast.model.space import Plane, Space
+from roamcast.protocols.broker.params import BrokerParams
+
+STATE_VERSION = 1
+
+
+class BadState(ValueError):
+    """A snapshot that this broker cannot go on from; the message says why."""
+
+
+class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much a broker keeps for its clients, and how long one that comes waits for its session."""
+
+    session: SessionLimits = SessionLimits()
+    retained_messages_max: int = 100_000
+    retained_bytes_max: int = 256 * 1024 * 1024
+    reminder_wait_s: float = 10.0
+    """How long a client that comes waits until it is known where its session is; then it is to try again later."""
+
+
+class Core:
+    def __init__(
+        self,
+        host: str,
+        life: int,
+        broker: BrokerParams | None = None,
+        params: CoreParams | None = None,
+        space: Space | None = None,
+    ) -> None:
+        """`life` tells this broker's state from one that was made anew: it stays the same when it is restored."""
+        params = params or CoreParams()
+        space = space or Plane()
+        self.host = host
+        self.space = space
+        self.events = Events(host, life, space)
+        self.station = Station(host, life, broker or BrokerParams(), space, self.events)
+        self.audience = Audience(space)
+        self.retained = Retained(params.retained_messages_max, params.retained_bytes_max)
+        self.publishing = Publishing(self.station, self.audience, self.events, self.retained)
+        self.subscribing = Subscribing(self.station, self.audience, self.retained)
+        self.admission = Admission(
+            self.station, self.subscribing, self.publishing, params.session, params.reminder_wait_s
+        )
+
+    def handle(self, now_us: int, given: AnyGiven) -> list[AnyOrder]:
+        self.station.now_us = now_us
+        match given:
+            case Published():
+                self.publishing.publish(given)
+            case Settled():
+                self.station.settle(given)
+            case Received():
+                self.station.received(given)
+            case Released():
+                self.publishing.released(given)
+            case Reported(context):
+                self.subscribing.moved(context)
+            case Heard(peer, data):
+                self.station.heard(peer, data)
+                self.admission.look_around()
+            case Asked():
+                self.subscribing.subscribe(given)
+            case Withdrew():
+                self.subscribing.unsubscribe(given)
+            case Arrived():
+                self.admission.arrived(given)
+            case Left():
+                self.admission.left(given)
+            case LinkChanged(peer, up):
+                self.station.link(peer, up)
+                self.admission.look_around()
+            case Fired(timer):
+                self._fired(timer)
+            case Restarted():
+                self.admission.restarted()
+        return self.station.take_orders()
+
+    def _fired(self, timer: str) -> None:
+        if not self.station.timers.take(timer):
+            return
+        kind = timer.split(":", 1)[0]
+        own: dict[str, Callable[[str], None]] = {
+            "session": self.admission.session_over,
+            "will": self.admission.will_due,
+            "reminder": self.admission.reminder_over,
+        }
+        if kind in own:
+            own[kind](timer.split(":", 1)[1])
+        else:
+            self.station.fired(timer)
+            self.admission.look_around()
+
+    def passing(self, now_us: int, client: str, message: Message) -> list[AnyOrder]:
+        """A message of QoS 0 of a client here."""
+        self.station.now_us = now_us
+        self.publishing.pass_on(client, message)
+        return self.station.take_orders()
+
+    def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyOrder]:
+        """One from a neighbour."""
+        self.station.now_us = now_us
+        self.publishing.heard_passing(peer, passing)
+        return self.station.take_orders()
+
+    def snapshot(self) -> bytes:
+        """All of it, for `restored`."""
+        return pickle.dumps((STATE_VERSION, self), protocol=5)
+
+    @staticmethod
+    def restored(state: bytes) -> "Core":
+        """Raises `BadState`. The bytes are this broker's own, from a directory that is its own."""
+        try:
+            version, core = pickle.loads(state)
+        except Exception as problem:
+            raise BadState(f"the stored state cannot be read: {problem}") from problem
+        if version != STATE_VERSION or not isinstance(core, Core):
+            raise BadState(f"the stored state is of version {version}; this broker reads {STATE_VERSION}")
+        return core
+
+    def next_timer(self) -> tuple[int, str] | None:
+        """The timer that is due first."""
+        return self.station.timers.first()

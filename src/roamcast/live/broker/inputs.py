@@ -1,0 +1,155 @@
+"""What changes a broker's lasting state: the inputs of `Core`, as they are logged.
+
+Each is logged with its time before anything that it brings about is performed. Read again in their order they make
+the same state again, for `Core` depends on nothing else. Messages of QoS 0 are not among them: they change nothing
+that lasts.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from roamcast.live.mqtt.messages import Message, Subscription
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.model.context import Context
+
+
+class Given(Struct, frozen=True, array_like=True, gc=False):
+    """Base of all."""
+
+
+class Will(Struct, frozen=True, array_like=True, gc=False):
+    message: Message
+    delay_s: int = 0
+    expiry_s: int | None = None
+    """Its life begins when it is published."""
+
+
+class Arrived(Given, frozen=True, tag="arrived", gc=False):
+    """A client connected and may. `expiry_s` is how long its session outlives its connection."""
+
+    client: str
+    clean_start: bool
+    expiry_s: int
+    will: Will | None = None
+    is_new: bool = False
+    """Its name was made up for it, so nobody can know it."""
+
+
+class Left(Given, frozen=True, tag="left", gc=False):
+    """Its connection is over. `in_order`: it took its will back; else that is published after its delay, unless the
+    client is back before."""
+
+    client: str
+    expiry_s: int
+    in_order: bool
+
+
+class Asked(Given, frozen=True, tag="asked", gc=False):
+    """A SUBSCRIBE; `refused` says, by topic filter, what the rules forbid."""
+
+    client: str
+    packet_id: int
+    subscriptions: tuple[Subscription, ...]
+    refused: dict[str, Reason] = {}
+
+
+class Withdrew(Given, frozen=True, tag="withdrew", gc=False):
+    client: str
+    packet_id: int
+    filters: tuple[str, ...]
+
+
+class Published(Given, frozen=True, tag="published", gc=False):
+    """QoS 1 or 2, or QoS 0 to be retained (with packet id 0)."""
+
+    client: str
+    packet_id: int
+    message: Message
+
+
+class Released(Given, frozen=True, tag="released", gc=False):
+    """PUBREL: the client will not send this QoS 2 message again."""
+
+    client: str
+    packet_id: int
+
+
+class Received(Given, frozen=True, tag="received", gc=False):
+    """PUBREC: the client has this QoS 2 delivery."""
+
+    client: str
+    packet_id: int
+
+
+class Settled(Given, frozen=True, tag="settled", gc=False):
+    """PUBACK, PUBCOMP, or a delivery that will not happen."""
+
+    client: str
+    packet_id: int
+    number: int
+
+
+class Reported(Given, frozen=True, tag="reported", gc=False):
+    """Where and what a client is."""
+
+    context: Context
+
+
+class Heard(Given, frozen=True, tag="heard", gc=False):
+    """A message of a neighbouring broker, as bytes of the link."""
+
+    peer: str
+    data: bytes
+
+
+class LinkChanged(Given, frozen=True, tag="link", gc=False):
+    peer: str
+    up: bool
+
+
+class Fired(Given, frozen=True, tag="fired", gc=False):
+    timer: str
+
+
+class Restarted(Given, frozen=True, tag="restarted", gc=False):
+    """The broker was killed or stopped: every connection and every link is gone."""
+
+
+AnyGiven: TypeAlias = (
+    Arrived
+    | Left
+    | Asked
+    | Withdrew
+    | Published
+    | Released
+    | Received
+    | Settled
+    | Reported
+    | Heard
+    | LinkChanged
+    | Fired
+    | Restarted
+)
+
+
+class Entry(Struct, frozen=True, array_like=True, gc=False):
+    """One input in the log."""
+
+    now_us: int
+    given: AnyGiven
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Entry])
+
+
+def encode_batch(entries: list[Entry]) -> bytes:
+    return _encoder.encode(entries)
+
+
+def decode_batch(data: bytes) -> Iterator[Entry]:
+    """Raises `msgspec.MsgspecError` for bytes that are no batch."""
+    yield from _decoder.decode(data)

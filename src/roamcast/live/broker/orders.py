@@ -1,0 +1,146 @@
+"""What a broker's state machine wants done: to its clients, to its neighbours, for the record.
+
+A runtime performs orders in their order, after the inputs that brought them about are logged. An order about a
+client that is not connected any more is void: what must reach the client is in its session.
+"""
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from roamcast.live.mqtt.messages import Delivery
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.mqtt.session import Session
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import Message
+
+
+class Order(Struct, frozen=True, gc=False):
+    """Base of all."""
+
+
+class Admit(Order, frozen=True):
+    """The client that arrived has this session; `present` says that it had it before."""
+
+    client: str
+    session: Session
+    present: bool
+
+
+class Deny(Order, frozen=True, gc=False):
+    client: str
+    reason: Reason
+    text: str
+
+
+class Dismiss(Order, frozen=True, gc=False):
+    """Its connection ends from this side."""
+
+    client: str
+    reason: Reason
+    text: str
+
+
+class Grant(Order, frozen=True, gc=False):
+    client: str
+    packet_id: int
+    reasons: tuple[Reason, ...]
+    text: str | None = None
+
+
+class Revoke(Order, frozen=True, gc=False):
+    client: str
+    packet_id: int
+
+
+class Acknowledge(Order, frozen=True, gc=False):
+    """PUBACK or PUBREC: the message is safe, or refused for a reason."""
+
+    client: str
+    packet_id: int
+    reason: Reason = Reason.SUCCESS
+    text: str | None = None
+
+
+class Complete(Order, frozen=True, gc=False):
+    """PUBCOMP."""
+
+    client: str
+    packet_id: int
+
+
+class Release(Order, frozen=True, gc=False):
+    """PUBREL."""
+
+    client: str
+    packet_id: int
+
+
+class LetGo(Order, frozen=True, gc=False):
+    """What waits in the session up to this packet is stored and may be sent."""
+
+    client: str
+    through: int
+
+
+class Hand(Order, frozen=True, gc=False):
+    """A delivery of QoS 0: now or never."""
+
+    client: str
+    delivery: Delivery
+
+
+class Tell(Order, frozen=True, gc=False):
+    """A message to a neighbouring broker."""
+
+    peer: str
+    message: Message
+
+
+class Cut(Order, frozen=True, gc=False):
+    """The link to a neighbour ends from this side."""
+
+    peer: str
+
+
+class Record(Order, frozen=True, gc=False):
+    """For the journal: an event was published here, or handed to a subscription."""
+
+    event: Event
+    client: str
+    subscription: str | None = None
+
+
+class RecordSubscription(Order, frozen=True, gc=False):
+    """For the journal: a subscription begins, or ends (then `subscription` is None)."""
+
+    client: str
+    id: str
+    subscription: Subscription | None
+
+
+class Remark(Order, frozen=True, gc=False):
+    """Something to count."""
+
+    what: str
+    detail: str = ""
+
+
+AnyOrder: TypeAlias = (
+    Admit
+    | Deny
+    | Dismiss
+    | Grant
+    | Revoke
+    | Acknowledge
+    | Complete
+    | Release
+    | LetGo
+    | Hand
+    | Tell
+    | Cut
+    | Record
+    | RecordSubscription
+    | Remark
+)

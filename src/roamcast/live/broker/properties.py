@@ -1,0 +1,124 @@
+"""User properties of MQTT as the model's values: filters, scopes and lifetimes (docs/PROTOCOL.md, sections 3 and 4).
+
+A filter is CQL2, as text or JSON. A scope is a filter over hosts, or a JSON object with a place in it:
+
+    {"circle_m": 200}                     within 200 m of the client that says it, wherever it goes
+    {"circle": [24.94, 60.17, 500]}       within 500 m of a point
+    {"box": [24.9, 60.1, 25.0, 60.2]}     west, south, east, north
+    {"polygon": [[x, y], ...]}
+    {..., "filter": "kind = 'ambulance'"} and, in addition, only hosts that the filter accepts
+"""
+
+import msgspec
+from msgspec import Struct
+
+from roamcast.live.mqtt.messages import SECOND_US
+from roamcast.live.mqtt.messages import Subscription as Asked
+from roamcast.live.mqtt.packets import Pairs
+from roamcast.model.filter import EVERYTHING, BadFilter, Filter, parse_json, parse_text
+from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, check_region
+from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.model.space import Space
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US, BadValue, Point
+
+SUBSCRIBE_NAMES = ("filter", "interest", "publishers", "modulator", "expiry")
+PUBLISH_NAMES = ("relevance", "audience", "persist")
+ORIGIN = Point(0.0, 0.0)
+
+
+class BadProperty(ValueError):
+    """A user property of ours that cannot be understood; the message names it and says what is allowed."""
+
+
+def ours(pairs: Pairs, names: tuple[str, ...]) -> dict[str, str]:
+    """Those of the user properties that mean something to the broker. One that comes twice says nothing for sure."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in names:
+            if name in found:
+                raise BadProperty(f"'{name}' is there twice")
+            found[name] = value
+    return found
+
+
+def filter_of(name: str, text: str) -> Filter:
+    try:
+        return parse_json(text) if text.lstrip()[:1] == "{" else parse_text(text)
+    except BadFilter as problem:
+        raise BadProperty(f"{name}: {problem}") from problem
+
+
+class ScopeText(Struct, frozen=True, forbid_unknown_fields=True):
+    circle_m: float | None = None
+    circle: tuple[float, float, float] | None = None
+    box: tuple[float, float, float, float] | None = None
+    polygon: tuple[tuple[float, float], ...] | None = None
+    filter: str | None = None
+
+
+_scope_decoder = msgspec.json.Decoder(ScopeText)
+
+
+def scope_of(name: str, text: str, host: str, space: Space) -> Scope:
+    if text.lstrip()[:1] != "{" or '"op"' in text:
+        return Scope(None, filter_of(name, text))
+    try:
+        given = _scope_decoder.decode(text)
+        region = _region(given, host)
+        if region is not None:
+            check_region(region, space)
+    except (msgspec.MsgspecError, BadValue, RecursionError) as problem:
+        raise BadProperty(f"{name}: {problem}") from problem
+    return Scope(region, None if given.filter is None else filter_of(name, given.filter))
+
+
+def _region(given: ScopeText, host: str) -> Region | None:
+    named = [each for each in ("circle_m", "circle", "box", "polygon") if getattr(given, each) is not None]
+    if len(named) > 1:
+        raise BadValue(f"{' and '.join(named)}: give one place")
+    if given.circle_m is not None:
+        return Anchored(Circle(ORIGIN, given.circle_m), host)
+    if given.circle is not None:
+        x, y, radius_m = given.circle
+        return Circle(Point(x, y), radius_m)
+    if given.box is not None:
+        west, south, east, north = given.box
+        return Box(Point(west, south), Point(east, north))
+    if given.polygon is not None:
+        return Polygon(tuple(Point(x, y) for x, y in given.polygon))
+    return None
+
+
+def subscription_of(client: str, asked: Asked, now_us: int, space: Space) -> Subscription:
+    """What a client asks for, in the model's words; raises `BadProperty`."""
+    said = ours(asked.user_properties, SUBSCRIBE_NAMES)
+    expires_us = FOREVER_US
+    if "expiry" in said:
+        expires_us = now_us + _seconds("expiry", said["expiry"]) * SECOND_US
+    return Subscription(
+        f"{client}:{asked.filter.text}",
+        client,
+        asked.filter.pattern,
+        now_us,
+        expires_us,
+        filter_of("filter", said["filter"]) if "filter" in said else EVERYTHING,
+        scope_of("interest", said["interest"], client, space) if "interest" in said else EVERYWHERE,
+        scope_of("publishers", said["publishers"], client, space) if "publishers" in said else EVERYWHERE,
+        said.get("modulator", ""),
+    )
+
+
+def _seconds(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise BadProperty(f"{name}: '{text}' is not a whole number of seconds")
+    return int(text)
+
+
+def scopes_of(client: str, pairs: Pairs, space: Space) -> tuple[Scope, Scope]:
+    """Relevance and audience of a publication; raises `BadProperty`."""
+    said = ours(pairs, PUBLISH_NAMES)
+    return (
+        scope_of("relevance", said["relevance"], client, space) if "relevance" in said else EVERYWHERE,
+        scope_of("audience", said["audience"], client, space) if "audience" in said else EVERYWHERE,
+    )

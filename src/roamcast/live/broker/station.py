@@ -1,0 +1,202 @@
+"""Where visitors meet the broker of the protocols: its inputs and effects, and what they mean for MQTT sessions.
+
+Everything else of the border (`admission.py`, `subscribing.py`, `publishing.py`) works through it, and through the
+orders that it collects.
+"""
+
+from roamcast.live.broker.events import Events
+from roamcast.live.broker.inputs import Received, Settled
+from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Record, Release, Remark, Tell
+from roamcast.live.broker.timers import Timers
+from roamcast.live.broker.visitor import SOURCE, Visitor
+from roamcast.model.context import Context
+from roamcast.model.space import Space
+from roamcast.node import boundary
+from roamcast.node.boundary import CancelTimer, Disconnect, Does, LinkDown, LinkUp, Note, Send, SetTimer, TimerFired
+from roamcast.node.codec import BadMessage, Codec
+from roamcast.protocols.broker.broker import Broker
+from roamcast.protocols.broker.messages import (
+    MESSAGES,
+    Abandon,
+    Accepted,
+    Ack,
+    Carried,
+    Farewell,
+    Lost,
+    NotFound,
+    Numbered,
+    Relocate,
+    Remembered,
+    Reminded,
+    Replay,
+)
+from roamcast.protocols.broker.params import BrokerParams
+
+CODEC = Codec(MESSAGES)
+"""What brokers say to each other."""
+ABOUT_CLIENTS = (Relocate, Replay, NotFound, Abandon, Farewell, Remembered)
+REPLAY = "replay:"
+AWAY = "away:"
+"""The protocol's own timer for clients that stay away; MQTT has each session say how long that may be."""
+
+
+class Station:
+    def __init__(self, host: str, life: int, params: BrokerParams, space: Space, events: Events) -> None:
+        self.host = host
+        self.space = space
+        self.events = events
+        self.broker = Broker(host, params, life, space)
+        self.broker.border.pack = self._pack
+        self.visitors: dict[str, Visitor] = {}
+        self.timers = Timers()
+        self.now_us = 0
+        self.reminded: dict[str, Reminded] = {}
+        """Answers that came since somebody looked, by client."""
+        self.touched: dict[str, None] = {}
+        """Clients of whom a neighbour or a timer has said something since somebody looked."""
+        self._orders: list[AnyOrder] = []
+        self._let_go: dict[str, int] = {}
+
+    # Orders.
+
+    def order(self, order: AnyOrder) -> None:
+        self._orders.append(order)
+
+    def take_orders(self) -> list[AnyOrder]:
+        orders, self._orders = self._orders, []
+        if self._let_go:
+            orders += [LetGo(client, through) for client, through in self._let_go.items()]
+            self._let_go = {}
+        return orders
+
+    # The broker's inputs.
+
+    def tell_broker(self, visitor: Visitor, message: boundary.Message) -> None:
+        self.give(boundary.Received(message, visitor.name))
+
+    def give(self, given: boundary.Input) -> None:
+        self.perform(self.broker.handle(self.now_us, given))
+
+    def perform(self, effects: list[Does]) -> None:
+        for effect in effects:
+            self._perform(effect)
+
+    def heard(self, peer: str, data: bytes) -> None:
+        try:
+            message = CODEC.decode(data)
+        except BadMessage as problem:
+            self.order(Remark("bad_link_message", f"{peer}: {problem}"))
+            return
+        if isinstance(message, Carried) and isinstance(message.message, ABOUT_CLIENTS):
+            self.touched[message.message.client.removeprefix(SOURCE)] = None
+        self.give(boundary.Received(message, peer))
+
+    def link(self, peer: str, up: bool) -> None:
+        self.give(LinkUp(peer) if up else LinkDown(peer))
+
+    def fired(self, timer: str) -> None:
+        if timer.startswith(REPLAY):
+            self.touched[timer.split(":", 2)[2].removeprefix(SOURCE)] = None
+        self.give(TimerFired(timer))
+
+    def has_neighbours(self) -> bool:
+        return bool(self.broker.neighbourhood.streams.of)
+
+    # Its effects.
+
+    def _perform(self, effect: Does) -> None:
+        match effect:
+            case Send(to, message):
+                if not to.startswith(SOURCE):
+                    self.order(Tell(to, message))
+                    return
+                visitor = self.visitors.get(to.removeprefix(SOURCE))
+                if visitor is not None:
+                    self._tell(visitor, message)
+            case SetTimer(name, at_us):
+                if not name.startswith(AWAY):
+                    self.timers.set(name, at_us)
+            case CancelTimer(name):
+                self.timers.cancel(name)
+            case Disconnect(peer):
+                self.order(Cut(peer))
+            case Note(what, detail):
+                self.order(Remark(what, detail))
+            case _:
+                self.order(Remark("unexpected_effect", type(effect).__name__))
+
+    def _tell(self, visitor: Visitor, message: boundary.Message) -> None:
+        match message:
+            case Numbered():
+                self._number(visitor, message)
+            case Accepted(serial):
+                for accepted in [each for each in visitor.awaiting if each <= serial]:
+                    self.order(Acknowledge(visitor.client, visitor.awaiting.pop(accepted)))
+            case Reminded():
+                self.reminded[visitor.client] = message
+            case Lost(None) if visitor.coming:
+                visitor.lost = True
+            case Lost(count):
+                self.order(Remark("events_lost", f"{visitor.client}: {'unknown' if count is None else count}"))
+            case _:
+                # What else a client is told has no meaning in MQTT.
+                return
+
+    def _number(self, visitor: Visitor, numbered: Numbered) -> None:
+        if numbered.number <= visitor.last:
+            # The broker sends what is not acknowledged again when a client returns; the session has it already.
+            return
+        self.unpack(visitor)
+        if visitor.was_received(numbered.number):
+            return
+        message = self.events.message_of(numbered.event)
+        names = tuple(each.removeprefix(f"{visitor.client}:") for each in numbered.subscriptions)
+        delivery = None if message is None else visitor.delivery(numbered.number, message, names)
+        packet_id = None if delivery is None else visitor.take(numbered.number, delivery)
+        if packet_id is None:
+            visitor.last = numbered.number
+            self.order(Remark("delivery_dropped", visitor.client))
+            self.finish(visitor, numbered.number)
+            return
+        self._let_go[visitor.client] = packet_id
+        for name in numbered.subscriptions:
+            self.order(Record(numbered.event, visitor.client, name))
+
+    def _pack(self, name: str) -> bytes:
+        visitor = self.visitors.get(name.removeprefix(SOURCE))
+        return b"" if visitor is None else visitor.packed()
+
+    def unpack(self, visitor: Visitor) -> None:
+        """What the client's last border said of it, once it is here."""
+        session = self.broker.border.sessions.get(visitor.name)
+        luggage = None if session is None else session.luggage
+        if visitor.coming and luggage is not None and luggage is not visitor.luggage:
+            visitor.luggage = luggage
+            visitor.unpack(luggage)
+
+    # What clients say of deliveries.
+
+    def settle(self, given: Settled) -> None:
+        visitor = self.visitors.get(given.client)
+        if visitor is None:
+            return
+        # Where a connection is, it has done so already; where the log is read again, nobody has.
+        visitor.session.forget(given.packet_id)
+        self.finish(visitor, given.number)
+
+    def received(self, given: Received) -> None:
+        visitor = self.visitors.get(given.client)
+        if visitor is not None:
+            visitor.session.was_received(given.packet_id)
+            self.order(Release(given.client, given.packet_id))
+
+    def finish(self, visitor: Visitor, number: int) -> None:
+        finished = visitor.finish(number)
+        if finished is not None:
+            self.tell_broker(visitor, Ack(finished))
+
+    # Contexts.
+
+    def context_of(self, client: str) -> Context:
+        visitor = self.visitors.get(client)
+        return Context(client) if visitor is None else visitor.context

@@ -1,0 +1,148 @@
+"""An MQTT client, as the broker of the protocols sees it: the client's side of R3, played by the border for it.
+
+The broker numbers what a client is to get, and keeps it until the client acknowledges a number and all before it. An
+MQTT client acknowledges packets. The two meet here: a delivery's packet identifier is made of its number, so that it
+is the same after a crash, and at the broker to which the client has gone.
+"""
+
+import msgspec
+from msgspec import Struct
+
+from roamcast.live.broker.inputs import Will
+from roamcast.live.mqtt.messages import Delivery, Message, Subscription
+from roamcast.live.mqtt.packets import PACKET_ID_MAX
+from roamcast.live.mqtt.session import Releasing, Session
+from roamcast.model.context import Context
+from roamcast.model.subscription import Subscription as Wanted
+
+RETAINED = "\0retained"
+"""Stands first among the subscriptions of a delivery that was there before them."""
+SPAN_MAX = 60_000
+"""How far apart the numbers of unfinished deliveries may be: farther, and their packet identifiers would meet."""
+SOURCE = "@"
+"""Before a client's name where brokers have names too: no broker's name begins so."""
+
+
+def packet_id_of(number: int) -> int:
+    return (number - 1) % PACKET_ID_MAX + 1
+
+
+class Luggage(Struct, frozen=True, array_like=True):
+    """What goes to a client's next broker beside its events."""
+
+    context: Context
+    subscriptions: tuple[Subscription, ...]
+    received: tuple[int, ...] = ()
+    receiving: tuple[int, ...] = ()
+    sent_through: int = 0
+
+
+_encoder = msgspec.msgpack.Encoder()
+_luggage_decoder = msgspec.msgpack.Decoder(Luggage)
+
+
+class Visitor:
+    def __init__(self, session: Session, context: Context) -> None:
+        self.client = session.client_id
+        self.name = SOURCE + session.client_id
+        self.session = session
+        self.context = context
+        self.connected = False
+        self.epoch = 0
+        self.serial = 0
+        """Of its last publication."""
+        self.last = 0
+        """The number of the last delivery."""
+        self.acknowledged = 0
+        """Everything up to this number is finished."""
+        self.unfinished: dict[int, None] = {}
+        self.wanted: dict[str, Wanted] = {}
+        """Its subscriptions in the model's words, by topic filter; `session.subscriptions` has them in MQTT's."""
+        self.received: dict[int, None] = {}
+        """Packet identifiers of QoS 2 messages from the client that it has not released."""
+        self.awaiting: dict[int, int] = {}
+        """By serial, the packet identifier of a publication that the broker has not accepted yet."""
+        self.will: Will | None = None
+        """What the client left behind, for the case that it goes without a word."""
+        self.coming = False
+        """It waits for CONNACK: its session is being looked for, or fetched."""
+        self.lost = False
+        """Its session could not be fetched."""
+        self.luggage: bytes | None = None
+        """What was unpacked last."""
+        self.sent_through = 0
+        """Up to which number its last border had sent deliveries to it."""
+        self.receiving: dict[int, None] = {}
+        """Numbers of QoS 2 deliveries that it had received there and not completed."""
+
+    def packed(self) -> bytes:
+        session = self.session
+        receiving = tuple(each.token for each in session.releasing.values())
+        sent = [each.token for each in session.sent.values()]
+        return _encoder.encode(
+            Luggage(
+                self.context,
+                tuple(each for text, each in session.subscriptions.items() if text in self.wanted),
+                tuple(self.received),
+                receiving,
+                max((*sent, *receiving, self.acknowledged, self.sent_through)),
+            )
+        )
+
+    def unpack(self, data: bytes) -> None:
+        """Raises `msgspec.MsgspecError` for what is no luggage."""
+        luggage = _luggage_decoder.decode(data)
+        self.context = luggage.context
+        self.session.subscriptions = {each.filter.text: each for each in luggage.subscriptions}
+        self.received = dict.fromkeys(luggage.received)
+        self.session.take_over_incoming(luggage.received)
+        self.receiving = dict.fromkeys(luggage.receiving)
+        self.sent_through = luggage.sent_through
+
+    def was_received(self, number: int) -> bool:
+        """Whether the client has this QoS 2 delivery from its last border: then only its end is still to come."""
+        if number not in self.receiving:
+            return False
+        del self.receiving[number]
+        packet_id = packet_id_of(number)
+        self.last = number
+        self.unfinished[number] = None
+        self.session.releasing[packet_id] = Releasing(packet_id, number, safe=True)
+        return True
+
+    def take(self, number: int, delivery: Delivery) -> int | None:
+        """A delivery of QoS 1 or 2; None if there is no room for it, and it is dropped."""
+        self.last = number
+        first = next(iter(self.unfinished), number)
+        if number - first >= SPAN_MAX:
+            return None
+        packet_id = packet_id_of(number)
+        if number <= self.sent_through:
+            self.session.sent_before(packet_id, delivery)
+            self.unfinished[number] = None
+            return packet_id
+        taken = self.session.enqueue(delivery, held=True, packet_id=packet_id)
+        if taken is not None:
+            self.unfinished[number] = None
+        return taken
+
+    def finish(self, number: int) -> int | None:
+        """A delivery is over; answers up to which number everything is, if that is news."""
+        self.unfinished.pop(number, None)
+        finished = next(iter(self.unfinished), self.last + 1) - 1
+        if finished <= self.acknowledged:
+            return None
+        self.acknowledged = finished
+        return finished
+
+    def delivery(self, number: int, message: Message, names: tuple[str, ...]) -> Delivery:
+        """What the client sees of a message: as its subscriptions say, or as it was published if they are gone."""
+        known = self.session.subscriptions
+        return delivery_of(number, message, [known[each] for each in names if each in known], RETAINED in names)
+
+
+def delivery_of(number: int, message: Message, asked: list[Subscription], retained: bool) -> Delivery:
+    granted = max((each.qos for each in asked), default=message.qos)
+    retain = retained or (message.retain and any(each.retain_as_published for each in asked))
+    ids = tuple(sorted({each.subscription_id for each in asked if each.subscription_id is not None}))
+    return Delivery(number, message, min(message.qos, granted), retain, ids)

@@ -1,0 +1,112 @@
+"""One client's socket: bytes to its MQTT connection and back, no more often than once a tick each way."""
+
+import asyncio
+from typing import Protocol, cast
+
+from roamcast.live.mqtt.connection import Connection
+from roamcast.live.mqtt.events import AnyEvent
+from roamcast.live.mqtt.limits import Limits
+from roamcast.live.mqtt.outgoing import Frames
+
+
+class Desk(Protocol):
+    """Who decides on what clients say."""
+
+    frames: Frames
+    limits: Limits
+
+    def now_us(self) -> int: ...
+    def opened(self, client: "ClientSocket") -> bool:
+        """False: there are too many."""
+        ...
+
+    def told(self, client: "ClientSocket", event: AnyEvent) -> None: ...
+    def wrote(self, client: "ClientSocket") -> None:
+        """It has something to send at the end of this tick."""
+        ...
+
+    def closed(self, client: "ClientSocket") -> None: ...
+
+
+class ClientSocket(asyncio.Protocol):
+    """States: open, then closing (what is left to say is sent), then gone."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames)
+        self.client: str | None = None
+        """Its name, once it has said it and may use it."""
+        self.user: str | None = None
+        self.transport: asyncio.Transport | None = None
+        self.address = ""
+        self.dirty = False
+        self._reading = True
+
+    @property
+    def name(self) -> str:
+        return self.client or ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) else ""
+        if not self.desk.opened(self):
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self.mqtt.receive(self.desk.now_us(), data)
+        self.attend()
+
+    def attend(self) -> None:
+        """Tells what happened, and has written what there is to say."""
+        for event in self.mqtt.events():
+            self.desk.told(self, event)
+        self.mark()
+
+    def mark(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            self.desk.wrote(self)
+
+    def flush(self) -> None:
+        """At the end of a tick."""
+        self.dirty = False
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        data = self.mqtt.outgoing()
+        if data:
+            transport.write(data)
+        if self.mqtt.closed:
+            transport.close()
+            return
+        reading = self.mqtt.wants_bytes
+        if reading != self._reading:
+            self._reading = reading
+            if reading:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        self.mqtt.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.mqtt.resume_writing(self.desk.now_us())
+        self.attend()
+
+    def tick(self, now_us: int) -> None:
+        deadline_us = self.mqtt.deadline_us()
+        if deadline_us is not None and now_us >= deadline_us:
+            self.mqtt.tick(now_us)
+            self.attend()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self.mqtt.lost(self.desk.now_us())
+        for event in self.mqtt.events():
+            self.desk.told(self, event)
+        self.transport = None
+        self.desk.closed(self)

@@ -1,0 +1,126 @@
+"""Orders of the state machine, performed on the sockets of those they concern."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from roamcast.live.broker.inputs import Left
+from roamcast.live.broker.orders import (
+    Acknowledge,
+    Admit,
+    AnyOrder,
+    Complete,
+    Cut,
+    Deny,
+    Dismiss,
+    Grant,
+    Hand,
+    LetGo,
+    Record,
+    RecordSubscription,
+    Release,
+    Remark,
+    Revoke,
+    Tell,
+)
+from roamcast.node.boundary import Message
+
+if TYPE_CHECKING:
+    from roamcast.live.server.connection import ClientSocket
+    from roamcast.live.server.server import BrokerServer
+
+
+class Neighbours(Protocol):
+    """The links to other brokers."""
+
+    def tell(self, peer: str, message: Message) -> None: ...
+    def cut(self, peer: str) -> None: ...
+
+
+class Performing:
+    def __init__(self, server: "BrokerServer") -> None:
+        self.server = server
+        self.neighbours: Neighbours | None = None
+
+    def perform(self, orders: list[AnyOrder]) -> None:
+        for order in orders:
+            self._perform(order)
+
+    def _perform(self, order: AnyOrder) -> None:
+        watch, now_us = self.server.watch, self.server.now_us()
+        match order:
+            case Hand(client, delivery):
+                socket = self.server.clients.get(client)
+                if socket is not None:
+                    socket.mqtt.deliver(now_us, delivery)
+                    socket.attend()
+            case LetGo(client, through):
+                self._let_go(now_us, client, through)
+            case Record(event, client, subscription):
+                if subscription is None:
+                    watch.published(now_us, client, event)
+                else:
+                    watch.delivered(now_us, client, event, subscription)
+            case Tell(peer, message):
+                if self.neighbours is not None:
+                    self.neighbours.tell(peer, message)
+            case Cut(peer):
+                if self.neighbours is not None:
+                    self.neighbours.cut(peer)
+            case RecordSubscription(client, subscription_id, wanted):
+                watch.subscribed(now_us, client, subscription_id, wanted)
+            case Remark(what, detail):
+                watch.remark(what, detail)
+            case Admit() | Deny():
+                self._answer_arrival(now_us, order)
+            case _:
+                socket = self.server.clients.get(order.client)
+                if socket is not None:
+                    self._order(now_us, socket, order)
+                    socket.attend()
+
+    def _order(
+        self,
+        now_us: int,
+        socket: "ClientSocket",
+        order: Acknowledge | Complete | Release | Grant | Revoke | Dismiss,
+    ) -> None:
+        match order:
+            case Acknowledge(_, packet_id, reason, text):
+                socket.mqtt.acknowledge(now_us, packet_id, reason, text)
+            case Complete(_, packet_id):
+                socket.mqtt.complete(now_us, packet_id)
+            case Release(_, packet_id):
+                socket.mqtt.release(now_us, packet_id)
+            case Grant(_, packet_id, reasons, text):
+                socket.mqtt.answer_subscribe(now_us, packet_id, list(reasons), text)
+            case Revoke(_, packet_id):
+                socket.mqtt.answer_unsubscribe(now_us, packet_id)
+            case Dismiss(client, reason, text):
+                # Its session is not this broker's any more, so its leaving changes nothing here.
+                del self.server.clients[client]
+                socket.mqtt.disconnect(now_us, reason, text)
+
+    def _answer_arrival(self, now_us: int, order: Admit | Deny) -> None:
+        socket = self.server.arriving.pop(order.client, None)
+        if isinstance(order, Deny):
+            if socket is not None:
+                socket.mqtt.refuse(now_us, order.reason, order.text)
+                socket.attend()
+            return
+        if socket is None:
+            return
+        self.server.clients[order.client] = socket
+        if socket.mqtt.accept(now_us, order.session, order.present):
+            socket.attend()
+            return
+        del self.server.clients[order.client]
+        self.server.give(Left(order.client, order.session.expiry_s, False))
+        socket.mark()
+
+    def _let_go(self, now_us: int, client: str, through: int) -> None:
+        visitor = self.server.core.station.visitors.get(client)
+        if visitor is not None:
+            visitor.session.let_go(through)
+        socket = self.server.clients.get(client)
+        if socket is not None:
+            socket.mqtt.flush(now_us)
+            socket.attend()

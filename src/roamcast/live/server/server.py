@@ -1,0 +1,282 @@
+"""A live broker: the state machine (`live/broker`) between sockets, log and journal, on one event loop.
+
+The way of a message: bytes -> `ClientSocket` -> MQTT connection -> event -> `told` -> input -> `Core` -> orders,
+which wait in the logbook until the input is on disk -> `perform` -> MQTT connections of those who get it -> bytes,
+written once for each socket at the end of the tick. A message of QoS 0 takes the same way past the log.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from functools import partial
+
+from roamcast.live.broker.content import OWNTRACKS_PREFIX, REPORT_TOPIC, BadReport, context_reported, context_tracked
+from roamcast.live.broker.core import Core
+from roamcast.live.broker.inputs import (
+    AnyGiven,
+    Arrived,
+    Asked,
+    Fired,
+    Left,
+    Published,
+    Received,
+    Released,
+    Reported,
+    Settled,
+    Will,
+    Withdrew,
+)
+from roamcast.live.broker.visitor import packet_id_of
+from roamcast.live.mqtt import events, packets
+from roamcast.live.mqtt.limits import Limits
+from roamcast.live.mqtt.messages import message_of_will
+from roamcast.live.mqtt.outgoing import Frames
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.server.connection import ClientSocket
+from roamcast.live.server.gate import Gate, OpenGate
+from roamcast.live.server.logbook import Logbook, Store
+from roamcast.live.server.performing import Performing
+from roamcast.live.server.watch import SilentWatch, Watch
+from roamcast.model.context import Context
+
+SWEEP_S = 1.0
+"""How often silent clients are looked for."""
+SNAPSHOT_EVERY_BYTES = 64 * 1024 * 1024
+
+
+class BrokerServer:
+    def __init__(
+        self,
+        core: Core,
+        limits: Limits | None = None,
+        store: Store | None = None,
+        gate: Gate | None = None,
+        watch: Watch | None = None,
+        clock_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
+    ) -> None:
+        self.core = core
+        self.limits = limits or Limits()
+        self.frames = Frames()
+        self.gate = gate or OpenGate()
+        self.watch = watch or SilentWatch()
+        self.loop = asyncio.get_running_loop()
+        self.sockets: dict[ClientSocket, None] = {}
+        self.clients: dict[str, ClientSocket] = {}
+        """By name, those who are connected."""
+        self.arriving: dict[str, ClientSocket] = {}
+        """By name, those who wait for CONNACK."""
+        self.performing = Performing(self)
+        self.logbook = Logbook(store, self.performing.perform, self.loop.call_later)
+        self._clock_us = clock_us
+        self._now_us = 0
+        self._dirty: list[ClientSocket] = []
+        self._tick_is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_us = 0
+        self._sweeping = self.loop.call_later(SWEEP_S, self._sweep)
+        self.closing = False
+
+    def now_us(self) -> int:
+        """Never goes back, whatever the machine's clock does."""
+        self._now_us = max(self._now_us, self._clock_us())
+        return self._now_us
+
+    # Inputs.
+
+    def give(self, given: AnyGiven) -> None:
+        now_us = self.now_us()
+        orders = self.core.handle(now_us, given)
+        self.watch.given(now_us, given)
+        self.logbook.add(now_us, given, orders)
+        self._tick_soon()
+        self._set_timer()
+
+    def _tick_soon(self) -> None:
+        if not self._tick_is_due:
+            self._tick_is_due = True
+            self.loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._tick_is_due = False
+        self.logbook.commit()
+        self.flush()
+        if self.logbook.logged_bytes > SNAPSHOT_EVERY_BYTES and self.logbook.settled:
+            self.logbook.snapshot(self.core.snapshot(), self.watch.snapshot_done)
+
+    def flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for socket in dirty:
+            socket.flush()
+
+    def _set_timer(self) -> None:
+        first = self.core.next_timer()
+        if first is None or (self._timer is not None and self._timer_us == first[0]):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_us = first[0]
+        self._timer = self.loop.call_later(max(0.0, (first[0] - self.now_us()) / 1e6), self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        while (first := self.core.next_timer()) is not None and first[0] <= self.now_us():
+            self.give(Fired(first[1]))
+        self._set_timer()
+
+    def _sweep(self) -> None:
+        now_us = self.now_us()
+        for socket in list(self.sockets):
+            socket.tick(now_us)
+        if not self.closing:
+            self._sweeping = self.loop.call_later(SWEEP_S, self._sweep)
+
+    # Sockets.
+
+    def opened(self, client: ClientSocket) -> bool:
+        if self.closing or not self.gate.may_open(client.address, len(self.sockets), self.now_us()):
+            self.watch.remark("connection_refused", client.address)
+            return False
+        self.sockets[client] = None
+        return True
+
+    def wrote(self, client: ClientSocket) -> None:
+        self._dirty.append(client)
+        self._tick_soon()
+
+    def closed(self, client: ClientSocket) -> None:
+        self.sockets.pop(client, None)
+        self.gate.closed(client.address)
+
+    # What clients say.
+
+    def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
+        match event:
+            case events.Published():
+                self._published(client, event)
+            case events.Acknowledged(packet_id, token):
+                self.give(Settled(client.name, packet_id, token))
+            case events.Received(packet_id):
+                self.give(Received(client.name, packet_id))
+            case events.Released(packet_id):
+                self.give(Released(client.name, packet_id))
+            case events.Dropped(token, cause):
+                self.watch.remark(f"dropped_{cause}", client.name)
+                if token:
+                    self.give(Settled(client.name, packet_id_of(token), token))
+            case events.SubscribeRequested():
+                self._asked(client, event)
+            case events.UnsubscribeRequested(packet_id, filters):
+                self.give(Withdrew(client.name, packet_id, filters))
+            case events.ConnectRequested(connect):
+                self.gate.check(connect, client.transport, partial(self._checked, client, connect))
+            case events.Disconnected():
+                self._disconnected(client, event)
+
+    def _checked(self, socket: ClientSocket, connect: packets.Connect, refusal: tuple[Reason, str] | None) -> None:
+        """The gate has decided, perhaps some time later."""
+        now_us = self.now_us()
+        if refusal is None and self.logbook.full is not None:
+            refusal = (Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.logbook.full}")
+        if refusal is not None:
+            self.watch.remark("connect_refused", f"{connect.client_id}: {refusal[1]}")
+            socket.mqtt.refuse(now_us, *refusal)
+            socket.mark()
+            return
+        client = connect.client_id or f"auto-{secrets.token_hex(8)}"
+        for before in (self.clients.get(client), self.arriving.pop(client, None)):
+            if before is not None:
+                before.mqtt.disconnect(now_us, Reason.SESSION_TAKEN_OVER, "another connection uses this client id")
+                before.attend()
+        socket.client = client
+        self.arriving[client] = socket
+        expiry_s = min(connect.session_expiry_s, self.limits.session_expiry_max_s)
+        will = None
+        if connect.will is not None:
+            message = message_of_will(connect.will, now_us)
+            will = Will(message, connect.will.delay_s, connect.will.message_expiry_s)
+        self.give(Arrived(client, connect.clean_start, expiry_s, will, not connect.client_id))
+
+    def _disconnected(self, client: ClientSocket, event: events.Disconnected) -> None:
+        if client.client is None:
+            return
+        if self.clients.get(client.client) is client:
+            del self.clients[client.client]
+            session = client.mqtt.session
+            expiry_s = 0 if session is None else session.expiry_s
+            self.give(Left(client.client, expiry_s, event.will is None))
+        elif self.arriving.get(client.client) is client:
+            del self.arriving[client.client]
+            self.give(Left(client.client, 0, True))
+        self.watch.disconnected(client.client, event.reason, event.detail)
+
+    def _published(self, client: ClientSocket, event: events.Published) -> None:
+        message, packet_id, name = event.message, event.packet_id, client.name
+        refusal = self._refusal(client, event)
+        if refusal is not None:
+            self.watch.remark("publish_refused", f"{name}: {refusal[1]}")
+            if message.qos:
+                client.mqtt.acknowledge(self.now_us(), packet_id, *refusal)
+                client.mark()
+            return
+        if message.topic.startswith(OWNTRACKS_PREFIX):
+            context = context_tracked(message.payload, self.context_of(name), self.now_us(), self.core.space)
+            if context is not None:
+                self.give(Reported(context))
+        if message.qos or message.retain:
+            self.give(Published(name, packet_id, message))
+        elif message.topic == REPORT_TOPIC:
+            self._reported(name, message.payload)
+        else:
+            self.performing.perform(self.core.passing(self.now_us(), name, message))
+
+    def _refusal(self, client: ClientSocket, event: events.Published) -> tuple[Reason, str] | None:
+        message = event.message
+        if message.topic.startswith("$") and message.topic != REPORT_TOPIC:
+            return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
+        if self.logbook.full is not None and (message.qos or message.retain):
+            return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.logbook.full}"
+        return self.gate.may_publish(client, message, self.context_of(client.name), self.now_us())
+
+    def _reported(self, client: str, payload: bytes) -> None:
+        try:
+            context = context_reported(payload, self.context_of(client), self.now_us(), self.core.space)
+        except BadReport as problem:
+            self.watch.remark("bad_report", f"{client}: {problem}")
+            return
+        self.give(Reported(context))
+
+    def context_of(self, client: str) -> Context:
+        return self.core.station.context_of(client)
+
+    def _asked(self, client: ClientSocket, event: events.SubscribeRequested) -> None:
+        if self.logbook.full is not None:
+            reasons = [Reason.QUOTA_EXCEEDED] * len(event.subscriptions)
+            client.mqtt.answer_subscribe(self.now_us(), event.packet_id, reasons, str(self.logbook.full))
+            client.mark()
+            return
+        refused = {
+            each.filter.text: reason
+            for each in event.subscriptions
+            if (reason := self.gate.may_subscribe(client, each, self.now_us())) is not None
+        }
+        self.give(Asked(client.name, event.packet_id, event.subscriptions, refused))
+
+    # The end.
+
+    async def close(self, drain_s: float = 5.0) -> None:
+        """Takes no new clients, tells those that are here, and waits until what they said is safe and performed."""
+        self.closing = True
+        self._sweeping.cancel()
+        for socket in list(self.sockets):
+            socket.mqtt.disconnect(self.now_us(), Reason.SERVER_SHUTTING_DOWN, "the broker is shutting down")
+            socket.attend()
+        deadline = self.loop.time() + drain_s
+        while not self.logbook.settled and self.loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        if self._timer is not None:
+            self._timer.cancel()
+        self.flush()
+        for socket in list(self.sockets):
+            if socket.transport is not None:
+                socket.transport.close()

@@ -1,0 +1,41 @@
+"""What a server tells those who watch it: the journal, metrics, logs."""
+
+from typing import Protocol
+
+from roamcast.live.broker.inputs import AnyGiven
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+
+
+class Watch(Protocol):
+    def given(self, now_us: int, given: AnyGiven) -> None: ...
+    def published(self, now_us: int, client: str, event: Event) -> None: ...
+    def delivered(self, now_us: int, client: str, event: Event, subscription: str) -> None: ...
+    def subscribed(self, now_us: int, client: str, subscription_id: str, wanted: Subscription | None) -> None: ...
+    def disconnected(self, client: str, reason: Reason, detail: str) -> None: ...
+    def remark(self, what: str, detail: str) -> None: ...
+    def snapshot_done(self, problem: Exception | None) -> None: ...
+
+
+class SilentWatch(Watch):
+    def given(self, now_us: int, given: AnyGiven) -> None:
+        return
+
+    def published(self, now_us: int, client: str, event: Event) -> None:
+        return
+
+    def delivered(self, now_us: int, client: str, event: Event, subscription: str) -> None:
+        return
+
+    def subscribed(self, now_us: int, client: str, subscription_id: str, wanted: Subscription | None) -> None:
+        return
+
+    def disconnected(self, client: str, reason: Reason, detail: str) -> None:
+        return
+
+    def remark(self, what: str, detail: str) -> None:
+        return
+
+    def snapshot_done(self, problem: Exception | None) -> None:
+        return
