@@ -49,19 +49,20 @@ class Admission:
         visitor = self.station.visitors.get(given.client)
         if visitor is not None and visitor.connected:
             # Its last connection is gone and nobody has said so.
-            self.left(Left(given.client, visitor.session.expiry_s, False))
+            self.left(Left(given.client, None, False))
             visitor = self.station.visitors.get(given.client)
         if visitor is not None and visitor.coming:
             self._arrange(visitor, given)
             return
-        if visitor is not None and given.clean_start:
+        if visitor is not None and (given.clean_start or visitor.lost):
             self.end(visitor)
             visitor = None
         if visitor is not None:
             self._cancel(visitor)
             self._arrange(visitor, given)
             self._attach(visitor, "again", visitor.wanted.values())
-            self._admit(visitor, present=True)
+            visitor.coming = True
+            self._look_at(visitor)
             return
         visitor = Visitor(Session(given.client, given.expiry_s, self.limits), Context(given.client))
         self.station.visitors[given.client] = visitor
@@ -145,7 +146,6 @@ class Admission:
         elif visitor.coming and session.awaits is None:
             expiry_s = visitor.session.expiry_s
             self.station.unpack(visitor)
-            visitor.serial = max(visitor.serial, session.published)
             if not visitor.lost:
                 self._admit(visitor, present=True)
                 return
@@ -175,7 +175,8 @@ class Admission:
             del self.station.visitors[given.client]
             return
         visitor.connected = visitor.coming = False
-        visitor.session.expiry_s = given.expiry_s
+        if given.expiry_s is not None:
+            visitor.session.expiry_s = given.expiry_s
         self._away(visitor)
         if given.in_order:
             visitor.will = None
@@ -183,7 +184,7 @@ class Admission:
             self.station.timers.set(f"will:{visitor.client}", self.station.now_us + visitor.will.delay_s * 1_000_000)
         else:
             self._publish_will(visitor)
-        if given.expiry_s == 0:
+        if visitor.session.expiry_s == 0:
             self.end(visitor)
 
     def _away(self, visitor: Visitor) -> None:
@@ -234,4 +235,4 @@ class Admission:
             known = visitor.session.subscriptions
             visitor.session.subscriptions = {text: each for text, each in known.items() if text in visitor.wanted}
             if visitor.connected or visitor.coming:
-                self.left(Left(visitor.client, visitor.session.expiry_s, False))
+                self.left(Left(visitor.client, None, False))

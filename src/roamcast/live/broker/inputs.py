@@ -43,7 +43,8 @@ class Left(Given, frozen=True, tag="left", gc=False):
     client is back before."""
 
     client: str
-    expiry_s: int
+    expiry_s: int | None
+    """None: as was agreed when it came."""
     in_order: bool
 
 

@@ -59,7 +59,9 @@ class Publishing:
         if message.qos == 0:
             self._route_passing(event, message, CLIENT, 0)
             return
-        visitor.serial = max(self.station.now_us, visitor.serial + 1)
+        session = self.station.broker.border.sessions.get(visitor.name)
+        published = 0 if session is None else session.published
+        visitor.serial = max(self.station.now_us, visitor.serial + 1, published + 1)
         visitor.awaiting[visitor.serial] = packet_id
         self.station.tell_broker(visitor, Pub(visitor.serial, event))
 

@@ -134,7 +134,7 @@ class Station:
                     self.order(Acknowledge(visitor.client, visitor.awaiting.pop(accepted)))
             case Reminded():
                 self.reminded[visitor.client] = message
-            case Lost(None) if visitor.coming:
+            case Lost(None) if not visitor.connected:
                 visitor.lost = True
             case Lost(count):
                 self.order(Remark("events_lost", f"{visitor.client}: {'unknown' if count is None else count}"))
@@ -170,7 +170,7 @@ class Station:
         """What the client's last border said of it, once it is here."""
         session = self.broker.border.sessions.get(visitor.name)
         luggage = None if session is None else session.luggage
-        if visitor.coming and luggage is not None and luggage is not visitor.luggage:
+        if luggage is not None and luggage != visitor.luggage:
             visitor.luggage = luggage
             visitor.unpack(luggage)
 

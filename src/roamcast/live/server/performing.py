@@ -21,6 +21,8 @@ from roamcast.live.broker.orders import (
     Revoke,
     Tell,
 )
+from roamcast.live.mqtt.outgoing import mark_safe
+from roamcast.live.mqtt.reasons import FAILURE_FROM
 from roamcast.node.boundary import Message
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ class Performing:
                 if socket is not None:
                     self._order(now_us, socket, order)
                     socket.attend()
+                else:
+                    self._order_absent(order)
 
     def _order(
         self,
@@ -99,6 +103,21 @@ class Performing:
                 del self.server.clients[client]
                 socket.mqtt.disconnect(now_us, reason, text)
 
+    def _order_absent(self, order: Acknowledge | Complete | Release | Grant | Revoke | Dismiss) -> None:
+        """The client has no connection at this moment: what is safe is so for its next one too."""
+        visitor = self.server.core.station.visitors.get(order.client)
+        if visitor is None:
+            return
+        match order:
+            case Acknowledge(_, packet_id, reason):
+                visitor.session.settle_incoming(packet_id, reason < FAILURE_FROM)
+            case Complete(_, packet_id):
+                visitor.session.incoming.pop(packet_id, None)
+            case Release(_, packet_id):
+                mark_safe(visitor.session, packet_id)
+            case _:
+                return
+
     def _answer_arrival(self, now_us: int, order: Admit | Deny) -> None:
         socket = self.server.arriving.pop(order.client, None)
         if isinstance(order, Deny):
@@ -113,7 +132,7 @@ class Performing:
             socket.attend()
             return
         del self.server.clients[order.client]
-        self.server.give(Left(order.client, order.session.expiry_s, False))
+        self.server.give(Left(order.client, None, False))
         socket.mark()
 
     def _let_go(self, now_us: int, client: str, through: int) -> None:

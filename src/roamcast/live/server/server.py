@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from roamcast.live.broker.content import OWNTRACKS_PREFIX, REPORT_TOPIC, BadReport, context_reported, context_tracked
 from roamcast.live.broker.core import Core
@@ -45,6 +46,18 @@ SWEEP_S = 1.0
 SNAPSHOT_EVERY_BYTES = 64 * 1024 * 1024
 
 
+class Handle(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Loop(Protocol):
+    """What the server needs of an event loop: a test can have time pass as it likes."""
+
+    def call_soon(self, callback: Callable[[], None]) -> Handle: ...
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Handle: ...
+    def time(self) -> float: ...
+
+
 class BrokerServer:
     def __init__(
         self,
@@ -54,13 +67,14 @@ class BrokerServer:
         gate: Gate | None = None,
         watch: Watch | None = None,
         clock_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        loop: Loop | None = None,
     ) -> None:
         self.core = core
         self.limits = limits or Limits()
         self.frames = Frames()
         self.gate = gate or OpenGate()
         self.watch = watch or SilentWatch()
-        self.loop = asyncio.get_running_loop()
+        self.loop: Loop = loop or asyncio.get_running_loop()
         self.sockets: dict[ClientSocket, None] = {}
         self.clients: dict[str, ClientSocket] = {}
         """By name, those who are connected."""
@@ -72,7 +86,7 @@ class BrokerServer:
         self._now_us = 0
         self._dirty: list[ClientSocket] = []
         self._tick_is_due = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Handle | None = None
         self._timer_us = 0
         self._sweeping = self.loop.call_later(SWEEP_S, self._sweep)
         self.closing = False
@@ -203,11 +217,11 @@ class BrokerServer:
         if self.clients.get(client.client) is client:
             del self.clients[client.client]
             session = client.mqtt.session
-            expiry_s = 0 if session is None else session.expiry_s
+            expiry_s = None if session is None else session.expiry_s
             self.give(Left(client.client, expiry_s, event.will is None))
         elif self.arriving.get(client.client) is client:
             del self.arriving[client.client]
-            self.give(Left(client.client, 0, True))
+            self.give(Left(client.client, None, True))
         self.watch.disconnected(client.client, event.reason, event.detail)
 
     def _published(self, client: ClientSocket, event: events.Published) -> None:

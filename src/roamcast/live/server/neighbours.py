@@ -1,0 +1,80 @@
+"""Between the server and its links to other brokers: what goes by the stream that is logged, and what beside it.
+
+Frames on a link have a kind: STREAM carries what the protocols' brokers say to each other, and is logged by whoever
+gets it before it is acted upon; PASSING carries messages of QoS 0.
+"""
+
+from typing import Protocol
+
+from roamcast.live.broker.inputs import Heard, LinkChanged
+from roamcast.live.broker.passing import Passing
+from roamcast.live.broker.station import CODEC
+from roamcast.live.server.server import BrokerServer
+from roamcast.node.boundary import Message
+from roamcast.node.codec import BadMessage, Codec
+
+STREAM = 1
+PASSING = 2
+PASSING_CODEC = Codec((Passing,))
+
+
+class Links(Protocol):
+    def send(self, peer: str, kind: int, data: bytes) -> None: ...
+    def cut(self, peer: str) -> None: ...
+
+
+class LinkDesk:
+    """What links tell, and what is told to neighbours."""
+
+    def __init__(self, server: BrokerServer, links: Links) -> None:
+        self.server = server
+        self.links = links
+        self.up_since: dict[str, int] = {}
+        server.performing.neighbours = self
+
+    # From the links.
+
+    def up(self, peer: str) -> None:
+        self.up_since[peer] = self.server.now_us()
+        self.server.give(LinkChanged(peer, True))
+
+    def down(self, peer: str) -> None:
+        self.up_since.pop(peer, None)
+        self.server.give(LinkChanged(peer, False))
+
+    def frame(self, peer: str, kind: int, data: bytes) -> None:
+        if kind == STREAM:
+            self.server.give(Heard(peer, data))
+        elif kind == PASSING:
+            self._passing(peer, data)
+        else:
+            self.remark("unknown_frame", f"{peer}: kind {kind}")
+
+    def remark(self, what: str, detail: str) -> None:
+        self.server.watch.remark(what, detail)
+
+    def _passing(self, peer: str, data: bytes) -> None:
+        try:
+            passing = PASSING_CODEC.decode(data)
+        except BadMessage as problem:
+            self.remark("bad_link_message", f"{peer}: {problem}")
+            return
+        if isinstance(passing, Passing):
+            self.server.performing.perform(self.server.core.heard_passing(self.server.now_us(), peer, passing))
+
+    # To the neighbours.
+
+    def tell(self, peer: str, message: Message) -> None:
+        if peer not in self.up_since:
+            # The stream keeps what it must; the rest is lost with the link.
+            return
+        kind, codec = (PASSING, PASSING_CODEC) if isinstance(message, Passing) else (STREAM, CODEC)
+        try:
+            data = codec.encode(message)
+        except BadMessage as problem:
+            self.remark("unsendable", f"{peer}: {problem}")
+            return
+        self.links.send(peer, kind, data)
+
+    def cut(self, peer: str) -> None:
+        self.links.cut(peer)

@@ -1,0 +1,420 @@
+"""Brokers, links, disks and MQTT clients in one thread, at a time of the test's: everything real but the sockets.
+
+Time passes from event to event. Every delay is drawn from the stage's generator, so a seed is a whole run. Disks
+store a batch some time after it is given to them; a broker that is killed loses what is not stored, with all
+connections and links, and starts again from its log.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+
+from msgspec.structs import replace
+
+from roamcast.live.broker.core import Core, CoreParams
+from roamcast.live.broker.inputs import Restarted, decode_batch
+from roamcast.live.mqtt import Decoder, encode
+from roamcast.live.mqtt.packets import (
+    V5,
+    AnyPacket,
+    ConnAck,
+    Connect,
+    Disconnect,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+    SubAck,
+    Subscribe,
+    UnsubAck,
+)
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.server.connection import ClientSocket
+from roamcast.live.server.neighbours import LinkDesk
+from roamcast.live.server.server import BrokerServer
+from roamcast.live.server.watch import SilentWatch
+from roamcast.protocols.broker.params import BrokerParams
+
+EPOCH_US = 1_700_000_000_000_000
+
+
+class Later:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class Clockwork:
+    """An event loop whose time is a number."""
+
+    def __init__(self) -> None:
+        self.now_us = EPOCH_US
+        self._due: list[tuple[int, int, Later]] = []
+        self._count = 0
+
+    def time(self) -> float:
+        return self.now_us / 1e6
+
+    def call_soon(self, callback: Callable[[], None]) -> Later:
+        return self.after(0, callback)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Later:
+        return self.after(round(delay * 1e6), callback)
+
+    def after(self, delay_us: int, callback: Callable[[], None]) -> Later:
+        later = Later(callback)
+        self._count += 1
+        heappush(self._due, (self.now_us + max(0, delay_us), self._count, later))
+        return later
+
+    def run(self, until_us: int) -> None:
+        while self._due and self._due[0][0] <= until_us:
+            at_us, _, later = heappop(self._due)
+            self.now_us = max(self.now_us, at_us)
+            if later.callback is not None:
+                later.callback()
+        self.now_us = max(self.now_us, until_us)
+
+
+class Disk:
+    def __init__(self) -> None:
+        self.snapshot: bytes | None = None
+        self.batches: list[bytes] = []
+
+
+class Head:
+    """Writes to a disk as long as its broker lives."""
+
+    def __init__(self, stage: "Stage", disk: Disk) -> None:
+        self.stage = stage
+        self.disk = disk
+        self.dead = False
+
+    def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None:
+        self.stage.loop.after(self.stage.rng.randint(0, 3_000), lambda: self._store(batch, done))
+
+    def _store(self, batch: bytes, done: Callable[[Exception | None], None]) -> None:
+        if not self.dead:
+            self.disk.batches.append(batch)
+            self.stage.loop.after(0, lambda: None if self.dead else done(None))
+
+    def snapshot(self, state: bytes, done: Callable[[Exception | None], None]) -> None:
+        self.disk.snapshot, self.disk.batches = state, []
+        done(None)
+
+
+class Wire:
+    """A socket's transport: what is written arrives some time later, in order, until one side is closed."""
+
+    def __init__(self, stage: "Stage", receive: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+        self.stage = stage
+        self.receive = receive
+        self.ended = ended
+        self.open = True
+        self.closing = False
+        self._last_us = 0
+
+    def write(self, data: bytes) -> None:
+        if self.open:
+            self._deliver(lambda: self.receive(data) if self.open else None)
+
+    def close(self) -> None:
+        if not self.closing:
+            self.closing = True
+            self._deliver(self.ended)
+
+    def _deliver(self, action: Callable[[], object]) -> None:
+        now_us = self.stage.loop.now_us
+        self._last_us = max(self._last_us + 1, now_us + self.stage.rng.randint(100, 5_000))
+        self.stage.loop.after(self._last_us - now_us, lambda: action() and None)
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closing or not self.open
+
+    def get_extra_info(self, name: str) -> object:
+        return None
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class Remarks(SilentWatch):
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+
+    def remark(self, what: str, detail: str) -> None:
+        self.said.append((what, detail))
+
+
+class SimBroker:
+    """A broker process: it can be killed and started again on its disk."""
+
+    def __init__(self, stage: "Stage", name: str) -> None:
+        self.stage = stage
+        self.name = name
+        self.disk = Disk()
+        self.watch = Remarks()
+        self.starts = 0
+        self.alive = False
+        self.links: dict[str, int] = {}
+        """By neighbour, which link this is: frames of earlier ones are lost."""
+        self.start()
+
+    def start(self) -> None:
+        self.starts += 1
+        self.alive = True
+        stage = self.stage
+        if self.disk.snapshot is not None:
+            core = Core.restored(self.disk.snapshot)
+        else:
+            core = Core(self.name, 1, stage.broker_params, stage.core_params)
+        for batch in self.disk.batches:
+            for entry in decode_batch(batch):
+                core.handle(entry.now_us, entry.given)
+        self.head = Head(stage, self.disk)
+        self.server = BrokerServer(
+            core, store=self.head, watch=self.watch, clock_us=lambda: stage.loop.now_us, loop=stage.loop
+        )
+        self.desk = LinkDesk(self.server, self)
+        self.server.give(Restarted())
+
+    def kill(self) -> None:
+        self.alive = False
+        self.head.dead = True
+        for socket in list(self.server.sockets):
+            wire = socket.transport
+            if isinstance(wire, Wire):
+                wire.open = False
+                wire.closing = True
+                self.stage.loop.after(self.stage.rng.randint(100, 5_000), wire.ended)
+        self.server.closing = True
+        for peer in list(self.links):
+            self.stage.unlink(self.name, peer)
+
+    # Links, as the server sees them.
+
+    def send(self, peer: str, kind: int, data: bytes) -> None:
+        self.stage.carry(self.name, peer, kind, data)
+
+    def cut(self, peer: str) -> None:
+        self.stage.unlink(self.name, peer)
+
+
+class Stage:
+    def __init__(
+        self,
+        seed: int,
+        edges: tuple[tuple[str, str], ...],
+        broker_params: BrokerParams | None = None,
+        core_params: CoreParams | None = None,
+    ) -> None:
+        self.rng = Random(seed)
+        self.loop = Clockwork()
+        self.broker_params = broker_params or BrokerParams()
+        self.core_params = core_params or CoreParams()
+        self.edges = edges
+        self.brokers = {name: SimBroker(self, name) for name in dict.fromkeys(sum(edges, ())) or ("a",)}
+        self.up: dict[frozenset[str], int] = {}
+        self._links = 0
+        self._last_us: dict[tuple[str, str], int] = {}
+        for one, other in edges:
+            self.link(one, other)
+
+    def run(self, seconds: float) -> None:
+        self.loop.run(self.loop.now_us + round(seconds * 1e6))
+
+    # Links between brokers.
+
+    def link(self, one: str, other: str) -> None:
+        a, b = self.brokers[one], self.brokers[other]
+        if frozenset((one, other)) in self.up or not (a.alive and b.alive):
+            return
+        self._links += 1
+        self.up[frozenset((one, other))] = self._links
+        a.links[other] = b.links[one] = self._links
+        a.desk.up(other)
+        b.desk.up(one)
+
+    def unlink(self, one: str, other: str) -> None:
+        if self.up.pop(frozenset((one, other)), None) is None:
+            return
+        for name, peer in ((one, other), (other, one)):
+            broker = self.brokers[name]
+            broker.links.pop(peer, None)
+            if broker.alive:
+                self.loop.after(0, lambda broker=broker, peer=peer: self._down(broker, peer))
+
+    def _down(self, broker: SimBroker, peer: str) -> None:
+        if broker.alive and peer not in broker.links and peer in broker.desk.up_since:
+            broker.desk.down(peer)
+
+    def carry(self, sender: str, to: str, kind: int, data: bytes) -> None:
+        number = self.up.get(frozenset((sender, to)))
+        if number is None:
+            return
+        last_us = max(self._last_us.get((sender, to), 0) + 1, self.loop.now_us + self.rng.randint(200, 20_000))
+        self._last_us[sender, to] = last_us
+        self.loop.after(last_us - self.loop.now_us, lambda: self._arrive(number, sender, to, kind, data))
+
+    def _arrive(self, number: int, sender: str, to: str, kind: int, data: bytes) -> None:
+        broker = self.brokers[to]
+        if broker.alive and broker.links.get(sender) == number:
+            broker.desk.frame(sender, kind, data)
+
+    def heal(self) -> None:
+        for broker in self.brokers.values():
+            if not broker.alive:
+                broker.start()
+        for one, other in self.edges:
+            self.link(one, other)
+
+
+class SimClient:
+    """An MQTT client that keeps the rules: it sends again what was not acknowledged, and takes QoS 2 once."""
+
+    def __init__(self, stage: Stage, name: str, expiry_s: int = 100_000, version: int = V5) -> None:
+        self.stage = stage
+        self.name = name
+        self.version = version
+        self.expiry_s = expiry_s
+        self.outbox: deque[Publish] = deque()
+        self.in_flight: dict[int, Publish | PubRel] = {}
+        self.taken: list[bytes] = []
+        self.copies: list[bytes] = []
+        """What was delivered again with QoS 1."""
+        self.received: dict[int, None] = {}
+        self.wanted: dict[str, int] = {}
+        """Its subscriptions, by filter."""
+        self.asked: dict[int, Subscribe] = {}
+        self.ready = False
+        self.connacks: list[ConnAck] = []
+        self.broker: str | None = None
+        self._next_id = 0
+        self._up: Wire | None = None
+        self._connection = 0
+        self._decoder = Decoder(version)
+
+    @property
+    def settled(self) -> bool:
+        return self.ready and not (self.outbox or self.in_flight or self.asked)
+
+    def connect(self, broker: str, clean: bool = False) -> None:
+        """Leaves wherever it is without a word: the old broker may or may not notice."""
+        self.drop(noticed=self.stage.rng.random() < 0.5)
+        target = self.stage.brokers[broker]
+        if not target.alive:
+            return
+        self._connection += 1
+        connection = self._connection
+        self.broker, self.ready = broker, False
+        self._decoder = Decoder(self.version)
+        socket = ClientSocket(target.server)
+        down = Wire(self.stage, lambda data: self._hear(connection, data), lambda: self._ended(connection, socket))
+        self._up = Wire(self.stage, socket.data_received, lambda: self._gone(socket))
+        socket.connection_made(down)  # type: ignore[arg-type]
+        if clean:
+            self.in_flight.clear()
+            self.received.clear()
+        self._say(Connect(self.name, self.version, clean, 0, session_expiry_s=self.expiry_s, receive_max=5))
+
+    def drop(self, noticed: bool = True) -> None:
+        wire, self._up, self.ready = self._up, None, False
+        self._connection += 1
+        if wire is not None and noticed:
+            wire.close()
+        elif wire is not None:
+            wire.open = False
+
+    def _gone(self, socket: ClientSocket) -> None:
+        if socket.transport is not None:
+            socket.connection_lost(None)
+
+    def _ended(self, connection: int, socket: ClientSocket) -> None:
+        self._gone(socket)
+        if connection == self._connection:
+            self._up, self.ready = None, False
+
+    def publish(self, topic: str, payload: bytes, qos: int, retain: bool = False) -> None:
+        self.outbox.append(Publish(topic, payload, qos, retain))
+        self._go_on()
+
+    def subscribe(self, pattern: str, qos: int, **properties: str) -> None:
+        from roamcast.live.mqtt.packets import Wish
+
+        packet = Subscribe(self._free_id(), (Wish(pattern, qos),), user_properties=tuple(properties.items()))
+        self.asked[packet.packet_id] = packet
+        self._say(packet)
+
+    def _say(self, *packets: AnyPacket) -> None:
+        if self._up is not None and packets:
+            self._up.write(b"".join(encode(packet, self.version) for packet in packets))
+
+    def _go_on(self) -> None:
+        while self.ready and self.outbox and len(self.in_flight) < 5:
+            packet = replace(self.outbox.popleft(), packet_id=self._free_id())
+            if packet.qos:
+                self.in_flight[packet.packet_id] = packet
+            self._say(packet)
+
+    def _free_id(self) -> int:
+        self._next_id = self._next_id % 50 + 1
+        while self._next_id in self.in_flight or self._next_id in self.asked:
+            self._next_id = self._next_id % 50 + 1
+        return self._next_id
+
+    def _hear(self, connection: int, data: bytes) -> None:
+        if connection != self._connection:
+            return
+        self._decoder.feed(data)
+        while (packet := self._decoder.next_packet()) is not None:
+            self._say(*self._on(packet))
+        self._go_on()
+
+    def _on(self, packet: AnyPacket) -> list[AnyPacket]:
+        match packet:
+            case ConnAck():
+                self.connacks.append(packet)
+                if packet.reason is not Reason.SUCCESS:
+                    return []
+                self.ready = True
+                again = [
+                    replace(each, dup=True) if isinstance(each, Publish) else each for each in self.in_flight.values()
+                ]
+                return [*again, *self.asked.values()]
+            case SubAck():
+                self.asked.pop(packet.packet_id, None)
+            case UnsubAck():
+                pass
+            case PubAck() | PubComp():
+                self.in_flight.pop(packet.packet_id, None)
+            case PubRec():
+                self.in_flight.pop(packet.packet_id, None)
+                self.in_flight[packet.packet_id] = PubRel(packet.packet_id)
+                return [PubRel(packet.packet_id)]
+            case Publish(qos=0):
+                self.taken.append(packet.payload)
+            case Publish(qos=1):
+                (self.copies if packet.payload in self.taken else self.taken).append(packet.payload)
+                return [PubAck(packet.packet_id)]
+            case Publish(qos=2):
+                if packet.packet_id not in self.received:
+                    self.received[packet.packet_id] = None
+                    self.taken.append(packet.payload)
+                return [PubRec(packet.packet_id)]
+            case PubRel():
+                self.received.pop(packet.packet_id, None)
+                return [PubComp(packet.packet_id)]
+            case Disconnect():
+                self.drop()
+            case _:
+                raise AssertionError(f"{self.name} heard {packet}")
+        return []
