@@ -1,0 +1,76 @@
+"""Clauses in columns: each subscription's ranges, one linked to the next, over numbered columns of event values."""
+
+import math
+
+import numpy as np
+
+from roamcast.matching.demands import Clause, ColumnKey, number_of
+from roamcast.matching.layout import CLAUSE, NONE, Doubles, Records, enlarged
+from roamcast.matching.registry import Registry
+from roamcast.model.values import Kind, Point, Value, kind_of
+
+COLUMNS_MAX = 256
+"""The most attributes that clauses are about; what is asked of further ones is left to the model's closures."""
+
+
+class Clauses:
+    def __init__(self) -> None:
+        self.rows: Records = np.zeros(16, CLAUSE)
+        self.columns: Registry[ColumnKey] = Registry(COLUMNS_MAX)
+        self.texts: Registry[str] = Registry()
+        self._end = 0
+        self._free: list[int] = []
+
+    def take(self, clauses: tuple[Clause, ...]) -> int | None:
+        """The first of a chain; None if there are no columns left for it."""
+        first = NONE
+        for clause in clauses:
+            column = self.columns.take(clause.column)
+            if column is None:
+                self.drop(first)
+                return None
+            low, high = clause.low, clause.high
+            if clause.text is not None:
+                code = self.texts.take(clause.text)
+                assert code is not None
+                low = high = float(code)
+            number = self._free.pop() if self._free else self._end
+            self._end = max(self._end, number + 1)
+            self.rows = enlarged(self.rows, self._end)
+            self.rows[number] = (low, high, column, first)
+            first = number
+        return first
+
+    def drop(self, first: int) -> None:
+        while first != NONE:
+            row = self.rows[first]
+            column = self.columns.keys[row["column"]]
+            assert column is not None
+            if column[1] is Kind.TEXT:
+                self.texts.drop(int(row["low"]))
+            self.columns.drop(int(row["column"]))
+            self._free.append(first)
+            first = int(row["after"])
+
+    def blank(self, events: int) -> Doubles:
+        """A row for each event; NaN is a value that is missing, or of another kind."""
+        return np.full((events, max(1, len(self.columns.keys))), math.nan)
+
+    def fill(self, row: Doubles, attributes: dict[str, Value]) -> None:
+        numbers = self.columns.numbers
+        for name, value in attributes.items():
+            kind = kind_of(value)
+            if isinstance(value, Point):
+                for key, coordinate in (((name, "x"), value.x), ((name, "y"), value.y)):
+                    if key in numbers:
+                        row[numbers[key]] = coordinate
+                continue
+            column = numbers.get((name, kind))
+            if column is None:
+                continue
+            if isinstance(value, str):
+                row[column] = self.texts.numbers.get(value, math.nan)
+            else:
+                number = number_of(value)
+                assert number is not None
+                row[column] = number

@@ -1,0 +1,207 @@
+"""What a subscription demands, taken apart into what columns can decide and what is left for the model.
+
+A filter that is a conjunction accepts an event if every part of it is true, so its parts can be asked one by one and
+in any order. One part, the one with the smallest reach, becomes the subscription's *place*: a circle that a position
+of the event must be in (`near(position, 200)`, which moves with the subscriber, or a fixed circle, box or polygon).
+Without any, the place is that of its interest, asked by the event's relevance, or else where the subscriber itself
+is, asked by the event's audience. Comparisons with literals become *clauses*: ranges that a value of the event must
+be in. A place that is only a circle around the true shape stays among the rest as well.
+
+Clauses are exact: numbers and times are compared as doubles, which hold them all, and a strict limit is the
+neighbouring double. A text or truth can only be asked for equality; texts are numbered.
+"""
+
+import math
+from functools import lru_cache
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roamcast.matching.metric import Around, around_shape, is_flat, loosened, reach_of
+from roamcast.model.filter.normal import folded
+from roamcast.model.filter.tree import (
+    TRUE,
+    And,
+    Attribute,
+    Compare,
+    Constant,
+    Filter,
+    Inside,
+    Literal,
+    Near,
+    Operator,
+    Predicate,
+    Publishers,
+    conjunction,
+)
+from roamcast.model.region import Anchored, Box, Circle, Region
+from roamcast.model.space import Space
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import Kind, Point, Value, kind_of
+
+
+class Audience(Struct, frozen=True):
+    """The region of the event's audience: the place to ask with is where the subscriber is."""
+
+
+class Relevance(Struct, frozen=True):
+    """The region of the event's relevance, to be shared with that of the subscription's interest."""
+
+
+Locator: TypeAlias = Attribute | Publishers | Audience | Relevance
+"""What an event asks a group of subscriptions with."""
+
+AUDIENCE, RELEVANCE = Audience(), Relevance()
+
+ColumnKey: TypeAlias = tuple[str, Kind | str]
+"""An attribute's name and the kind of its value; of a position, `x` or `y`."""
+
+
+class Place(Struct, frozen=True):
+    locator: Locator
+    centre: Point | None
+    """None: where the subscriber is."""
+    reach_m: float
+    """In straight metres (`metric.py`)."""
+    radius_m: float = 0.0
+    """As the model counts, of a circle that moves."""
+
+
+class Clause(Struct, frozen=True):
+    """The event's value of this column is in the range, ends included; a text is equal to `text`."""
+
+    column: ColumnKey
+    low: float
+    high: float
+    text: str | None = None
+
+
+class Demand(Struct, frozen=True):
+    place: Place
+    clauses: tuple[Clause, ...]
+    rest: Filter
+    never: bool = False
+    """Nothing can satisfy it."""
+
+
+WHERE_THE_SUBSCRIBER_IS = Place(AUDIENCE, None, 0.0)
+
+
+def demand_of(subscription: Subscription, space: Space) -> Demand:
+    demand = demand_of_filter(subscription.filter, space)
+    if demand.place is not WHERE_THE_SUBSCRIBER_IS:
+        return demand
+    return replace(demand, place=interest_of(subscription, space) or WHERE_THE_SUBSCRIBER_IS)
+
+
+@lru_cache(maxsize=4_096)
+def demand_of_filter(filter_: Filter, space: Space) -> Demand:
+    root = folded(filter_.root)
+    parts = list(root.parts) if isinstance(root, And) else [root]
+    if any(isinstance(part, Constant) and part.value is not True for part in parts):
+        return Demand(WHERE_THE_SUBSCRIBER_IS, (), filter_, never=True)
+    places = [(place, number) for number, part in enumerate(parts) if (place := place_of(part, space)) is not None]
+    chosen, number = min(places, key=lambda each: each[0].reach_m, default=(None, -1))
+    clauses: list[Clause] = []
+    rest: list[Predicate] = []
+    for index, part in enumerate(parts):
+        found = clauses_of(part)
+        if found is not None:
+            clauses += found
+        elif part != TRUE and not (index == number and decides(part, space)):
+            rest.append(part)
+    return Demand(chosen or WHERE_THE_SUBSCRIBER_IS, tuple(clauses), Filter(conjunction(rest)))
+
+
+def place_of(part: Predicate, space: Space) -> Place | None:
+    match part:
+        case Near(Attribute() | Publishers() as term, metres):
+            return Place(term, None, reach_of(metres, space), metres)
+        case Inside(Attribute() | Publishers() as term, shape):
+            return placed_at(term, around_shape(shape, space), decides(part, space))
+        case _:
+            return None
+
+
+def decides(part: Predicate, space: Space) -> bool:
+    """Whether the circle is all that the part says; on Earth only where the centre is known to the last bit."""
+    match part:
+        case Near(Attribute() | Publishers()):
+            return True
+        case Inside(_, Circle(), boundary=True):
+            return is_flat(space)
+        case _:
+            return False
+
+
+def placed_at(locator: Locator, circle: Around | None, decided: bool) -> Place | None:
+    if circle is None:
+        return None
+    reach_m = circle.reach_m if decided else loosened(circle.reach_m)
+    return Place(locator, circle.centre, reach_m)
+
+
+def interest_of(subscription: Subscription, space: Space) -> Place | None:
+    region: Region | None = subscription.interest.region
+    match region:
+        case None:
+            return None
+        case Anchored(Circle(centre, radius_m), host, reference):
+            if host != subscription.subscriber or centre != reference:
+                return None
+            return Place(RELEVANCE, None, loosened(reach_of(radius_m, space)), radius_m)
+        case Anchored():
+            return None
+        case _:
+            return placed_at(RELEVANCE, around_shape(region, space), decided=False)
+
+
+def clauses_of(part: Predicate) -> list[Clause] | None:
+    match part:
+        case Compare(operator, Attribute(name), Literal(value)):
+            clause = clause_of(name, operator, value)
+            return None if clause is None else [clause]
+        case Inside(Attribute(name), Box(low, high), boundary) if low.x <= high.x:
+            west, east = ends(low.x, high.x, boundary)
+            south, north = ends(low.y, high.y, boundary)
+            return [Clause((name, "x"), west, east), Clause((name, "y"), south, north)]
+        case _:
+            return None
+
+
+def ends(low: float, high: float, boundary: bool) -> tuple[float, float]:
+    return (low, high) if boundary else (math.nextafter(low, math.inf), math.nextafter(high, -math.inf))
+
+
+def clause_of(name: str, operator: Operator, value: Value) -> Clause | None:
+    column = (name, kind_of(value))
+    if operator == "<>" or isinstance(value, Point):
+        return None
+    if operator == "=" and isinstance(value, str):
+        return Clause(column, 0.0, 0.0, value)
+    number = number_of(value)
+    if number is None:
+        return None
+    match operator:
+        case "=":
+            return Clause(column, number, number)
+        case "<":
+            return Clause(column, -math.inf, math.nextafter(number, -math.inf))
+        case "<=":
+            return Clause(column, -math.inf, number)
+        case ">":
+            return Clause(column, math.nextafter(number, math.inf), math.inf)
+        case ">=":
+            return Clause(column, number, math.inf)
+
+
+def number_of(value: Value) -> float | None:
+    """A number, time or truth as a double that stands for it and nothing else of its kind."""
+    match value:
+        case bool() | int() | float():
+            return float(value)
+        case str() | Point():
+            return None
+        case _:
+            return float(value.us)

@@ -1,0 +1,393 @@
+"""The engine: one event, or all events of a tick, against very many subscriptions with moving subscribers.
+
+It gives exactly the answers of `model.match.matches`, for the configuration of the hosts that were `place`d last.
+Subscriptions come, go and are replaced one at a time; hosts move one at a time or many at once. There is no clock in
+it: what holds at a time is asked with that time.
+
+A subscription is taken apart when it comes (`demands.py`). What columns can decide (subject, one circle, ranges of
+values, lifetimes) is decided by a kernel for all events of a call together (`pool.py`, `kernel.py`); what is left is
+asked of the few that remain, with the model's own functions (`judge.py`). The engine keeps no `Subscription`: a slot
+number stands for it until it is removed, and `id_of` gives its id.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+from numpy.typing import ArrayLike, NDArray
+
+from roamcast.matching.batch import Batch, batch_of_columns, batch_of_events
+from roamcast.matching.choice import kernel_of
+from roamcast.matching.clauses import Clauses
+from roamcast.matching.demands import AUDIENCE, RELEVANCE, WHERE_THE_SUBSCRIBER_IS, Locator, demand_of
+from roamcast.matching.hosts import Hosts, KnownConfiguration
+from roamcast.matching.judge import NOTHING_MORE, Judge, Profile
+from roamcast.matching.layout import HIT, NONE, SLOT, Doubles, Records, Whole, enlarged
+from roamcast.matching.metric import check_space, is_flat, loosened, reach_of, straight, straight_columns
+from roamcast.matching.names import Names
+from roamcast.matching.pool import TAIL_MIN, UNCELLED, Pool, fits_cells, radius_class
+from roamcast.matching.registry import Registry
+from roamcast.matching.topics import Topics
+from roamcast.model.context import Configuration, Context
+from roamcast.model.event import Event
+from roamcast.model.filter.tree import Attribute, Publishers
+from roamcast.model.places import MovementGraph
+from roamcast.model.space import Space
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import BadValue, Point
+
+LOCATORS_MAX = 16
+"""The most places of events that groups are found by; further ones are left to the model's closures."""
+HITS_AT_FIRST = 4_096
+NOWHERE = (float("inf"), float("inf"), 0.0)
+
+
+class Matches(Struct, frozen=True):
+    """Pairs of an event, by its place in the call, and a slot; by event, then by slot."""
+
+    events: Whole
+    slots: Whole
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def by_event(self, events: int) -> list[list[int]]:
+        ends = np.searchsorted(self.events, np.arange(1, events + 1)).tolist()
+        slots = self.slots.tolist()
+        return [slots[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+class Engine:
+    def __init__(
+        self,
+        space: Space,
+        neighbour_range_m: float | None = 0.0,
+        graph: MovementGraph | None = None,
+        kernel: str | None = None,
+    ) -> None:
+        """`kernel` is numba or numpy; by default numba where it is installed."""
+        check_space(space)
+        self.space = space
+        self._flat = is_flat(space)
+        self._kernel = kernel_of(kernel)
+        self._hosts = Hosts()
+        self._configuration = KnownConfiguration(space, self._hosts, neighbour_range_m, graph)
+        self._topics = Topics()
+        self._ids = Names()
+        self._slots: Records = np.zeros(16, SLOT)
+        self._clauses = Clauses()
+        self._pool = Pool(self._flat, self._kernel)
+        self._profiles: Registry[Profile] = Registry()
+        self._profiles.take(NOTHING_MORE)
+        self._locators: Registry[Locator] = Registry(LOCATORS_MAX)
+        self._locators.take(AUDIENCE)
+        self._locators.take(RELEVANCE)
+        self._hits: Records = np.zeros(HITS_AT_FIRST, HIT)
+
+    # What it knows.
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def kernel(self) -> str:
+        return self._kernel.NAME
+
+    @property
+    def configuration(self) -> Configuration:
+        """The hosts as they are now; it changes with them."""
+        return self._configuration
+
+    def slot_of(self, subscription_id: str) -> int | None:
+        slot = self._ids.find(subscription_id)
+        return None if slot < 0 else slot
+
+    def id_of(self, slot: int) -> str:
+        """The id of the subscription that a slot stands for."""
+        return self._ids.name(self._checked(slot))
+
+    def subscriber_of(self, slot: int) -> str:
+        return self._hosts.names.name(int(self._slots["host"][self._checked(slot)]))
+
+    def host_number(self, host: str) -> int:
+        """What `move` calls a host; it holds while the host is known."""
+        number = self._hosts.names.find(host)
+        if number < 0:
+            raise BadValue(f"no host is called '{host}'; place it first")
+        return number
+
+    def warm_up(self) -> None:
+        """Has the kernel compiled, or read from its cache, so that no event has to wait for it."""
+        other = Engine(self.space, kernel=self.kernel)
+        host = Context("host", Point(0.0, 0.0))
+        other.place(host)
+        for number in range(TAIL_MIN + 1):
+            other.subscribe(Subscription(f"{number}", "host", "subject", 0, 0))
+        other.move([other.host_number("host")], [1.0], [1.0])
+        other.match([Event("event", "subject", host, 0, 0)], 0)
+
+    # Subscriptions.
+
+    def subscribe(self, subscription: Subscription) -> int:
+        """Adds a subscription, in place of the one of this id if there is one; which slot stands for it."""
+        check_time(subscription.issued_us)
+        check_time(subscription.expires_us)
+        self.unsubscribe(subscription.id)
+        demand = demand_of(subscription, self.space)
+        place, rest = demand.place, demand.rest
+        locator, clause = self._locators.take(place.locator), self._clauses.take(demand.clauses)
+        if locator is None or clause is None:
+            if locator is not None:
+                self._locators.drop(locator)
+            self._clauses.drop(NONE if clause is None else clause)
+            place, rest, clause = WHERE_THE_SUBSCRIBER_IS, subscription.filter, NONE
+            locator = self._locators.take(AUDIENCE)
+        profile = self._profiles.take(Profile(rest, subscription.interest, subscription.publishers))
+        host = self._hosts.number(subscription.subscriber)
+        channel = self._topics.take(subscription.subject)
+        self._pool.make_known(channel)
+        slot = self._ids.add(subscription.id)
+        self._slots = enlarged(self._slots, slot + 1)
+        first = int(self._hosts.rows["first"][host])
+        moving = place.centre is None and not demand.never
+        self._slots[slot] = (
+            subscription.issued_us, subscription.expires_us, place.radius_m, clause, profile, NONE, NONE, channel,
+            locator, moving, True, host, first, NONE,
+        )  # fmt: skip
+        if first != NONE:
+            self._slots["before"][first] = slot
+        self._hosts.rows["first"][host] = slot
+        if place.centre is not None:
+            self._enter(slot, straight(place.centre, self.space), place.reach_m)
+        elif not demand.never:
+            self._follow(slot)
+        return slot
+
+    def unsubscribe(self, subscription_id: str) -> bool:
+        """Whether there was one."""
+        slot = self._ids.find(subscription_id)
+        if slot < 0:
+            return False
+        row = self._slots[slot]
+        if row["entry"] != NONE:
+            self._pool.remove(self._slots, slot)
+        before, after, host = int(row["before"]), int(row["after"]), int(row["host"])
+        if before == NONE:
+            self._hosts.rows["first"][host] = after
+        else:
+            self._slots["after"][before] = after
+        if after != NONE:
+            self._slots["before"][after] = before
+        self._clauses.drop(int(row["clause"]))
+        self._profiles.drop(int(row["profile"]))
+        self._locators.drop(int(row["locator"]))
+        self._topics.drop(int(row["channel"]))
+        self._slots["used"][slot] = False
+        self._ids.remove(slot)
+        self._hosts.tidy(host)
+        return True
+
+    def expire(self, now_us: int) -> list[str]:
+        """Removes the subscriptions that have expired by then; their ids."""
+        check_time(now_us)
+        gone = np.flatnonzero((self._slots["used"] != 0) & (self._slots["expires_us"] < now_us))
+        ids = [self._ids.name(int(slot)) for slot in gone]
+        for each in ids:
+            self.unsubscribe(each)
+        return ids
+
+    # Hosts.
+
+    def place(self, context: Context) -> int:
+        """The host's context is this one from now on; by which number `move` knows it."""
+        known = self._hosts.names.find(context.host)
+        in_cells = known >= 0 and self._is_in_cells(self._hosts.position(known))
+        number = self._hosts.put(context)
+        if in_cells and self._is_in_cells(context.position):
+            assert context.position is not None
+            self._move(np.array([number], np.int32), np.array([context.position.x]), np.array([context.position.y]))
+        else:
+            self._follow_all(number)
+        return number
+
+    def forget(self, host: str) -> bool:
+        """The host is not there any more; its subscriptions stay. Whether it was there."""
+        number = self._hosts.names.find(host)
+        if number < 0 or not self._hosts.is_present(number):
+            return False
+        self._hosts.remove(number)
+        self._follow_all(number)
+        self._hosts.tidy(number)
+        return True
+
+    def move(self, numbers: ArrayLike, x: ArrayLike, y: ArrayLike) -> None:
+        """Many hosts that have a position get another one; nothing else of their contexts changes."""
+        hosts = np.array(numbers, np.int32, ndmin=1)
+        new_x, new_y = np.array(x, np.float64, ndmin=1), np.array(y, np.float64, ndmin=1)
+        if not (hosts.ndim == 1 and hosts.shape == new_x.shape == new_y.shape):
+            raise BadValue("give as many coordinates as hosts")
+        if not (np.isfinite(new_x).all() and np.isfinite(new_y).all()):
+            raise BadValue("both coordinates of a position must be finite numbers")
+        if not self._hosts.all_placed(hosts):
+            raise BadValue("only hosts that have a position can be moved; place them first")
+        if self._flat and not fits_cells(np.abs(new_x).max(initial=0), np.abs(new_y).max(initial=0)):
+            for host, to_x, to_y in zip(hosts.tolist(), new_x.tolist(), new_y.tolist(), strict=True):
+                self.place(replace(self._hosts.context(host), position=Point(to_x, to_y)))
+        else:
+            self._move(hosts, new_x, new_y)
+
+    # Matching.
+
+    def match(self, events: Sequence[Event], now_us: int) -> Matches:
+        """Which subscriptions each of the events is to be delivered to at this time."""
+        check_time(now_us)
+        batch = batch_of_events(events, now_us, self._topics, self._locators, self._clauses, self._configuration)
+        return self._matches(batch, events.__getitem__, now_us)
+
+    def match_columns(
+        self,
+        subjects: Sequence[str],
+        x: ArrayLike,
+        y: ArrayLike,
+        numbers: Mapping[str, ArrayLike],
+        event_of: Callable[[int], Event],
+        now_us: int,
+        position: str = "position",
+    ) -> Matches:
+        """As `match`, for events with open scopes that are valid now and were read into columns already.
+
+        Their attributes are a position and numbers, of which NaN is a missing one. Only where a subscription asks
+        more than columns can decide is the event itself made, with `event_of`.
+        """
+        check_time(now_us)
+        batch = batch_of_columns(
+            subjects, x, y, numbers, position, self._topics, self._locators, self._clauses, self.space
+        )
+        return self._matches(batch, event_of, now_us)
+
+    def _matches(self, batch: Batch, event_of: Callable[[int], Event], now_us: int) -> Matches:
+        # Condition (iii) wants a host that both scopes hold, even of open ones.
+        hits = self._found(batch, now_us) if len(self._hosts) else self._hits[:0]
+        rows = self._slots[hits["slot"]]
+        event, sure = hits["event"], hits["sure"] != 0
+        by_audience = rows["locator"] == self._locators.numbers[AUDIENCE]
+        audience_decided = batch.audience_open[event] | (by_audience & batch.audience_decided[event] & sure)
+        # What is not sure is the nearness of a place; without one there is nothing to be unsure of.
+        kept = (rows["profile"] == 0) & (sure | by_audience) & audience_decided & batch.relevance_open[event]
+        if not kept.all():
+            self._judge(np.flatnonzero(~kept), kept, hits, audience_decided, event_of)
+        chosen = hits[kept]
+        order = np.argsort(chosen["event"].astype(np.int64) << 32 | chosen["slot"], kind="stable")
+        return Matches(chosen["event"][order], chosen["slot"][order])
+
+    def _found(self, batch: Batch, now_us: int) -> Records:
+        """What the kernel lets through; as often as the hits need more room."""
+        pool, first, end = self._pool, 0, len(batch.channel_begin) - 1
+        parts: list[Records] = []
+        while first < end:
+            reached, count = self._kernel.search(
+                first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
+                pool.channel_groups, pool.groups, pool.cells, pool.entries, pool.heights, self._slots,
+                self._clauses.rows, self._flat, now_us, self._hits,
+            )  # fmt: skip
+            parts.append(self._hits[:count].copy())
+            if reached == first:
+                self._hits = np.zeros(2 * len(self._hits), HIT)
+            first = reached
+        return parts[0] if len(parts) == 1 else np.concatenate([self._hits[:0], *parts])
+
+    def _judge(
+        self,
+        doubtful: NDArray[np.int64],
+        kept: NDArray[np.bool_],
+        hits: Records,
+        audience_decided: NDArray[np.bool_],
+        event_of: Callable[[int], Event],
+    ) -> None:
+        """Asks the model about what the columns leave open."""
+        judge: Judge | None = None
+        judged = -1
+        for index in doubtful.tolist():
+            number, slot = int(hits["event"][index]), int(hits["slot"][index])
+            if judge is None or number != judged:
+                judge, judged = Judge(event_of(number), self._configuration), number
+            row = self._slots[slot]
+            if not hits["sure"][index] and not self._is_near(judge.event, row):
+                continue
+            profile = self._profiles.keys[row["profile"]]
+            assert profile is not None
+            kept[index] = judge.accepts(profile, int(row["host"]), bool(audience_decided[index]))
+
+    def _is_near(self, event: Event, row: Any) -> bool:
+        """Nearness by the model's own arithmetic; of what is not asked by nearness, the rest decides."""
+        locator = self._locators.keys[row["locator"]]
+        if not row["moving"] or not isinstance(locator, Attribute | Publishers):
+            return True
+        point = (
+            event.attributes.get(locator.name)
+            if isinstance(locator, Attribute)
+            else event.publisher.value(locator.name)
+        )
+        here = self._hosts.position(int(row["host"]))
+        assert here is not None
+        assert isinstance(point, Point)
+        return self.space.within(here, point, float(row["radius_m"]))
+
+    # Entries.
+
+    def _is_in_cells(self, position: Point | None) -> bool:
+        return position is not None and (not self._flat or fits_cells(position.x, position.y))
+
+    def _slots_of(self, host: int) -> Iterator[int]:
+        slot = int(self._hosts.rows["first"][host])
+        while slot != NONE:
+            after = int(self._slots["after"][slot])
+            yield slot
+            slot = after
+
+    def _follow_all(self, host: int) -> None:
+        for slot in self._slots_of(host):
+            if self._slots["moving"][slot]:
+                if self._slots["entry"][slot] != NONE:
+                    self._pool.remove(self._slots, slot)
+                self._follow(slot)
+
+    def _follow(self, slot: int) -> None:
+        """Enters what moves with its subscriber where that is; nowhere, only who asks for no place is found."""
+        row = self._slots[slot]
+        position = self._hosts.position(int(row["host"]))
+        locator = self._locators.keys[row["locator"]]
+        if position is None:
+            if locator == AUDIENCE:
+                self._enter(slot, NOWHERE, 0.0)
+            return
+        reach_m = reach_of(float(row["radius_m"]), self.space)
+        self._enter(slot, straight(position, self.space), loosened(reach_m) if locator == RELEVANCE else reach_m)
+
+    def _enter(self, slot: int, at: tuple[float, float, float], reach_m: float) -> None:
+        row = self._slots[slot]
+        size = radius_class(reach_m) if fits_cells(at[0], at[1]) else UNCELLED
+        self._pool.insert(self._slots, slot, (int(row["channel"]), int(row["locator"]), size), at, reach_m)
+
+    def _move(self, hosts: Whole, x: Doubles, y: Doubles) -> None:
+        pool, first = self._pool, 0
+        at_x, at_y, at_z = straight_columns(x, y, self.space)
+        while first < len(hosts):
+            first, full = self._kernel.move(
+                first, hosts, x, y, at_x, at_y, at_z, self._hosts.rows, self._slots, pool.groups, pool.entries,
+                pool.heights, self._flat,
+            )  # fmt: skip
+            if full != NONE:
+                pool.sort(self._slots, full)
+
+    def _checked(self, slot: int) -> int:
+        if not self._ids.is_used(slot):
+            raise BadValue(f"no subscription has the slot {slot}")
+        return slot
+
+
+def check_time(us: int) -> None:
+    if not -(2**62) <= us <= 2**62:
+        raise BadValue(f"{us} µs is beyond the time that the engine counts")

@@ -1,0 +1,99 @@
+"""What the engine's columns look like in memory: record arrays that the compiled kernel and numpy read alike.
+
+An *entry* is one subscription in a grid: a circle, and which slot it belongs to. A *slot* is all else that is
+decided without Python about a subscription. A *group* is one grid: the entries of one channel that are found by the
+same place of an event and have circles of similar size. A *clause* is a range that a value of the event must be in.
+
+Circles lie in metres in which straight distance decides (`metric.py`): a plane's own, or those of the ellipsoid with
+a height, which is kept apart because a plane has none.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Records: TypeAlias = NDArray[Any]
+Doubles: TypeAlias = NDArray[np.float64]
+Whole: TypeAlias = NDArray[np.int32]
+Long: TypeAlias = NDArray[np.int64]
+Bytes: TypeAlias = NDArray[np.uint8]
+
+NONE = -1
+"""No slot, no entry, no group, no clause."""
+
+# How an event asks the groups of one locator.
+NOBODY, CIRCLE, EVERYBODY = 0, 1, 2
+
+COORDINATE_MAX_M = 1e9
+"""Farther out nothing is put into cells: as far as the model lets a fixed region lie."""
+RADIUS_MAX_M = 1e8
+CELL_MIN_M = 0.1
+DRIFT_MAX_CELLS = 0.5
+"""How far an entry may wander out of its cell before it goes to the tail."""
+ROUNDING_CELLS = 1e-3
+"""Coordinates in cells are exact to better than this, given the limits above."""
+
+# On Earth a distance this near the radius is left to the model's own arithmetic.
+UNSURE_SHARE = 1e-9
+UNSURE_M = 1e-6
+
+ENTRY = np.dtype([("x", "f8"), ("y", "f8"), ("radius", "f8"), ("slot", "i4"), ("home", "i4")])
+"""`home` is the cell in which it was sorted; `slot` is NONE where nothing is any more."""
+
+SLOT = np.dtype(
+    [
+        ("issued_us", "i8"),
+        ("expires_us", "i8"),
+        ("radius_m", "f8"),
+        ("clause", "i4"),
+        ("profile", "i4"),
+        ("entry", "i4"),
+        ("group", "i4"),
+        ("channel", "i4"),
+        ("locator", "i2"),
+        ("moving", "i1"),
+        ("used", "i1"),
+        ("host", "i4"),
+        ("after", "i4"),
+        ("before", "i4"),
+    ]
+)
+"""`after` and `before` are the other slots of the same subscriber."""
+
+GROUP = np.dtype(
+    [
+        ("begin", "i8"),
+        ("sorted", "i8"),
+        ("tail", "i8"),
+        ("tail_max", "i8"),
+        ("capacity", "i8"),
+        ("cells", "i8"),
+        ("cells_capacity", "i8"),
+        ("live", "i8"),
+        ("columns", "i8"),
+        ("rows", "i8"),
+        ("layers", "i8"),
+        ("cell_m", "f8"),
+        ("drift", "f8"),
+        ("reach_m", "f8"),
+        ("after", "i4"),
+        ("locator", "i4"),
+    ]
+)
+"""`after` is the next group of the channel; `drift` the farthest that an entry is out of its cell, in cells."""
+
+CLAUSE = np.dtype([("low", "f8"), ("high", "f8"), ("column", "i4"), ("after", "i4")])
+
+HOST = np.dtype([("x", "f8"), ("y", "f8"), ("first", "i4"), ("state", "i4")])
+
+HIT = np.dtype([("event", "i4"), ("slot", "i4"), ("sure", "i4")])
+
+
+def enlarged(records: Records, size: int) -> Records:
+    """The same with room for `size` and an eighth more, so that growing one by one copies seldom."""
+    if size <= len(records):
+        return records
+    more = np.zeros((size + size // 8 + 64, *records.shape[1:]), records.dtype)
+    more[: len(records)] = records
+    return more

@@ -1,0 +1,271 @@
+"""The grids: where the entries of all groups lie, and how they are kept in order while they come, go and move.
+
+The entries of a group lie together: first those sorted by cell, then a *tail* of those that came or strayed since. A
+query reads the cells it meets and the whole tail. A full tail is sorted in, which costs as much as the group is
+large, so the tail may be as long as the root of that: neither queries nor moves pay much. An entry that moves is
+changed where it lies, and may leave its cell by half a cell's width; queries reach as much farther as the farthest
+one did. One that strays farther goes to the tail.
+
+All groups share one pool of entries and one of cells, so that a batch of events for many groups is one call. A group
+that outgrows its place gets another one at the end of the pool; when half of a pool is lost that way, it is packed.
+"""
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+
+from roamcast.matching.choice import Kernel
+from roamcast.matching.layout import (
+    CELL_MIN_M,
+    COORDINATE_MAX_M,
+    ENTRY,
+    GROUP,
+    NONE,
+    RADIUS_MAX_M,
+    Doubles,
+    Records,
+    Whole,
+    enlarged,
+)
+
+GroupKey: TypeAlias = tuple[int, int, int]
+"""Channel, locator, and the class of the radius."""
+
+UNCELLED = 99
+"""The class of what cannot be put into cells: too far out, too wide, or nowhere."""
+TAIL_MIN = 64
+TAIL_PER_ROOT = 4
+CELL_PER_RADIUS = 0.5
+ENTRIES_PER_CELL = 2
+
+
+def radius_class(reach_m: float) -> int:
+    """Circles of one class differ by a factor of 4 at most, so that a wide one makes no query of small ones wide."""
+    if not reach_m <= RADIUS_MAX_M:
+        return UNCELLED
+    return 0 if reach_m <= CELL_MIN_M else 1 + max(0, math.ceil(math.log(reach_m / CELL_MIN_M, 4)))
+
+
+def fits_cells(x: float, y: float) -> bool:
+    return abs(x) <= COORDINATE_MAX_M and abs(y) <= COORDINATE_MAX_M
+
+
+class Pool:
+    def __init__(self, flat: bool, kernel: Kernel) -> None:
+        self.flat = flat
+        self.kernel = kernel
+        self.entries: Records = np.zeros(TAIL_MIN, ENTRY)
+        self.heights: Doubles = np.zeros(1 if flat else TAIL_MIN)
+        self.groups: Records = np.zeros(4, GROUP)
+        # A group that has not been sorted yet has one cell, and nothing in it: these two.
+        self.cells: Whole = np.zeros(2, np.int32)
+        self.channel_groups: Whole = np.full(4, NONE, np.int32)
+        self.numbers: dict[GroupKey, int] = {}
+        self._keys: dict[int, GroupKey] = {}
+        self._free: list[int] = []
+        self._entries_end = 0
+        self._cells_end = 2
+        self._entries_lost = 0
+        self._cells_lost = 0
+
+    def make_known(self, channel: int) -> None:
+        """A channel may have no group: the kernel must find that out within bounds."""
+        if channel >= len(self.channel_groups):
+            known = len(self.channel_groups)
+            self.channel_groups = enlarged(self.channel_groups, channel + 1)
+            self.channel_groups[known:] = NONE
+
+    # Entries.
+
+    def insert(
+        self, slots: Records, slot: int, key: GroupKey, at: tuple[float, float, float], reach_m: float
+    ) -> None:
+        number = self.numbers.get(key)
+        if number is None:
+            number = self._founded(key)
+            self._pack(slots)
+        if self.groups["tail"][number] >= self.groups["tail_max"][number]:
+            self.sort(slots, number)
+        group = self.groups[number]
+        place = int(group["begin"] + group["sorted"] + group["tail"])
+        self.entries[place] = (at[0], at[1], reach_m, slot, 0)
+        if not self.flat:
+            self.heights[place] = at[2]
+        group["tail"] += 1
+        group["live"] += 1
+        group["reach_m"] = max(float(group["reach_m"]), reach_m)
+        slots["entry"][slot], slots["group"][slot] = place, number
+
+    def remove(self, slots: Records, slot: int) -> None:
+        place, number = int(slots["entry"][slot]), int(slots["group"][slot])
+        slots["entry"][slot], slots["group"][slot] = NONE, NONE
+        self.entries["slot"][place] = NONE
+        self.entries["x"][place] = math.nan
+        group = self.groups[number]
+        group["live"] -= 1
+        if not group["live"]:
+            self._dissolve(number)
+        elif 2 * group["live"] + TAIL_MIN < group["sorted"]:
+            self.sort(slots, number)
+
+    # Groups.
+
+    def _founded(self, key: GroupKey) -> int:
+        channel, locator, _ = key
+        number = self._free.pop() if self._free else len(self.numbers)
+        self.groups = enlarged(self.groups, number + 1)
+        group = self.groups[number]
+        group["sorted"] = group["tail"] = group["live"] = group["cells"] = group["cells_capacity"] = 0
+        group["columns"] = group["rows"] = group["layers"] = group["cell_m"] = 1
+        group["drift"] = group["reach_m"] = 0.0
+        # Most groups stay small: a few at first, and a full tail once they are more.
+        self._give_room(number, 0, 8)
+        group = self.groups[number]
+        group["locator"] = locator
+        group["after"] = self.channel_groups[channel]
+        self.channel_groups[channel] = number
+        self.numbers[key] = number
+        self._keys[number] = key
+        return number
+
+    def _dissolve(self, number: int) -> None:
+        key = self._keys.pop(number)
+        del self.numbers[key]
+        group = self.groups[number]
+        self._entries_lost += int(group["capacity"])
+        self._cells_lost += int(group["cells_capacity"])
+        before, after = NONE, int(self.channel_groups[key[0]])
+        while after != number:
+            before, after = after, int(self.groups["after"][after])
+        if before == NONE:
+            self.channel_groups[key[0]] = group["after"]
+        else:
+            self.groups["after"][before] = group["after"]
+        self._free.append(number)
+
+    def _give_room(self, number: int, entries: int, tail: int) -> None:
+        """A new place at the end of the pool, for so many sorted ones and such a tail."""
+        room = entries + entries // 8 + tail
+        self.entries = enlarged(self.entries, self._entries_end + room)
+        if not self.flat:
+            self.heights = enlarged(self.heights, len(self.entries))
+        group = self.groups[number]
+        group["begin"], group["capacity"], group["tail_max"] = self._entries_end, room, tail
+        self._entries_end += room
+
+    def sort(self, slots: Records, number: int) -> None:
+        """Puts all entries of a group into its cells, and leaves the tail empty."""
+        group = self.groups[number]
+        begin = int(group["begin"])
+        used = slice(begin, begin + int(group["sorted"] + group["tail"]))
+        live = np.flatnonzero(self.entries["slot"][used] >= 0) + begin
+        entries, heights = self.entries[live], self.heights[live] if not self.flat else self.heights
+        count = len(entries)
+        if count < TAIL_MIN:
+            tail, cells = TAIL_MIN, 1
+            order = np.arange(count, dtype=np.int32)
+            cell_begin = np.array([0, 0], np.int32)
+        else:
+            tail = TAIL_MIN + TAIL_PER_ROOT * math.isqrt(count)
+            entries["home"] = self._cells_of(number, entries, heights)
+            cells = int(group["columns"] * group["rows"] * group["layers"])
+            order, cell_begin = self.kernel.ordered(np.ascontiguousarray(entries["home"]), cells)
+        if count + tail > group["capacity"]:
+            self._entries_lost += int(group["capacity"])
+            self._give_room(number, count, tail)
+        self._write(slots, number, entries[order], heights if self.flat else heights[order], cell_begin)
+        group = self.groups[number]
+        group["tail_max"] = min(tail, int(group["capacity"]) - int(group["sorted"]))
+        self._pack(slots)
+
+    def _write(self, slots: Records, number: int, entries: Records, heights: Doubles, cell_begin: Whole) -> None:
+        group = self.groups[number]
+        begin, count = int(group["begin"]), len(entries)
+        self.entries[begin : begin + count] = entries
+        if not self.flat:
+            self.heights[begin : begin + count] = heights
+        slots["entry"][entries["slot"]] = np.arange(begin, begin + count, dtype=np.int32)
+        in_cells = int(cell_begin[-1])
+        group["sorted"], group["tail"], group["drift"] = in_cells, count - in_cells, 0.0
+        group["reach_m"] = entries["radius"].max(initial=0.0)
+        if in_cells == 0:
+            self._cells_lost += int(group["cells_capacity"])
+            group["cells"] = group["cells_capacity"] = 0
+            group["columns"] = group["rows"] = group["layers"] = 1
+            return
+        if len(cell_begin) > group["cells_capacity"]:
+            self._cells_lost += int(group["cells_capacity"])
+            self.cells = enlarged(self.cells, self._cells_end + len(cell_begin))
+            group["cells"], group["cells_capacity"] = self._cells_end, len(cell_begin)
+            self._cells_end += len(cell_begin)
+        at = int(group["cells"])
+        self.cells[at : at + len(cell_begin)] = cell_begin
+
+    def _cells_of(self, number: int, entries: Records, heights: Doubles) -> Whole:
+        """Chooses the group's cells, and says in which one each entry is."""
+        group = self.groups[number]
+        if self._keys[number][2] == UNCELLED:
+            group["columns"] = group["rows"] = group["layers"] = 1
+            return np.zeros(len(entries), np.int32)
+        axes = [entries["x"], entries["y"]] if self.flat else [entries["x"], entries["y"], heights]
+        doublings = max(0, round(math.log2(len(entries) / ENTRIES_PER_CELL)))
+        if not self.flat:
+            # In three dimensions a surface leaves most cells empty.
+            doublings += 1
+        sizes = [2 ** ((doublings + len(axes) - 1 - axis) // len(axes)) for axis in range(len(axes))]
+        group["columns"], group["rows"], group["layers"] = (*sizes, 1)[:3]
+        reach_m = float(entries["radius"].max())
+        cell_m = reach_m * CELL_PER_RADIUS if reach_m > 0 else spread(axes, sizes)
+        cell_m = group["cell_m"] = max(cell_m, CELL_MIN_M)
+        cells = np.zeros(len(entries), np.int64)
+        for axis, size in reversed(list(zip(axes, sizes, strict=True))):
+            cells = cells * size + (np.floor(axis / cell_m).astype(np.int64) & (size - 1))
+        return cells.astype(np.int32)
+
+    def _pack(self, slots: Records) -> None:
+        """Gives every group its place anew when half of a pool is lost."""
+        if 2 * self._entries_lost > self._entries_end + 4_096:
+            self._pack_entries(slots)
+        if 2 * self._cells_lost > self._cells_end + 4_096:
+            self._pack_cells()
+
+    def _pack_entries(self, slots: Records) -> None:
+        entries, heights = self.entries, self.heights
+        total = sum(int(self.groups["capacity"][number]) for number in self._keys)
+        self.entries, self._entries_end, self._entries_lost = np.zeros(total, ENTRY), 0, 0
+        if not self.flat:
+            self.heights = np.zeros(total)
+        for number in self._keys:
+            group = self.groups[number]
+            begin, count = int(group["begin"]), int(group["sorted"] + group["tail"])
+            new = self._entries_end
+            self.entries[new : new + count] = entries[begin : begin + count]
+            if not self.flat:
+                self.heights[new : new + count] = heights[begin : begin + count]
+            taken = self.entries["slot"][new : new + count]
+            live = np.flatnonzero(taken >= 0)
+            slots["entry"][taken[live]] = new + live
+            group["begin"] = new
+            self._entries_end += int(group["capacity"])
+
+    def _pack_cells(self) -> None:
+        cells, end = self.cells, 2
+        total = 2 + sum(int(self.groups["cells_capacity"][number]) for number in self._keys)
+        self.cells = np.zeros(total, np.int32)
+        for number in self._keys:
+            group = self.groups[number]
+            size = int(group["cells_capacity"])
+            if size:
+                self.cells[end : end + size] = cells[group["cells"] : group["cells"] + size]
+                group["cells"] = end
+                end += size
+        self._cells_end, self._cells_lost = end, 0
+
+
+def spread(axes: list[Doubles], sizes: list[int]) -> float:
+    """The cell with which most of what is there fills the grid once, for queries whose reach is not known."""
+    widths = [
+        float(np.subtract(*np.quantile(axis, (0.95, 0.05)))) / size for axis, size in zip(axes, sizes, strict=True)
+    ]
+    return max(widths)
