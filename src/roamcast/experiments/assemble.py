@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from roamcast.complaints import complaint
 from roamcast.model.movement import MovementModel, load_model
 from roamcast.model.values import BadValue
 from roamcast.node.boundary import Node
@@ -33,7 +34,6 @@ from roamcast.protocols.broker.overlay import client as overlay_client
 from roamcast.protocols.broker.overlay import messages as overlay_messages
 from roamcast.protocols.broker.overlay import params as overlay_params
 from roamcast.protocols.broker.overlay import relay as overlay_relay
-from roamcast.sim.complaints import complaint
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.scenario import BadScenario
 

@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.complaints import complaint
 from roamcast.model.context import RESERVED_NAMES
 from roamcast.model.event import difference
 from roamcast.model.places import MovementGraph, movement_graph
 from roamcast.sim.access import AccessRule
 from roamcast.sim.amounts import SECONDS_MAX
 from roamcast.sim.checkers import Check
-from roamcast.sim.complaints import complaint
 from roamcast.sim.draws import Drawn, check_drawn
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.links import LinkParams
