@@ -1,17 +1,20 @@
-"""Brokers walk on a movement model that was learned from traces (R4, R5, P3)."""
+"""Brokers walk on a movement model that was learned from traces, if it is of their own cells (R4, R5, M10, P3)."""
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from roamcast.experiments.assemble import kit_of
 from roamcast.model.movement import VERSION, Habits, MovementModel, save_model
-from roamcast.node.kit import Seat
+from roamcast.node.kit import ProtocolKit, Seat
 from roamcast.protocols.broker.broker import Broker
 from roamcast.sim.scenario import BadScenario
 
 HOUSE = MovementModel(VERSION, {"hall": Habits(20.0, {"kitchen": 3}), "kitchen": Habits(5.0, {"hall": 2})})
+STREET = MovementModel(VERSION, {"0,0": Habits(20.0, {"1,0": 3}), "1,0": Habits(5.0)}, cell_m=250.0)
 
 
 def test_r5_logical_mobility_takes_graph_and_residence_time_from_the_model(tmp_path: Path) -> None:
@@ -22,6 +25,33 @@ def test_r5_logical_mobility_takes_graph_and_residence_time_from_the_model(tmp_p
     assert node.params.logical.residence_s == 5.0
     assert node.logical.following.graph is not None
     assert node.logical.following.graph.ploc("hall", 1) == {"hall", "kitchen"}
+
+
+@pytest.mark.parametrize(
+    ("learned", "said"),
+    [
+        ({"cell_m": 300.0}, r"field 'cell_m': the model was learned with 300, and the mesh has 250"),
+        ({"origin": (0.0, 10.0)}, r"field 'origin': the model was learned with 10, and the mesh has 0"),
+        ({"cell_m": 0.0}, r"field 'cell_m' is 0: its places are not cells"),
+    ],
+    ids=["other cells", "another corner", "no cells"],
+)
+def test_m10_a_model_of_other_cells_than_the_mesh_has_is_refused_with_file_and_field(
+    tmp_path: Path, learned: dict[str, Any], said: str
+) -> None:
+    file = tmp_path / "street.json"
+    save_model(replace(STREET, **learned), file)
+    with pytest.raises(BadScenario, match=rf"protocol\.mesh\.movement: {file}: {said}"):
+        mesh_kit(file)
+
+
+def test_m10_a_model_of_the_cells_of_the_mesh_is_taken(tmp_path: Path) -> None:
+    save_model(STREET, tmp_path / "street.json")
+    assert mesh_kit(tmp_path / "street.json").make_node(Seat("broker-1", Random(1)))
+
+
+def mesh_kit(file: Path) -> ProtocolKit:
+    return kit_of({"kind": "broker", "handover": "predictive", "mesh": {"movement": str(file)}})
 
 
 def test_r5_a_model_that_is_not_there_is_named_with_its_key() -> None:

@@ -86,7 +86,7 @@ def broker_kit(given: dict[str, Any]) -> ProtocolKit:
     """`brokers` names the groups whose hosts are brokers; all other hosts are clients."""
     is_broker, changes = brokers_among(given)
     params = params_from(changes, broker_params.BrokerParams)
-    movement = movement_model(params.mesh.movement, "mesh")
+    movement = movement_model(params.mesh.movement, "mesh", params.mesh.check_model)
     walked = movement_model(params.logical.movement, "logical")
     graph = None if walked is None else walked.graph()
     if walked is not None and params.logical.residence_s is None:
@@ -145,9 +145,16 @@ def in_groups(groups: tuple[str, ...]) -> Callable[[str], bool]:
     return lambda host: pattern.fullmatch(host) is not None
 
 
-def movement_model(path: str, part: str) -> MovementModel | None:
+def movement_model(
+    path: str, part: str, check: Callable[[MovementModel], None] = lambda _: None
+) -> MovementModel | None:
+    """The model, loaded and found to fit; None where no file is named."""
+    if not path:
+        return None
     try:
-        return load_model(Path(path)) if path else None
+        model = load_model(Path(path))
+        check(model)
+        return model
     except BadValue as problem:
         raise BadScenario(f"protocol.{part}.movement: {problem}") from problem
 

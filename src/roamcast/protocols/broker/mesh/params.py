@@ -1,6 +1,14 @@
 """Parameters of a mesh of brokers (M)."""
 
+import math
+
 from msgspec import Struct
+
+from roamcast.model.movement import MovementModel
+from roamcast.model.values import BadValue
+
+SAME = 1e-9
+"""Two grids that differ by less have the same cells: a nanometre, or a nanodegree."""
 
 
 class MeshParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,3 +46,18 @@ class MeshParams(Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{name} is {value}; give a number above 0")
         if not self.broker:
             raise ValueError("broker is empty; give the name of the group of brokers")
+
+    def check_model(self, model: MovementModel) -> None:
+        """Refuses a model whose cells are not this mesh's: under the same name they would be other places."""
+        if model.cell_m == 0:
+            raise BadValue(
+                f"{self.movement}: field 'cell_m' is 0: its places are not cells, as a mesh's are"
+            )
+        pairs = [("cell_m", model.cell_m, self.cell_m)]
+        pairs += [("origin", learned, ours) for learned, ours in zip(model.origin, self.origin, strict=True)]
+        for field, learned, ours in pairs:
+            if not math.isclose(learned, ours, rel_tol=SAME, abs_tol=SAME):
+                raise BadValue(
+                    f"{self.movement}: field '{field}': the model was learned with {learned:.12g}, and the mesh has "
+                    f"{ours:.12g}; learn it again with the mesh's `--cells` and `--origin`"
+                )
