@@ -33,6 +33,7 @@ from roamcast.journal.reader import table_directory
 from roamcast.journal.records import BadJournal
 from roamcast.journal.schema import TABLES as JOURNAL_TABLES
 from roamcast.journal.schema import VERSION_DIRECTORY
+from roamcast.pipeline.carried import carried
 from roamcast.pipeline.job import BadPipeline
 from roamcast.pipeline.segment import (
     check_place,
@@ -43,6 +44,7 @@ from roamcast.pipeline.segment import (
     without_known,
     write_segment,
 )
+from roamcast.pipeline.session import is_remote, package_archive
 from roamcast.pipeline.store import Store, file_system, path_within
 from roamcast.pipeline.tables import SEGMENTS
 
@@ -86,8 +88,9 @@ def ingest(spark: SparkSession, directory: str, *, follow_s: float | None = None
         .load(f"{store.journal}/{VERSION_DIRECTORY}")
         .select("path")
     )
+    take = Take(store.journal)
     query = (
-        names.writeStream.foreachBatch(Take(store.journal))
+        names.writeStream.foreachBatch(carried(take, package_archive()) if is_remote(spark) else take)
         .option("checkpointLocation", f"{store.root}/{CHECKPOINT_DIRECTORY}")
         .queryName("roamcast ingest")
     )
@@ -118,7 +121,8 @@ class Take:
         spark = names.sparkSession
         store = Store(spark, self.directory)
         judge = Judge(f"{store.journal}/{VERSION_DIRECTORY}")
-        judged = names.repartition(files_at_once(spark)).mapInArrow(judge, struct_of(JUDGED)).localCheckpoint()
+        at_once = files_at_once(spark, names.count())
+        judged = names.repartition(at_once).mapInArrow(judge, struct_of(JUDGED)).localCheckpoint()
         earlier = earlier_segments(store, batch)
         known = earlier.where(F.col("status") == TAKEN).join(judged.select("path"), "path", "left_anti")
         groups = spark.createDataFrame(grouped(links(judged, known).collect()), "path STRING, together STRING")
@@ -128,7 +132,7 @@ class Take:
             ours.unionByName(theirs.withColumn("before", F.lit(True)))
             .join(F.broadcast(groups), "path", "left")
             .withColumn("together", F.coalesce("together", "path"))
-            .repartition(files_at_once(spark), "together")
+            .repartition(at_once, "together")
             .sortWithinPartitions("together")
             .mapInArrow(Settle(store.root), struct_of(SETTLED))
         )
@@ -142,8 +146,9 @@ def in_one_file(frame: DataFrame) -> DataFrame:
     return frame.repartition(1)
 
 
-def files_at_once(spark: SparkSession) -> int:
-    return max(2, int(spark.conf.get("spark.sql.shuffle.partitions") or 16) // 2)
+def files_at_once(spark: SparkSession, files: int) -> int:
+    """A cluster's default are hundreds of tasks, and a batch of a following query has few files."""
+    return max(2, min(files, int(spark.conf.get("spark.sql.shuffle.partitions") or 16) // 2))
 
 
 def struct_of(schema: Any) -> Any:

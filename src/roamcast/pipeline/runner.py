@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from roamcast.pipeline.job import Job, Settings
+from roamcast.pipeline.session import is_remote
 from roamcast.pipeline.store import Store, StoredInputs
 
 POLL_S = 0.2
@@ -48,7 +49,7 @@ class Bar:
     """A progress bar on a terminal."""
 
     def __init__(self, spark: Any, console: Console) -> None:
-        self.context = spark.sparkContext if hasattr(spark, "_jsparkSession") else None
+        self.context = None if is_remote(spark) else spark.sparkContext
         self.console = console
 
     @contextmanager

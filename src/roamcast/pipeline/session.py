@@ -165,10 +165,14 @@ def package_archive() -> Path:
     """This package as a file that Spark sends to every executor."""
     source = Path(roamcast.__file__).parent
     archive = Path(tempfile.mkdtemp(prefix="roamcast-")) / "roamcast.zip"
-    with zipfile.ZipFile(archive, "w") as file:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted(source.rglob("*.py")):
             file.write(path, Path("roamcast") / path.relative_to(source))
     return archive
+
+
+def is_remote(spark: SparkSession) -> bool:
+    return not hasattr(spark, "_jsparkSession")
 
 
 def first_line(problem: BaseException) -> str:
