@@ -337,10 +337,10 @@ def share_received(jitter_ms: float, seed: int) -> float:
         aimed += len(frame.hearers)
         sent(frame)
 
-    def counts_heard(frame: Frame, hearer: int) -> None:
+    def counts_heard(frame: Frame, hearers: list[int]) -> None:
         nonlocal arrived
-        arrived += 1
-        heard(frame, hearer)
+        arrived += len(hearers)
+        heard(frame, hearers)
 
     medium.sent, medium.heard = counts_hearers, counts_heard
     for _ in world.run(60_000_000):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roamcast.model.region import Box
 from roamcast.model.values import Point
-from roamcast.sim.mobility.legs import Track, absent, resting_forever
+from roamcast.sim.mobility.legs import FOREVER_US, Track, absent, resting, resting_forever
 from roamcast.sim.mobility.waypoint import RandomWaypoint
 from roamcast.sim.whereabouts import Whereabouts
 
@@ -72,6 +72,18 @@ def test_within_a_box_are_its_borders_and_nobody_who_is_away() -> None:
     box = Box(Point(0, 5), Point(10, 6))
     assert whereabouts.within(box, 999_999) == [0, 1]
     assert whereabouts.within(box, 1_000_000) == [0, 1, 3]
+
+
+def test_a_host_that_comes_and_goes_between_two_renewals_is_in_range_only_while_it_is_there() -> None:
+    visits = [
+        absent(0, 300_000, Point(5, 0)),
+        resting(300_000, Point(5, 0), 200_000),
+        absent(500_000, FOREVER_US, Point(5, 0)),
+    ]
+    leaves = [resting(0, Point(6, 0), 400_000), absent(400_000, FOREVER_US, Point(6, 0))]
+    whereabouts = Whereabouts([Track(legs) for legs in ([resting_forever(0, Point(0, 0))], visits, leaves)], 100)
+    seen = {now_us: whereabouts.in_range(0, now_us) for now_us in (0, 299_999, 300_000, 399_999, 400_000, 500_000)}
+    assert seen == {0: [2], 299_999: [2], 300_000: [1, 2], 399_999: [1, 2], 400_000: [1], 500_000: []}
 
 
 def test_a_host_exactly_at_the_range_is_in_it() -> None:

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+from msgspec import Struct
 
-class Handle:
+
+class Handle(Struct):
     """A scheduled action that can still be called off."""
 
-    __slots__ = ("action", "arguments")
-
-    def __init__(self, action: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-        self.action: Callable[..., None] | None = action
-        self.arguments = arguments
+    action: Callable[..., None] | None
+    arguments: tuple[Any, ...]
 
     def cancel(self) -> None:
         self.action = None
@@ -34,7 +33,7 @@ class Kernel:
         """Calls `action(*arguments)` at `time_us`; what is due in the past happens now."""
         handle = Handle(action, arguments)
         self._sequence += 1
-        heappush(self._heap, (max(time_us, self.now_us), self._sequence, handle))
+        heappush(self._heap, (time_us if time_us > self.now_us else self.now_us, self._sequence, handle))
         return handle
 
     def run_until(self, end_us: int) -> None:

@@ -18,7 +18,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from roamcast.node.boundary import Broadcast, Received
+from roamcast.node.boundary import Broadcast
 from roamcast.sim.kernel import Handle, Kernel
 from roamcast.sim.whereabouts import Whereabouts
 
@@ -63,12 +63,10 @@ def check_radio(range_m: float, bits_per_second: float, queue_frames_max: int) -
 class Frame:
     """One transmission on its way: who sent it and who could hear it. `spoiled` grows as others collide with it."""
 
-    __slots__ = ("bytes", "end_us", "hearers", "received", "said", "sender", "spoiled", "start_us")
+    __slots__ = ("bytes", "end_us", "hearers", "said", "sender", "spoiled", "start_us")
 
     def __init__(self, sender: int, said: Broadcast, size_bytes: int) -> None:
         self.sender = sender
-        self.received: Received | None = None
-        """What every hearer is given: made once, by whoever hands it out."""
         self.said = said
         self.bytes = size_bytes
         self.start_us = 0
@@ -77,8 +75,8 @@ class Frame:
         self.spoiled: set[int] = set()
 
 
-Heard: TypeAlias = Callable[[Frame, int], None]
-"""Called with a frame and the host that heard it whole."""
+Heard: TypeAlias = Callable[[Frame, list[int]], None]
+"""Called with a frame and the hosts that heard it whole."""
 Sent: TypeAlias = Callable[[Frame], None]
 """Called when a frame goes on the air."""
 Dropped: TypeAlias = Callable[[int, str], None]
@@ -152,8 +150,7 @@ class UnitDisk:
         self.kernel.at(frame.end_us, self._finish, frame)
 
     def _finish(self, frame: Frame) -> None:
-        for hearer in frame.hearers:
-            self.heard(frame, hearer)
+        self.heard(frame, frame.hearers)
         queue = self.queues[frame.sender]
         if queue:
             self._send(queue.popleft())
@@ -281,38 +278,42 @@ class SharedMedium:
         station.count_down(self._draw(sender))
         if station.hearing is not None and station.hearing.end_us > now_us:
             station.hearing.spoiled.add(sender)
-        for hearer in frame.hearers:
-            self._arrives(frame, hearer)
+        self._reach(frame)
         self.sent(frame)
         self.kernel.at(frame.end_us, self._finish, frame)
 
-    def _arrives(self, frame: Frame, hearer: int) -> None:
-        station = self.stations[hearer]
+    def _reach(self, frame: Frame) -> None:
+        """The frame begins to arrive at all who are in range."""
+        stations, spoiled = self.stations, frame.spoiled
         start_us, end_us = frame.start_us, frame.end_us
-        if station.sending_until_us > start_us:
-            frame.spoiled.add(hearer)
-        other = station.hearing
-        if other is not None and other.end_us > start_us:
-            other.spoiled.add(hearer)
-            frame.spoiled.add(hearer)
-            if end_us > other.end_us:
+        sensed_us = start_us + BLIND_US
+        for hearer in frame.hearers:
+            station = stations[hearer]
+            if station.sending_until_us > start_us:
+                spoiled.add(hearer)
+            other = station.hearing
+            if other is None or other.end_us <= start_us:
                 station.hearing = frame
-        else:
-            station.hearing = frame
-        if end_us > station.busy_until_us:
-            station.busy_until_us = end_us
-        # Whose turn comes before it can sense this frame sends into it.
-        if station.due_us >= start_us + BLIND_US:
-            station.count_down(station.slots_left(start_us) if station.drawn else self._draw(hearer))
+            else:
+                other.spoiled.add(hearer)
+                spoiled.add(hearer)
+                if end_us > other.end_us:
+                    station.hearing = frame
+            if end_us > station.busy_until_us:
+                station.busy_until_us = end_us
+            # Whose turn comes before it can sense this frame sends into it.
+            if station.due_us >= sensed_us:
+                station.count_down(station.slots_left(start_us) if station.drawn else self._draw(hearer))
 
     def _finish(self, frame: Frame) -> None:
         station = self.stations[frame.sender]
         if station.queue and station.turn is None:
             station.turn = self.kernel.at(station.due_us, self._try_to_send, frame.sender)
         spoiled = frame.spoiled
-        for hearer in frame.hearers:
-            if hearer not in spoiled:
-                self.heard(frame, hearer)
+        if spoiled:
+            self.heard(frame, [hearer for hearer in frame.hearers if hearer not in spoiled])
+        else:
+            self.heard(frame, frame.hearers)
 
 
 def make_radio(

@@ -110,7 +110,9 @@ class Body:
             action(*arguments)
 
     def set_timer(self, name: str, handle: Handle) -> None:
-        self.cancel_timer(name)
+        before = self.timers.get(name)
+        if before is not None:
+            before.cancel()
         self.timers[name] = handle
 
     def cancel_timer(self, name: str) -> None:

@@ -1,14 +1,17 @@
 """Where every host is, exactly, at any time of a run, and who is in range of whom.
 
-Movement is piecewise linear, so a position is one multiplication. For each host a list of candidates is kept for a
-while: everybody who could come into range before the list is renewed. A query tests the candidates' exact positions
-only, so its cost does not grow with the number of hosts that are out of range. Who is inside a box is found in the
-same way, in a tree of where everybody was at the last renewal, with a margin for how far they have come since.
+Movement is piecewise linear, so a position is one multiplication. For each host two lists are kept for a while: who
+cannot but stay in range before they are renewed, and who could come into range or leave it. A query tests the exact
+positions of the latter only, which are those near the edge of the range, so its cost does not grow with the number of
+hosts that are out of range. Who is inside a box is looked for in a list of where everybody was at the last renewal,
+ordered from west to east, with a margin for how far they have come since.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
@@ -34,11 +37,18 @@ class Whereabouts:
         self._east = [0.0] * count
         self._north = [0.0] * count
         self._present = [True] * count
+        self._settled: list[list[int]] = []
+        """For each host those who stay in range of it until the next renewal, in ascending order."""
         self._candidates: list[list[int]] = []
+        """For each host those who may be in range at one time and not at another."""
         self._renewed_us = 0
         self._renew_at_us = -1
         self._fastest_mps = 0.0
-        self._tree = cKDTree(np.empty((0, 2)))
+        self._by_x_then: list[int] = []
+        """The hosts from west to east, as they were at the last renewal; and where they were, `_xs_then` in this
+        order and `_ys_then` by host."""
+        self._xs_then: list[float] = []
+        self._ys_then: list[float] = []
         for index in range(count):
             self._take(index, self.legs[index])
 
@@ -75,7 +85,8 @@ class Whereabouts:
         x = xs[index] + easts[index] * seconds
         y = ys[index] + norths[index] * seconds
         limit = self.range_m * self.range_m
-        found = []
+        settled = self._settled[index]
+        found = settled.copy()
         for other in self._candidates[index]:
             if now_us >= ends[other]:
                 self._take(other, self.tracks[other].leg_at(now_us))
@@ -84,6 +95,8 @@ class Whereabouts:
             dy = ys[other] + norths[other] * seconds - y
             if dx * dx + dy * dy <= limit and present[other]:
                 found.append(other)
+        if len(found) > len(settled):
+            found.sort()
         return found
 
     def within(self, box: Box, now_us: int) -> list[int]:
@@ -92,19 +105,19 @@ class Whereabouts:
             self._renew(now_us)
         low, high = box.low, box.high
         drift_m = self._fastest_mps * (now_us - self._renewed_us) / 1e6 + 1e-6
-        reach_m = max(high.x - low.x, high.y - low.y) / 2 + drift_m
-        centre = ((low.x + high.x) / 2, (low.y + high.y) / 2)
+        first = bisect_left(self._xs_then, low.x - drift_m)
+        last = bisect_right(self._xs_then, high.x + drift_m)
+        south, north, ys = low.y - drift_m, high.y + drift_m, self._ys_then
         found = []
-        # In this norm a ball is a square, which holds the box.
-        for index in self._tree.query_ball_point(centre, reach_m * (1 + 1e-9), p=np.inf, return_sorted=True):
+        for index in sorted([each for each in self._by_x_then[first:last] if south <= ys[each] <= north]):
             here = self.position(index, now_us)
             if low.x <= here.x <= high.x and low.y <= here.y <= high.y and self._present[index]:
                 found.append(index)
         return found
 
     def candidates_of(self, index: int) -> list[int]:
-        """Whom the last query had to look at."""
-        return self._candidates[index]
+        """Whom the last query had to choose from."""
+        return self._settled[index] + self._candidates[index]
 
     def _renew(self, now_us: int) -> None:
         """Who can be in range of whom until the next renewal: nobody goes faster than the fastest leg until then,
@@ -112,25 +125,41 @@ class Whereabouts:
         count = len(self.tracks)
         until_us = now_us + RENEWAL_US
         fastest_mps = 0.0
+        stays = np.ones(count, dtype=bool)
         for index in range(count):
             leg = self.leg_at(index, now_us)
             fastest_mps = max(fastest_mps, leg.velocity.speed)
+            stays[index] = leg.present
             while leg.end_us < until_us:
                 leg = self.tracks[index].leg_at(leg.end_us)
                 if leg.jumps:
                     until_us = leg.start_us
                     break
                 fastest_mps = max(fastest_mps, leg.velocity.speed)
+                stays[index] &= leg.present
         points = np.array([self._exact(index, now_us) for index in range(count)]).reshape(-1, 2)
-        reach_m = self.range_m + 2 * fastest_mps * RENEWAL_US / 1e6 + 1e-6
-        self._tree = cKDTree(points)
+        by_x = np.argsort(points[:, 0], kind="stable")
+        self._by_x_then = by_x.tolist()
+        self._xs_then, self._ys_then = points[by_x, 0].tolist(), points[:, 1].tolist()
         self._fastest_mps = fastest_mps
         self._renewed_us = now_us
-        found = self._tree.query_ball_point(points, reach_m, return_sorted=True)
-        self._candidates = [[other for other in each if other != index] for index, each in enumerate(found)]
         if fastest_mps == 0.0 and until_us == now_us + RENEWAL_US:
             until_us = max(until_us, min((leg.end_us for leg in self.legs), default=until_us))
         self._renew_at_us = until_us
+        self._sort_out(points, stays)
+
+    def _sort_out(self, points: NDArray[np.float64], stays: NDArray[np.bool_]) -> None:
+        """Tells, for each host, who stays in range from who may come or go, by how far the two can get meanwhile."""
+        margin_m = 2 * self._fastest_mps * RENEWAL_US / 1e6 + 1e-6
+        pairs = cKDTree(points).query_pairs(self.range_m + margin_m, output_type="ndarray")
+        hosts = np.concatenate((pairs[:, 0], pairs[:, 1]))
+        others = np.concatenate((pairs[:, 1], pairs[:, 0]))
+        order = np.lexsort((others, hosts))
+        hosts, others = hosts[order], others[order]
+        apart_m = np.hypot(*(points[others] - points[hosts]).T)
+        settled = (apart_m <= self.range_m - margin_m) & stays[others]
+        self._settled = rows_of(hosts[settled], others[settled], len(points))
+        self._candidates = rows_of(hosts[~settled], others[~settled], len(points))
 
     def _exact(self, index: int, now_us: int) -> tuple[float, float]:
         point = self.position(index, now_us)
@@ -148,3 +177,10 @@ class Whereabouts:
         graph = csr_array((np.ones(len(rows)), (rows, columns)), shape=(count, count))
         distances = dijkstra(graph, unweighted=True, indices=source)
         return [None if np.isinf(each) else int(each) for each in distances]
+
+
+def rows_of(rows: NDArray[np.intp], values: NDArray[np.intp], count: int) -> list[list[int]]:
+    """The values of each row, where `rows` is ascending."""
+    ends = np.searchsorted(rows, np.arange(count), side="right").tolist()
+    flat = values.tolist()
+    return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -259,15 +259,19 @@ class World:
 
     def perform(self, host: Host, effect: Does) -> None:
         body = self.by_name[host.id]
-        # The most frequent first: each case that fails takes its time.
+        # Nearly all are one of these, and a `match` would take as long as what they come to.
+        if type(effect) is SetTimer:
+            due_us = effect.at_us - host.clock_offset_us
+            body.set_timer(effect.name, self.kernel.at(due_us, self._fire, body, effect.name))
+        elif type(effect) is CancelTimer:
+            body.cancel_timer(effect.name)
+        elif type(effect) is Broadcast:
+            self._broadcast(body, effect)
+        else:
+            self._perform_others(body, effect)
+
+    def _perform_others(self, body: Body, effect: Does) -> None:
         match effect:
-            case SetTimer(name, at_us):
-                due_us = at_us - host.clock_offset_us
-                body.set_timer(name, self.kernel.at(due_us, self._fire, body, name))
-            case CancelTimer(name):
-                body.cancel_timer(name)
-            case Broadcast():
-                self._broadcast(body, effect)
             case Send(to, message):
                 self._send(body, to, message)
             case JoinGroup(group):
@@ -282,13 +286,13 @@ class World:
             case Connect(peer):
                 self._afterwards(body, self._connect, body, peer)
             case Disconnect(peer):
-                if (host.id, peer) in self.links.between:
-                    self._afterwards(body, self.links.close, host.id, peer)
+                if (body.host.id, peer) in self.links.between:
+                    self._afterwards(body, self.links.close, body.host.id, peer)
             case Deliver(event, subscription_id):
                 if body.port is not None:
                     delivery = partial(body.port.deliver, event, subscription_id)
                     self._afterwards(body, body.act, self._into_application, body, delivery)
-            case Note():
+            case Note() | SetTimer() | CancelTimer() | Broadcast():
                 return
             case _:
                 assert_never(effect)
@@ -302,7 +306,11 @@ class World:
             action(*arguments)
 
     def _fire(self, body: Body, name: str) -> None:
-        body.act(self._fired, body, name, body.timers[name])
+        if body.waiting is None:
+            del body.timers[name]
+            body.host.give(self.kernel.now_us, TimerFired(name))
+        else:
+            body.act(self._fired, body, name, body.timers[name])
 
     def _fired(self, body: Body, name: str, handle: Handle) -> None:
         # An input that waited with it in a pause may have cancelled this timer or set it anew.
@@ -359,24 +367,27 @@ class World:
     def _frame_sent(self, frame: Frame) -> None:
         self._transmitted(self.bodies[frame.sender], frame.said.message, frame.bytes, None)
 
-    def _frame_heard(self, frame: Frame, hearer: int) -> None:
-        body = self.bodies[hearer]
+    def _frame_heard(self, frame: Frame, hearers: list[int]) -> None:
         if self.datagram_faults.harmless:
-            self._frame_arrives(frame, body)
+            self._frame_arrives(frame, hearers)
             return
-        for delay_us in self.datagram_faults.delays_us(self.kernel.now_us, body.rng("datagrams")):
-            self.kernel.at(self.kernel.now_us + delay_us, self._frame_arrives, frame, body)
+        now_us = self.kernel.now_us
+        for hearer in hearers:
+            for delay_us in self.datagram_faults.delays_us(now_us, self.bodies[hearer].rng("datagrams")):
+                self.kernel.at(now_us + delay_us, self._frame_arrives, frame, [hearer])
 
-    def _frame_arrives(self, frame: Frame, body: Body) -> None:
-        """What counts is who is up and in the group now: a frame may have been late."""
-        said = frame.said
-        if not body.up or (said.group is not None and said.group not in body.groups):
-            return
-        received = frame.received
-        if received is None:
-            sender = self.bodies[frame.sender].resident.host
-            received = frame.received = Received(said.message, sender, said.group)
-        self._give(body, received)
+    def _frame_arrives(self, frame: Frame, hearers: list[int]) -> None:
+        """What counts is who is up and in the group now: a frame may have been late. All are given the same value."""
+        bodies, now_us, group = self.bodies, self.kernel.now_us, frame.said.group
+        received = Received(frame.said.message, bodies[frame.sender].resident.host, group)
+        for hearer in hearers:
+            body = bodies[hearer]
+            if not body.up or (group is not None and group not in body.groups):
+                continue
+            if body.waiting is None:
+                body.host.give(now_us, received)
+            else:
+                self._give(body, received)
 
     def _frame_dropped(self, sender: int, reason: str) -> None:
         self._note(self.bodies[sender], reason)
@@ -432,8 +443,9 @@ class World:
 
     def _transmitted(self, body: Body, message: Message, size_bytes: int, to: str | None) -> None:
         now_us, host = self.kernel.now_us, body.resident.host
+        kind, event_id = message.kind, message.event_id
         for observer in self.observers:
-            observer.transmitted(now_us, host, message.kind, size_bytes, to, message.event_id)
+            observer.transmitted(now_us, host, kind, size_bytes, to, event_id)
 
     def _note(self, body: Body, what: str, detail: str = "") -> None:
         for observer in self.observers:
