@@ -36,6 +36,7 @@ class Whereabouts:
         self._y = [0.0] * count
         self._east = [0.0] * count
         self._north = [0.0] * count
+        self._speed = [0.0] * count
         self._present = [True] * count
         self._settled: list[list[int]] = []
         """For each host those who stay in range of it until the next renewal, in ascending order."""
@@ -60,6 +61,7 @@ class Whereabouts:
         self._y[index] = leg.start.y
         self._east[index] = leg.velocity.east
         self._north[index] = leg.velocity.north
+        self._speed[index] = leg.velocity.speed
         self._present[index] = leg.present
 
     def leg_at(self, index: int, now_us: int) -> Leg:
@@ -122,31 +124,30 @@ class Whereabouts:
     def _renew(self, now_us: int) -> None:
         """Who can be in range of whom until the next renewal: nobody goes faster than the fastest leg until then,
         and a jump to somewhere else renews at once."""
-        count = len(self.tracks)
         until_us = now_us + RENEWAL_US
-        fastest_mps = 0.0
-        stays = np.ones(count, dtype=bool)
-        for index in range(count):
-            leg = self.leg_at(index, now_us)
-            fastest_mps = max(fastest_mps, leg.velocity.speed)
-            stays[index] = leg.present
-            while leg.end_us < until_us:
-                leg = self.tracks[index].leg_at(leg.end_us)
+        for index, end_us in enumerate(self._end_us):
+            if now_us >= end_us:
+                self._take(index, self.tracks[index].leg_at(now_us))
+        fastest_mps = max(self._speed, default=0.0)
+        stays = self._present.copy()
+        for index, end_us in enumerate(self._end_us):
+            while end_us < until_us:
+                leg = self.tracks[index].leg_at(end_us)
                 if leg.jumps:
-                    until_us = leg.start_us
+                    until_us = end_us
                     break
                 fastest_mps = max(fastest_mps, leg.velocity.speed)
-                stays[index] &= leg.present
-        points = np.array([self._exact(index, now_us) for index in range(count)]).reshape(-1, 2)
-        by_x = np.argsort(points[:, 0], kind="stable")
-        self._by_x_then = by_x.tolist()
-        self._xs_then, self._ys_then = points[by_x, 0].tolist(), points[:, 1].tolist()
-        self._fastest_mps = fastest_mps
-        self._renewed_us = now_us
+                stays[index] = stays[index] and leg.present
+                end_us = leg.end_us
         if fastest_mps == 0.0 and until_us == now_us + RENEWAL_US:
-            until_us = max(until_us, min((leg.end_us for leg in self.legs), default=until_us))
-        self._renew_at_us = until_us
-        self._sort_out(points, stays)
+            until_us = max(until_us, min(self._end_us, default=until_us))
+        self._fastest_mps, self._renewed_us, self._renew_at_us = fastest_mps, now_us, until_us
+        seconds = (now_us - np.array(self._start_us, dtype=np.int64)) / 1e6
+        xs = np.array(self._x) + np.array(self._east) * seconds
+        ys = np.array(self._y) + np.array(self._north) * seconds
+        by_x = np.argsort(xs, kind="stable")
+        self._by_x_then, self._xs_then, self._ys_then = by_x.tolist(), xs[by_x].tolist(), ys.tolist()
+        self._sort_out(np.column_stack((xs, ys)), np.array(stays, dtype=np.bool_))
 
     def _sort_out(self, points: NDArray[np.float64], stays: NDArray[np.bool_]) -> None:
         """Tells, for each host, who stays in range from who may come or go, by how far the two can get meanwhile."""
@@ -154,16 +155,12 @@ class Whereabouts:
         pairs = cKDTree(points).query_pairs(self.range_m + margin_m, output_type="ndarray")
         hosts = np.concatenate((pairs[:, 0], pairs[:, 1]))
         others = np.concatenate((pairs[:, 1], pairs[:, 0]))
-        order = np.lexsort((others, hosts))
+        order = np.argsort(hosts * len(points) + others)
         hosts, others = hosts[order], others[order]
         apart_m = np.hypot(*(points[others] - points[hosts]).T)
         settled = (apart_m <= self.range_m - margin_m) & stays[others]
         self._settled = rows_of(hosts[settled], others[settled], len(points))
         self._candidates = rows_of(hosts[~settled], others[~settled], len(points))
-
-    def _exact(self, index: int, now_us: int) -> tuple[float, float]:
-        point = self.position(index, now_us)
-        return point.x, point.y
 
     def hops(self, source: int, now_us: int) -> list[int | None]:
         """Radio hops from `source` to every host by the shortest way; None where there is none."""

@@ -1,4 +1,4 @@
-"""The world: hosts that move, the air between them, links, faults, and virtual time. A runtime for nodes.
+"""The world: hosts that move, what carries their messages, faults, and virtual time. A runtime for nodes.
 
 A world is a pure function of its parts and its seed: what happens to a host by chance comes from generators named
 after the purpose and the host (or link), so one more host or fault changes nobody else's luck. Only who is among a
@@ -7,7 +7,6 @@ share of all hosts is drawn over all of them. `run` advances to the end.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from random import Random
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -27,30 +26,29 @@ from roamcast.node.boundary import (
     LeaveGroup,
     LinkDown,
     LinkUp,
-    Message,
     Moved,
     Note,
-    Received,
     Send,
     SetTimer,
     Start,
     Store,
     TimerFired,
 )
-from roamcast.node.codec import BadMessage, Codec
+from roamcast.node.codec import Codec
 from roamcast.node.host import Host, Observer
 from roamcast.node.kit import Seat
 from roamcast.node.port import Port
 from roamcast.sim.applications import begin, watched
-from roamcast.sim.faults import DatagramFaults, FaultParams, schedule
+from roamcast.sim.carriage import Carriage
+from roamcast.sim.faults import FaultParams, schedule
 from roamcast.sim.instant import Instant
-from roamcast.sim.kernel import Handle, Kernel
-from roamcast.sim.links import LinkParams, Links
+from roamcast.sim.kernel import Handle
+from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import FOREVER_US
-from roamcast.sim.radio import Frame, RadioParams, make_radio
+from roamcast.sim.radio import RadioParams
 from roamcast.sim.residents import Body, Resident
 from roamcast.sim.stand import Stand
-from roamcast.sim.underlay import Underlay, UnderlayParams
+from roamcast.sim.underlay import UnderlayParams
 from roamcast.sim.whereabouts import Whereabouts
 
 PAUSED_INPUTS_MAX = 10_000
@@ -58,7 +56,7 @@ PAUSED_INPUTS_MAX = 10_000
 PLANE = Plane()
 
 
-class World:
+class World(Carriage):
     def __init__(
         self,
         residents: Sequence[Resident],
@@ -75,29 +73,13 @@ class World:
         underlay: UnderlayParams | None = None,
     ) -> None:
         """`round_trip`: every message is encoded and decoded once on its way, as it would be on a real network."""
-        self.seed = seed
         self.say = say
-        self.codec = codec
-        self.kernel = Kernel()
-        self.observers = observers
-        self.packet_bytes = packet_bytes
-        self.round_trip = round_trip
         self.graph = graph
         self.faults = faults or FaultParams()
-        self.datagram_faults = DatagramFaults(self.faults)
         self.range_m = radio.range_m if radio is not None else 0.0
-        self.whereabouts = Whereabouts([resident.track for resident in residents], self.range_m or 1.0)
-        self.radio = None
-        if radio is not None:
-            hooks = (self._frame_sent, self._frame_heard, self._frame_dropped)
-            self.radio = make_radio(radio, self.kernel, self.whereabouts, self._backoff_rng, *hooks)
-        self.links = Links(self.kernel, self._link_rng, self._link_arrival, self._link_change, self._link_loss)
-        self.underlay: Underlay | None = None
-        if underlay is not None:
-            self.underlay = Underlay(underlay, self.kernel, self.whereabouts, lambda index: self.bodies[index].up)
+        whereabouts = Whereabouts([resident.track for resident in residents], self.range_m or 1.0)
+        super().__init__(seed, codec, whereabouts, radio, underlay, self.faults, observers, packet_bytes, round_trip)
         refusing = self._draw_refusing(residents)
-        self.bodies: list[Body] = []
-        self.by_name: dict[str, Body] = {}
         for index, resident in enumerate(residents):
             self._seat(index, resident, resident.host in refusing)
         for link in links:
@@ -105,17 +87,7 @@ class World:
             self.links.add(link)
         schedule(self.faults, self)
 
-    def rng(self, *purpose: object) -> Random:
-        """A generator of its own for each purpose, the same in every process."""
-        return Random(f"{self.seed}/" + "/".join(map(str, purpose)))
-
     # Building.
-
-    def _backoff_rng(self, index: int) -> Random:
-        return self.bodies[index].rng("radio")
-
-    def _link_rng(self, a: str, b: str) -> Random:
-        return self.rng("link", a, b)
 
     def _draw_refusing(self, residents: Sequence[Resident]) -> set[str]:
         names = [resident.host for resident in residents]
@@ -297,14 +269,6 @@ class World:
             case _:
                 assert_never(effect)
 
-    def _afterwards(self, body: Body, action: Callable[..., None], *arguments: object) -> None:
-        """Once all effects of the same answer were performed, unless the host is gone by then."""
-        self.kernel.at(0, self._if_alive, body, body.host, action, arguments)
-
-    def _if_alive(self, body: Body, host: Host, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
-        if body.lives_as(host):
-            action(*arguments)
-
     def _fire(self, body: Body, name: str) -> None:
         if body.waiting is None:
             del body.timers[name]
@@ -329,124 +293,9 @@ class World:
         else:
             self.links.reopen(host, peer)
 
-    def _broadcast(self, body: Body, said: Broadcast) -> None:
-        if self.radio is None:
-            self._note(body, "no_radio")
-        elif said.jitter_us > 0:
-            delay_us = body.rng("jitter").randint(0, said.jitter_us)
-            action = (self._on_the_air, body, said)
-            self.kernel.at(self.kernel.now_us + delay_us, self._if_alive, body, body.host, body.act, action)
-        else:
-            self._on_the_air(body, said)
-
-    def _on_the_air(self, body: Body, said: Broadcast) -> None:
-        sendable = self._sendable(body, said.message)
-        if sendable is None or self.radio is None:
-            return
-        message, size_bytes = sendable
-        if message is not said.message:
-            said = replace(said, message=message)
-        self.radio.broadcast(body.index, said, size_bytes)
-
-    def _sendable(self, body: Body, message: Message) -> tuple[Message, int] | None:
-        """The message as it arrives at the other side, and its size; None if it cannot be bytes, which is noted.
-
-        Where every message counts as so many bytes anyway, it is not encoded to find out.
-        """
-        if self.packet_bytes is not None and not self.round_trip:
-            return message, self.packet_bytes
-        try:
-            encoded = self.codec.encode(message)
-        except BadMessage as problem:
-            self._note(body, "unsendable", str(problem))
-            return None
-        if self.round_trip:
-            message = self.codec.decode(encoded)
-        return message, self.packet_bytes or len(encoded)
-
-    def _frame_sent(self, frame: Frame) -> None:
-        self._transmitted(self.bodies[frame.sender], frame.said.message, frame.bytes, None)
-
-    def _frame_heard(self, frame: Frame, hearers: list[int]) -> None:
-        if self.datagram_faults.harmless:
-            self._frame_arrives(frame, hearers)
-            return
-        now_us = self.kernel.now_us
-        for hearer in hearers:
-            for delay_us in self.datagram_faults.delays_us(now_us, self.bodies[hearer].rng("datagrams")):
-                self.kernel.at(now_us + delay_us, self._frame_arrives, frame, [hearer])
-
-    def _frame_arrives(self, frame: Frame, hearers: list[int]) -> None:
-        """What counts is who is up and in the group now: a frame may have been late. All are given the same value."""
-        bodies, now_us, group = self.bodies, self.kernel.now_us, frame.said.group
-        received = Received(frame.said.message, bodies[frame.sender].resident.host, group)
-        for hearer in hearers:
-            body = bodies[hearer]
-            if not body.up or (group is not None and group not in body.groups):
-                continue
-            if body.waiting is None:
-                body.host.give(now_us, received)
-            else:
-                self._give(body, received)
-
-    def _frame_dropped(self, sender: int, reason: str) -> None:
-        self._note(self.bodies[sender], reason)
-
-    def _send(self, body: Body, to: str, message: Message) -> None:
-        host = body.resident.host
-        if self.underlay is not None and (host, to) not in self.links.between:
-            self._send_through(self.underlay, body, to, message)
-            return
-        link = self.links.up(host, to)
-        if link is None or not self.by_name[to].up:
-            self._note(body, "no_link", to)
-            return
-        sendable = self._sendable(body, message)
-        if sendable is None:
-            return
-        message, size_bytes = sendable
-        self.links.send(link, host, to, message)
-        for _ in range(link.params.hops):
-            self._transmitted(body, message, size_bytes, to)
-
-    def _send_through(self, underlay: Underlay, body: Body, to: str, message: Message) -> None:
-        """Over as many hops as it takes; whoever cannot be reached is told of as of a link that went down."""
-        receiver = self.by_name.get(to)
-        hops = None if receiver is None else underlay.hops(body.index, receiver.index)
-        if receiver is None or hops is None:
-            self._note(body, "no_path", to)
-            self._afterwards(body, self._give, body, LinkDown(to))
-            return
-        sendable = self._sendable(body, message)
-        if sendable is None:
-            return
-        message, size_bytes = sendable
-        received = Received(message, body.resident.host, hops=hops)
-        self.kernel.at(underlay.arrival_us(body.index, receiver.index, hops), self._give, receiver, received)
-        for _ in range(hops):
-            self._transmitted(body, message, size_bytes, to)
-
-    def _link_arrival(self, sender: str, receiver: str, message: Message) -> None:
-        self._give(self.by_name[receiver], Received(message, sender))
-
     def _link_change(self, a: str, b: str, up: bool) -> None:
         one, other = self.by_name[a], self.by_name[b]
         # An end that is down is told when it comes up, and the other one heard of it when it went down.
         if one.up and other.up:
             self._give(one, LinkUp(b) if up else LinkDown(b))
             self._give(other, LinkUp(a) if up else LinkDown(a))
-
-    def _link_loss(self, sender: str, receiver: str) -> None:
-        self._note(self.by_name[sender], "link_lost", receiver)
-
-    # Telling.
-
-    def _transmitted(self, body: Body, message: Message, size_bytes: int, to: str | None) -> None:
-        now_us, host = self.kernel.now_us, body.resident.host
-        kind, event_id = message.kind, message.event_id
-        for observer in self.observers:
-            observer.transmitted(now_us, host, kind, size_bytes, to, event_id)
-
-    def _note(self, body: Body, what: str, detail: str = "") -> None:
-        for observer in self.observers:
-            observer.noted(self.kernel.now_us, body.resident.host, what, detail)

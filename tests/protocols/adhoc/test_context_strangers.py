@@ -369,7 +369,7 @@ def test_the_fuzz_stops_a_node_that_believes_everything(where: str) -> None:
 
     def gullible_node() -> ContextNode:
         node = busy_node(sayings)
-        node.checks = Gullible(sayings.space)
+        node.checks = node.keeping.checks = Gullible(sayings.space)
         return node
 
     rng, sayings = Random(1), Sayings(where, "circle")

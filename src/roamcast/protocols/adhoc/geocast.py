@@ -24,11 +24,8 @@ nearer to the region than the void, who goes on greedily; or, with `detour_hops`
 such a host, unless it only tells `again` what was told before. Then it is carried until somebody nearer comes by.
 Each recovery is a new attempt, which hosts that let the message go before consider again.
 
-A region need not hang together by itself. If a message `seeks` all of it, a host inside that cannot be sure that all
-of the region is in reach of itself and those it knows there asks its neighbours outside to walk on, each along the
-face beyond their common link, until the walk comes inside again. While nothing moves and nothing is lost, all hosts
-of the region that are connected to it at all are told, if the region is convex, its corners are not acute and it is
-nowhere narrower than the radio range: then no link passes between two of its hosts with both ends outside.
+A region need not hang together by itself. If a message `seeks` all of it, hosts inside let it walk outside as well
+(`walks.py` says when, and what is guaranteed then).
 
 Guarantee: no host sends one attempt of a message more often than 1 + `retries_max` times, and the memory for ids, for
 messages under way and for held ones is bounded. `age_us` adds up the time a message waited at its hosts, so receivers
@@ -45,20 +42,13 @@ from msgspec.structs import replace
 from roamcast.model.region import Shape
 from roamcast.model.space import Space
 from roamcast.model.values import Point
-from roamcast.node.boundary import Broadcast, CancelTimer, Does, Note, SetTimer
-from roamcast.protocols.adhoc.faces import (
-    Link,
-    centre_of,
-    direction,
-    has_gap,
-    next_link,
-    onward,
-    planar_links,
-)
+from roamcast.node.boundary import Broadcast, Does, Note, SetTimer
 from roamcast.protocols.adhoc.geocast_params import GeocastParams
+from roamcast.protocols.adhoc.journeys import Journeys
 from roamcast.protocols.adhoc.nearness import distance_to_m, farthest_m
 from roamcast.protocols.adhoc.neighbours import Here, Neighbour, NeighbourTable
 from roamcast.protocols.adhoc.routes import Route, Routed, UnderWay, Walk
+from roamcast.protocols.adhoc.walks import Walks
 from roamcast.protocols.recent import Recent
 
 NOTHING_NEW: tuple[bool, list[Does]] = (False, [])
@@ -68,6 +58,20 @@ HOP_US = 500
 
 
 class Geocast:
+    __slots__ = (
+        "host",
+        "journeys",
+        "neighbours",
+        "params",
+        "refuses",
+        "rng",
+        "seen",
+        "space",
+        "timer_prefix",
+        "under_way",
+        "walks",
+    )
+
     def __init__(
         self,
         host: str,
@@ -86,12 +90,14 @@ class Geocast:
         self.refuses = refuses
         self.timer_prefix = timer_prefix
         self.seen = Recent(params.seen_ids_max)
-        self.under_way: dict[str, UnderWay] = {}
-        self.held = 0
+        self.journeys = Journeys(params.under_way_max, timer_prefix)
+        self.under_way = self.journeys.by_key
+        self.walks = Walks(host, params, rng, space, neighbours, self.journeys, self.seen)
 
-    def knows(self, route: Route) -> bool:
-        """Whether this is a plain copy of what was heard before: of its route only the last hop matters then."""
-        return not route.attempt and route.walk is None and route.id in self.seen
+    @property
+    def held(self) -> int:
+        """How many messages wait in a void."""
+        return self.journeys.held
 
     # Sending.
 
@@ -107,11 +113,11 @@ class Geocast:
         distance_m = distance_to_m(route.target, route.here.position, self.space)
         entry = UnderWay(message, "flood" if distance_m == 0 else "greedy", distance_m, now_us)
         if distance_m == 0:
-            self._seek(now_us, entry, route.here.position)
+            self.walks.seek(now_us, entry, route.here.position)
         if not contended:
             return self._transmit(now_us, entry, route.here)
         delay_ms = self.rng.uniform(0, self.params.flood_delay_ms)
-        return self._wait(now_us, entry, delay_ms)
+        return self.journeys.wait(now_us, entry, delay_ms)
 
     def heard(self, now_us: int, message: Routed, position: Point | None) -> tuple[bool, list[Does]]:
         """A copy arrived; answers whether it is the first one of this message, and what to do about it.
@@ -119,30 +125,39 @@ class Geocast:
         A host that does not know its position lets the copy go.
         """
         route = message.route
-        if route.walk is not None and (taken := self._walked(now_us, message, position)) is not None:
-            return taken
-        fresh, effects = self._heard_otherwise(now_us, message, position)
-        if route.attempt:
-            for walking in self._walks_of(route.id):
-                effects = effects + self._heard_while_walking(walking, route)
-        return fresh, effects
-
-    def heard_copy(self, now_us: int, route: Route) -> list[Does]:
-        """As `heard`, for a plain copy of what this host `knows`: most frames are one, and mean nothing to it."""
+        if route.attempt or route.walk is not None:
+            return self._heard_recovering(now_us, message, position)
         entry = self.under_way.get(route.id)
-        return [] if entry is None else self._heard_again(now_us, entry, route)
+        if entry is not None:
+            return False, self.heard_again(now_us, entry, route)
+        if not self.seen.add(route.id):
+            return NOTHING_NEW
+        if position is None or self.refuses:
+            return True, []
+        return True, self._consider(now_us, message, position)
 
-    def _heard_otherwise(self, now_us: int, message: Routed, position: Point | None) -> tuple[bool, list[Does]]:
+    def _heard_recovering(self, now_us: int, message: Routed, position: Point | None) -> tuple[bool, list[Does]]:
+        """A copy that walks, or that goes on from a void: hosts that know the message consider it once more."""
+        route, walk = message.route, message.route.walk
+        if (
+            walk is not None
+            and (taken := self.walks.heard(now_us, message, walk, position, self.refuses)) is not None
+        ):
+            return taken
+        fresh, effects = self._heard_attempt(now_us, message, position)
+        return fresh, effects + self.walks.overheard(route) if route.attempt else effects
+
+    def _heard_attempt(self, now_us: int, message: Routed, position: Point | None) -> tuple[bool, list[Does]]:
         route = message.route
         entry = self.under_way.get(route.id)
         if entry is not None and entry.message.route.attempt >= route.attempt:
-            return False, self._heard_again(now_us, entry, route)
+            return False, self.heard_again(now_us, entry, route)
         if not route.attempt and route.id in self.seen:
             return NOTHING_NEW
         fresh = self.seen.add(route.id)
         if route.attempt and not self.seen.add(f"{route.id}#{route.attempt}"):
             return fresh, []
-        effects = [] if entry is None else self._forget(entry)
+        effects = [] if entry is None else self.journeys.forget(entry)
         if position is None or self.refuses:
             return fresh, effects
         return fresh, effects + self._consider(now_us, message, position)
@@ -157,20 +172,20 @@ class Geocast:
                 return []
             entry = UnderWay(message, "flood", 0.0, now_us)
             self._overhear(entry, route)
-            self._seek(now_us, entry, position)
-            return self._wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))
+            self.walks.seek(now_us, entry, position)
+            return self.journeys.wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))
         before_m = route.escape_m
         if before_m is None:
             before_m = distance_to_m(route.target, route.here.position, self.space)
         if distance_m < before_m:
             progress = min(1.0, (before_m - distance_m) / params.range_m)
             delay_ms = params.greedy_delay_ms * (1 - progress) + self.rng.uniform(0, params.jitter_ms)
-            return self._wait(now_us, UnderWay(message, "greedy", distance_m, now_us), delay_ms)
+            return self.journeys.wait(now_us, UnderWay(message, "greedy", distance_m, now_us), delay_ms)
         if route.detour > 0 or params.bridges:
             entry = UnderWay(message, "detour" if route.detour > 0 else "bridge", distance_m, now_us)
             self._overhear(entry, route)
             if entry.way == "detour" or self._bridges(now_us, entry):
-                return self._wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))
+                return self.journeys.wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))
         return []
 
     def _gossip_is_silent(self, route: Route, position: Point) -> bool:
@@ -179,30 +194,10 @@ class Geocast:
             return False
         return self.rng.random() >= self.params.gossip_share
 
-    def _wait(self, now_us: int, entry: UnderWay, delay_ms: float) -> list[Does]:
-        dropped = self._keep(entry)
-        return [*dropped, SetTimer(self.timer_prefix + entry.key, now_us + round(delay_ms * 1_000))]
-
-    def _keep(self, entry: UnderWay) -> list[Does]:
-        """Puts a message among those under way, of which the oldest goes if they are too many."""
-        dropped: list[Does] = []
-        key = entry.key
-        if len(self.under_way) >= self.params.under_way_max and key not in self.under_way:
-            oldest = next(iter(self.under_way.values()))
-            dropped = [*self._forget(oldest), Note("geocast_dropped", oldest.message.route.id)]
-        self.under_way[key] = entry
-        return dropped
-
-    def _forget(self, entry: UnderWay) -> list[Does]:
-        key = entry.key
-        self.under_way.pop(key, None)
-        if entry.state == "held":
-            self.held -= 1
-        return [CancelTimer(self.timer_prefix + key)]
-
     # Listening.
 
-    def _heard_again(self, now_us: int, entry: UnderWay, route: Route) -> list[Does]:
+    def heard_again(self, now_us: int, entry: UnderWay, route: Route) -> list[Does]:
+        """Another copy of what is under way here."""
         if entry.way == "greedy":
             target = entry.message.route.target
             if distance_to_m(target, route.here.position, self.space) >= entry.distance_m:
@@ -211,13 +206,13 @@ class Geocast:
             if entry.state == "waiting" and self.params.bridges and self._bridges(now_us, entry):
                 entry.way = "bridge"
                 return []
-            return self._forget(entry)
+            return self.journeys.forget(entry)
         if entry.state == "sent":
-            return self._forget(entry)
+            return self.journeys.forget(entry)
         self._overhear(entry, route)
         if entry.way == "bridge":
-            return [] if self._bridges(now_us, entry) else self._forget(entry)
-        return self._forget(entry) if self._covered(now_us, entry) else []
+            return [] if self._bridges(now_us, entry) else self.journeys.forget(entry)
+        return self.journeys.forget(entry) if self._covered(now_us, entry) else []
 
     def _bridges(self, now_us: int, entry: UnderWay) -> bool:
         """Whether a host outside the region is needed to spread a message that has arrived there."""
@@ -257,14 +252,14 @@ class Geocast:
         if entry is None:
             return []
         if here is None:
-            return [*self._forget(entry), Note("geocast_dropped", entry.message.route.id)]
+            return [*self.journeys.forget(entry), Note("geocast_dropped", entry.message.route.id)]
         if entry.state == "waiting":
             return self._transmit(now_us, entry, here)
         if entry.state == "held":
-            return [*self._forget(entry), Note("geocast_held_too_long", entry.message.route.id)]
+            return [*self.journeys.forget(entry), Note("geocast_held_too_long", entry.message.route.id)]
         if entry.tries <= self.params.retries_max:
             return self._transmit(now_us, entry, here)
-        return self._stuck(now_us, entry, here) if entry.way == "greedy" else self._forget(entry)
+        return self._stuck(now_us, entry, here) if entry.way == "greedy" else self.journeys.forget(entry)
 
     def _transmit(self, now_us: int, entry: UnderWay, here: Here) -> list[Does]:
         message, route = entry.message, entry.message.route
@@ -288,7 +283,7 @@ class Geocast:
             return [broadcast]
         entry.state = "sent"
         entry.tries += 1
-        dropped = self._keep(entry)
+        dropped = self.journeys.keep(entry)
         return [
             *dropped,
             broadcast,
@@ -308,18 +303,18 @@ class Geocast:
         known the frames were lost; else this is a void."""
         route, params = entry.message.route, self.params
         if farthest_m(route.target, here.position, self.space) <= params.range_m:
-            return self._forget(entry)
+            return self.journeys.forget(entry)
         if self._knows_nearer(now_us, route.target, here.position):
-            return [*self._forget(entry), Note("geocast_lost", route.id)]
+            return [*self.journeys.forget(entry), Note("geocast_lost", route.id)]
         effects: list[Does] = [Note("geocast_void", route.id)]
         if params.detour_hops and entry.carries == 0 and not route.again:
             effects += self._try_again(now_us, entry, here, params.detour_hops)
         elif params.walks and entry.carries == 0:
-            effects += self._begin_walk(now_us, entry, here)
+            walk = self.walks.around_void(now_us, entry, here.position)
+            effects += [] if walk is None else self._try_again(now_us, entry, here, 0, walk)
         if entry.carries >= params.carries_max or self.held >= params.held_max:
-            return effects + self._forget(entry)
-        entry.state = "held"
-        self.held += 1
+            return effects + self.journeys.forget(entry)
+        self.journeys.hold(entry)
         until_us = entry.heard_us + round(params.held_s * 1e6)
         return [*effects, SetTimer(self.timer_prefix + route.id, until_us)]
 
@@ -361,115 +356,13 @@ class Geocast:
 
     def carry(self, now_us: int, here: Here) -> list[Does]:
         """To be called from time to time: what is held goes on as soon as somebody nearer is around."""
-        if not self.held:
-            return []
         effects: list[Does] = []
-        for entry in [each for each in self.under_way.values() if each.state == "held"]:
+        for entry in self.journeys.those_held():
             route = entry.message.route
             if not self._knows_nearer(now_us, route.target, here.position):
                 continue
-            self.held -= 1
-            entry.state = "sent"
+            self.journeys.release(entry)
             entry.tries = self.params.retries_max + 1
             effects += self._try_again(now_us, entry, here, 0)
             effects.append(SetTimer(self.timer_prefix + route.id, now_us + round(self.params.retry_ms * 1_000)))
         return effects
-
-    # Walks around faces.
-
-    def _links(self, now_us: int, position: Point) -> list[Link]:
-        return planar_links(
-            position, ((each.host, each.here.position) for each in self.neighbours.current(now_us)), self.space
-        )
-
-    def _begin_walk(self, now_us: int, entry: UnderWay, here: Here) -> list[Does]:
-        goal = centre_of(entry.message.route.target, self.space)
-        towards = direction(here.position, goal, self.space)
-        link = next_link(self._links(now_us, here.position), towards)
-        if link is None:
-            return []
-        return self._try_again(now_us, entry, here, 0, Walk((link.host,), self.host, here.position, here.position))
-
-    def _seek(self, now_us: int, entry: UnderWay, position: Point) -> None:
-        """Inside the region: whom outside to ask to walk around it, if parts of it may be out of reach of all this
-        host knows inside."""
-        route = entry.message.route
-        if not route.seeks or not self.params.walks:
-            return
-        inside = [position]
-        for each in self.neighbours.current(now_us):
-            if distance_to_m(route.target, each.here.position, self.space) == 0:
-                inside.append(each.here.position)
-        if not has_gap(route.target, inside, self.params.range_m, self.space):
-            return
-        links = self._links(now_us, position)
-        outside = tuple(link.host for link in links if distance_to_m(route.target, link.position, self.space) > 0)
-        if outside:
-            entry.walk = Walk(outside, self.host)
-
-    def _walked(self, now_us: int, message: Routed, position: Point | None) -> tuple[bool, list[Does]] | None:
-        """A message that walks: None if this host is to treat it like any other."""
-        route, walk = message.route, message.route.walk
-        if walk is None or position is None or self.refuses:
-            return None
-        distance_m = distance_to_m(route.target, position, self.space)
-        if distance_m == 0 or (route.escape_m is not None and distance_m < route.escape_m):
-            return None
-        if self.host not in walk.next:
-            return None if walk.start is not None else (False, [])
-        if not self.seen.add(f"{route.id}#{route.attempt}>{walk.by}@{walk.name}"):
-            return False, []
-        if route.hops >= self.params.hops_max:
-            return False, [Note("geocast_hops_exceeded", route.id)]
-        fresh = self.seen.add(route.id)
-        return fresh, self._walk_on(now_us, message, walk, position)
-
-    def _walk_on(self, now_us: int, message: Routed, walk: Walk, position: Point) -> list[Does]:
-        route = message.route
-        came_from = route.here.position
-        links = self._links(now_us, position)
-        if walk.start is None or walk.entered is None:
-            link = next_link(links, direction(position, came_from, self.space))
-            entered = None
-            if link is not None and self._is_told(route, link.position):
-                return []
-        else:
-            goal = centre_of(route.target, self.space)
-            found = onward(position, came_from, walk.entered, walk.start, goal, links, self.space)
-            link, entered = (None, None) if found is None else found
-        if link is None:
-            return []
-        entry = UnderWay(message, "walk", route.escape_m or 0.0, now_us)
-        known = self.under_way.get(entry.key)
-        effects = [] if known is None else self._forget(known)
-        entry.walk = Walk((link.host,), self.host, walk.start, entered)
-        delay_ms = self.rng.uniform(0, self.params.jitter_ms)
-        if walk.start is not None:
-            delay_ms += self.params.greedy_delay_ms
-        return effects + self._wait(now_us, entry, delay_ms)
-
-    def _walks_of(self, message_id: str) -> list[UnderWay]:
-        """A message's walks past voids that this host is to go on with."""
-        return [
-            each
-            for each in self.under_way.values()
-            if each.way == "walk"
-            and each.message.route.id == message_id
-            and each.walk is not None
-            and each.walk.start is not None
-        ]
-
-    def _heard_while_walking(self, walking: UnderWay, route: Route) -> list[Does]:
-        """The walk is over for this host when the next one goes on with it, or one nearer than the void has it."""
-        if walking.state == "sent":
-            if route.walk is not None and walking.walk is not None and route.walk.name != walking.walk.name:
-                return []
-            return self._forget(walking) if route.hops > walking.message.route.hops + 1 else []
-        nearer = distance_to_m(route.target, route.here.position, self.space) < walking.distance_m
-        return self._forget(walking) if nearer else []
-
-    def _is_told(self, route: Route, position: Point) -> bool:
-        """Whether the next host of a walk outside is inside again, and has heard the message from the last one."""
-        return distance_to_m(route.target, position, self.space) == 0 and self.space.within(
-            position, route.here.position, self.params.range_m
-        )

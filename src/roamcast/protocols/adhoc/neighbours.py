@@ -82,6 +82,8 @@ class Neighbour:
 
 
 class NeighbourTable:
+    __slots__ = ("_known", "dropped", "lifetime_us", "neighbours_max")
+
     def __init__(self, neighbours_max: int, lifetime_us: int) -> None:
         self.neighbours_max = neighbours_max
         self.lifetime_us = lifetime_us

@@ -75,6 +75,7 @@ class UnderWay:
         "distance_m",
         "forwarders",
         "heard_us",
+        "key",
         "message",
         "state",
         "tries",
@@ -85,6 +86,7 @@ class UnderWay:
     def __init__(self, message: Routed, way: Way, distance_m: float, heard_us: int) -> None:
         self.message = message
         self.way = way
+        self.key = message.route.id if way != "walk" else walking_key(message.route)
         self.distance_m = distance_m
         """Of this host from the region, when it heard the message."""
         self.heard_us = heard_us
@@ -96,10 +98,7 @@ class UnderWay:
         self.walk: Walk | None = None
         """With which to send it on."""
 
-    @property
-    def key(self) -> str:
-        """A host that holds a message may be on the way of its walk too, or on that of several."""
-        route = self.message.route
-        if self.way != "walk":
-            return route.id
-        return route.id + WALKING + ("" if route.walk is None else route.walk.name)
+
+def walking_key(route: Route) -> str:
+    """A host that holds a message may be on the way of its walk too, or on that of several."""
+    return route.id + WALKING + ("" if route.walk is None else route.walk.name)

@@ -6,6 +6,8 @@ would let an event outlive its expiry. The route is looked at by everybody who m
 by those who would use it.
 """
 
+from functools import cache
+
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.region import Anchored, Box, Circle, Region, Shape, points_of
@@ -33,9 +35,15 @@ LONGITUDE_MAX = 540.0
 
 
 class Checks:
-    """Of one space; each answers whether what it is given is possible."""
+    """Of one space; each answers whether what it is given is possible.
+
+    In a simulation all who hear a frame are given the same value, one after the other, and ask the same: the last
+    route and the last item that were found possible are known by identity.
+    """
 
     def __init__(self, space: Space) -> None:
+        self._possible_route: Route | None = None
+        self._possible_item: EventItem | SubscriptionItem | None = None
         flat = isinstance(space, Plane)
         self.flat = flat
         self._x_max, self._y_max = (REACH_MAX_M, REACH_MAX_M) if flat else (180.0, 90.0)
@@ -50,6 +58,14 @@ class Checks:
         return -self._x_max <= point.x <= self._x_max and -self._y_max <= point.y <= self._y_max
 
     def route(self, route: Route) -> bool:
+        if route is self._possible_route:
+            return True
+        possible = self._route(route)
+        if possible:
+            self._possible_route = route
+        return possible
+
+    def _route(self, route: Route) -> bool:
         return (
             0 <= route.age_us <= FOREVER_US
             and 0 <= route.hops <= COUNT_MAX
@@ -81,6 +97,14 @@ class Checks:
         return all(abs(corner.x) <= x_max and abs(corner.y) <= self._y_max for corner in points_of(shape))
 
     def item(self, item: EventItem | SubscriptionItem) -> bool:
+        if item is self._possible_item:
+            return True
+        possible = self._item(item)
+        if possible:
+            self._possible_item = item
+        return possible
+
+    def _item(self, item: EventItem | SubscriptionItem) -> bool:
         issue = self._event(item.event) if isinstance(item, EventItem) else self._subscription(item.subscription)
         return issue and 0 <= item.age_us <= FOREVER_US and self.shape(item.region) and self._reach(item.reach)
 
@@ -141,6 +165,12 @@ class Checks:
 
     def _values(self, values: dict[str, Value]) -> bool:
         return all(not isinstance(value, Point) or self.place(value) for value in values.values())
+
+
+@cache
+def checks_of(space: Space) -> Checks:
+    """One for all nodes of a space: what one has looked at need not be looked at again by the next."""
+    return Checks(space)
 
 
 def is_time(at_us: int) -> bool:

@@ -127,11 +127,12 @@ class Holdings:
 
     def prune(self, now_us: int, position: Point) -> None:
         """Forgets what has ended and what this host has left the region of."""
+        space = self.space
         for table in (self.events, self.subscriptions):
-            table.expire(now_us)
-            if not table:
+            if not table.by_key:
                 continue
-            for row in [each for each in table.rows() if not is_inside(each.region, position, self.space)]:
+            table.expire(now_us)
+            for row in [each for each in table.rows() if not is_inside(each.region, position, space)]:
                 table.remove(row.id)
 
     def just_entered(self, position: Point, previous: Point | None) -> list[AnyHeld]:

@@ -52,11 +52,12 @@ class IssuedTables:
         self.subscriptions: Table[Issued] = Table(params.local_subscriptions_max)
         self.withdrawn: Table[Issued] = Table(params.local_subscriptions_max)
         """What others still hold, and a host that does not know where it is could not tell them to forget."""
+        self._tables = (self.events, self.subscriptions, self.withdrawn)
 
     def expire(self, now_us: int) -> None:
-        self.events.expire(now_us)
-        self.subscriptions.expire(now_us)
-        self.withdrawn.expire(now_us)
+        for table in self._tables:
+            if table.by_key:
+                table.expire(now_us)
 
     def all(self) -> list[Issued]:
         return [*self.events.rows(), *self.subscriptions.rows()]

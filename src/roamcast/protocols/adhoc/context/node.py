@@ -26,9 +26,9 @@ from random import Random
 from msgspec.structs import replace
 
 from roamcast.model.context import Context
-from roamcast.model.event import Event
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
+from roamcast.model.values import Point
 from roamcast.node.boundary import (
     Broadcast,
     Does,
@@ -44,11 +44,12 @@ from roamcast.node.boundary import (
     TimerFired,
     Unsubscribe,
 )
-from roamcast.protocols.adhoc.context.checks import Checks
+from roamcast.protocols.adhoc.context.checks import checks_of
 from roamcast.protocols.adhoc.context.digests import Digests
 from roamcast.protocols.adhoc.context.domains import ToPublisher, ToSubscriber
-from roamcast.protocols.adhoc.context.held import HeldEvent, HeldSubscription, Holdings, by_my_clock, is_inside
-from roamcast.protocols.adhoc.context.issued import NEVER_US, Issued, IssuedTables
+from roamcast.protocols.adhoc.context.held import Holdings, by_my_clock
+from roamcast.protocols.adhoc.context.issued import Issued, IssuedTables
+from roamcast.protocols.adhoc.context.keeping import Keeping
 from roamcast.protocols.adhoc.context.meetings import Meetings
 from roamcast.protocols.adhoc.context.messages import (
     Answer,
@@ -63,16 +64,42 @@ from roamcast.protocols.adhoc.context.messages import (
 )
 from roamcast.protocols.adhoc.context.params import ContextParams
 from roamcast.protocols.adhoc.context.surroundings import Surroundings
+from roamcast.protocols.adhoc.context.telling import Telling
 from roamcast.protocols.adhoc.geocast import Geocast
 from roamcast.protocols.adhoc.neighbours import Beacon, Here, NeighbourTable, Presence
 from roamcast.protocols.adhoc.routes import Route, Routed
-from roamcast.protocols.adhoc.until import Until
-
-SEEK_VERSIONS = 4
-"""One of so many refreshes looks for all parts of its region; the others go where they get to by themselves."""
 
 
 class ContextNode:
+    # There are many nodes in a simulation, and each frame goes to many of them: the fewer places it is looked up in,
+    # the better they stay in the processor's cache.
+    __slots__ = (
+        "_hears",
+        "_held_events",
+        "_held_subscriptions",
+        "_journeys",
+        "_known_ids",
+        "_tick_us",
+        "_under_way",
+        "around",
+        "checks",
+        "digests",
+        "domains",
+        "geocast",
+        "held",
+        "host",
+        "issued",
+        "keeping",
+        "meetings",
+        "neighbours",
+        "params",
+        "presence",
+        "refuses",
+        "rng",
+        "space",
+        "telling",
+    )
+
     def __init__(
         self,
         host: str,
@@ -87,9 +114,7 @@ class ContextNode:
         self.params = params
         self.refuses = refuses
         self.space: Space = space or Plane()
-        self.checks = Checks(self.space)
-        # On a plane every place that can be said can be reckoned with; frames are too many to look at more than that.
-        self._flat = self.checks.flat
+        self.checks = checks_of(self.space)
         self.presence = Presence(round(params.beacon_s * 1e6), params.key_attributes)
         self.neighbours = NeighbourTable(params.neighbours_max, round(params.neighbour_s * 1e6))
         self.around = Surroundings(host, self.space, self.presence, self.neighbours, Context(host), graph)
@@ -99,9 +124,16 @@ class ContextNode:
         self.issued = IssuedTables(params, self.space)
         self.meetings = Meetings(params, rng, self.around, self.held, self.issued, self.geocast)
         self.domains = self.meetings.domains
-        self.withdrawn = Until(params.subscriptions_max)
-        """Subscriptions that must not come back, until those who still hold them have forgotten them too."""
-        self._refresh_at_us = NEVER_US
+        self.keeping = Keeping(params, self.space, self.checks, self.held, self.digests, self.meetings)
+        self.telling = Telling(params, self.around, self.issued, self.geocast, self.keeping)
+        self._tick_us = round(params.tick_s * 1e6)
+        # What every frame is looked up in.
+        self._hears = self.neighbours.heard
+        self._known_ids = self.geocast.seen.keys
+        self._journeys = self.geocast.journeys
+        self._under_way = self.geocast.under_way
+        self._held_events = self.held.events.by_key
+        self._held_subscriptions = self.held.subscriptions.by_key
 
     # The boundary.
 
@@ -111,6 +143,8 @@ class ContextNode:
             effects = self._received(now_us, given.message, given.sender)
             if not effects:
                 return effects
+        elif type(given) is TimerFired:
+            effects = self._fired(now_us, given.name)
         else:
             effects = self._answer(now_us, given)
         for effect in effects:
@@ -123,14 +157,12 @@ class ContextNode:
 
     def _answer(self, now_us: int, given: Input) -> list[Does]:
         match given:
-            case TimerFired(name):
-                return self._fired(now_us, name)
             case Publish(event):
-                return self._issue(now_us, Issued(event, self.params))
+                return self.telling.issue(now_us, Issued(event, self.params))
             case Subscribe(subscription):
-                return self._issue(now_us, Issued(subscription, self.params))
+                return self.telling.issue(now_us, Issued(subscription, self.params))
             case Unsubscribe(subscription_id):
-                return self._withdraw(now_us, subscription_id)
+                return self.telling.withdraw(now_us, subscription_id)
             case Moved(context):
                 return self._moved(now_us, context)
             case Start(context):
@@ -144,22 +176,16 @@ class ContextNode:
     def _fired(self, now_us: int, name: str) -> list[Does]:
         if name == "tick":
             return self._tick(now_us)
+        if name.startswith(self.geocast.timer_prefix):
+            return self.geocast.fired(now_us, name, self.around.here(now_us))
         if name == "beacon":
             return self._beacon(now_us)
-        if name.startswith(self.domains.queries.timer_prefix):
-            found = self.domains.queries.fired(name)
-            return [] if found is None else self.domains.judge(now_us, found[0], found[1])
         if name == "refresh":
-            self._refresh_at_us = NEVER_US
-            return self._refresh(now_us)
-        here = self.around.here(now_us)
-        if name != "digest":
-            return self.geocast.fired(now_us, name, here)
-        if here is None:
-            # Whoever has just entered is served by others; what waits must not keep later digests from being sent.
-            self.digests.waiting.clear()
-            return []
-        return self.digests.fired(now_us, here)
+            return self.telling.fired(now_us)
+        if name == "digest":
+            return self._tell_digest(now_us)
+        found = self.domains.queries.fired(name)
+        return [] if found is None else self.domains.judge(now_us, found[0], found[1])
 
     # Time passes.
 
@@ -171,15 +197,24 @@ class ContextNode:
         next_beacon = SetTimer("beacon", now_us + self.presence.period_us)
         return [next_beacon] if here is None else [Broadcast(Beacon(here)), next_beacon]
 
+    def _tell_digest(self, now_us: int) -> list[Does]:
+        here = self.around.here(now_us)
+        if here is None:
+            # Whoever has just entered is served by others; what waits must not keep later digests from being sent.
+            self.digests.waiting.clear()
+            return []
+        return self.digests.fired(now_us, here)
+
     def _tick(self, now_us: int) -> list[Does]:
         self.issued.expire(now_us)
-        again = SetTimer("tick", now_us + round(self.params.tick_s * 1e6))
+        again = SetTimer("tick", now_us + self._tick_us)
+        if not self._held_events and not self._held_subscriptions and not self._journeys.held:
+            return [again]
         position = self.around.position(now_us)
         if position is None:
             return [again]
         self.held.prune(now_us, position)
-        here = self.around.here(now_us) if self.geocast.held else None
-        carried = [] if here is None else self.geocast.carry(now_us, here)
+        carried = self._carry(now_us) if self._journeys.held else []
         return [again, *carried, *self.meetings.of_all(now_us)]
 
     def _moved(self, now_us: int, context: Context) -> list[Does]:
@@ -187,87 +222,9 @@ class ContextNode:
         if context.position is None:
             return []
         self.held.prune(now_us, context.position)
-        me = self.around.me(now_us)
-        for row in self.issued.all():
-            self.issued.reschedule(row, me)
-        return [*self._withdraw_late(now_us), *self.meetings.of_all(now_us), *self._refresh(now_us)]
-
-    # Issuing: publish, subscribe, refresh, withdraw.
-
-    def _issue(self, now_us: int, row: Issued) -> list[Does]:
-        table = self.issued.events if isinstance(row.issue, Event) else self.issued.subscriptions
-        evicted = table.put(row.issue.id, row)
-        noted: list[Does] = [] if evicted is None else [Note("own_issue_dropped", evicted)]
-        if evicted == row.issue.id:
-            return noted
-        # Of a host that does not know yet where it is: told as soon as it does.
-        return [*noted, *self._tell(now_us, row), *self._schedule(now_us)]
-
-    def _refresh(self, now_us: int) -> list[Does]:
-        effects: list[Does] = []
-        for row in self.issued.due(now_us):
-            effects += self._tell(now_us, row)
-        return effects + self._schedule(now_us)
-
-    def _schedule(self, now_us: int) -> list[Does]:
-        due_us = self.issued.next_due_us(now_us)
-        if due_us == self._refresh_at_us or due_us == NEVER_US:
-            return []
-        self._refresh_at_us = due_us
-        return [SetTimer("refresh", due_us)]
-
-    def _tell(self, now_us: int, row: Issued) -> list[Does]:
-        here = self.around.here(now_us)
-        if here is None:
-            row.due_us = NEVER_US
-            return [Note("no_position", row.issue.id)]
-        item = self.issued.tell(row, self.around.me(now_us), lambda host: self.around.where(now_us, host))
-        seeks = row.version % SEEK_VERSIONS == 0
-        if isinstance(item, EventItem):
-            route = Route(f"e/{item.event.id}/{row.version}", item.region, here, seeks=seeks, again=not seeks)
-            return [*self.geocast.send(now_us, EventMessage(route=route, item=item)), *self._hold(now_us, item, 0)]
-        route = Route(f"s/{item.subscription.id}/{row.version}", item.region, here, seeks=seeks, again=not seeks)
-        return [
-            *self.geocast.send(now_us, SubscriptionMessage(route=route, item=item)),
-            *self._hold(now_us, item, 0),
-        ]
-
-    def _withdraw(self, now_us: int, subscription_id: str) -> list[Does]:
-        row = self.issued.subscriptions.remove(subscription_id)
-        self.held.subscriptions.remove(subscription_id)
-        item = None if row is None else self.issued.withdrawal(row, self.around.me(now_us))
-        if row is None or item is None:
-            return []
-        noted = self._bury(now_us, HeldSubscription(item, now_us, 0, self.params))
-        here = self.around.here(now_us)
-        if here is not None:
-            return [*noted, *self._tell_withdrawal(now_us, item, here)]
-        evicted = self.issued.withdrawn.put(subscription_id, row)
-        return noted if evicted is None else [*noted, Note("own_issue_dropped", evicted)]
-
-    def _withdraw_late(self, now_us: int) -> list[Does]:
-        """What was withdrawn while this host did not know where it is."""
-        here = self.around.here(now_us)
-        effects: list[Does] = []
-        for row in list(self.issued.withdrawn.rows()):
-            self.issued.withdrawn.remove(row.issue.id)
-            item = self.issued.withdrawal(row, self.around.me(now_us))
-            if item is not None and here is not None:
-                effects += self._tell_withdrawal(now_us, item, here)
-        return effects
-
-    def _tell_withdrawal(self, now_us: int, item: SubscriptionItem, here: Here) -> list[Does]:
-        # It has to find all who were told, so it seeks them as the first telling did.
-        route = Route(f"s/{item.subscription.id}/{item.reach.version}", item.region, here, seeks=True)
-        return self.geocast.send(now_us, SubscriptionMessage(route=route, item=item, withdrawn=True))
-
-    def _bury(self, now_us: int, row: HeldSubscription) -> list[Does]:
-        """Remembers a withdrawal for as long as somebody who missed it may tell of the subscription."""
-        self.held.subscriptions.remove(row.id)
-        self.digests.withdrawn(row.id)
-        ends_us = row.ends_us + round(self.params.in_flight_s * 1e6)
-        forgotten = self.withdrawn.add(now_us, row.grave, ends_us)
-        return [] if forgotten is None else [Note("withdrawal_forgotten", forgotten)]
+        self.telling.reschedule(now_us)
+        late = self.telling.withdraw_late(now_us)
+        return [*late, *self.meetings.of_all(now_us), *self.telling.refresh(now_us)]
 
     # Hearing.
 
@@ -278,18 +235,30 @@ class ContextNode:
         route = getattr(message, "route", None)
         if type(route) is not Route:
             return self._heard_nearby(now_us, message, sender)
-        if not self._flat and not self.checks.here(route.here):
+        # On a plane every place that can be said can be reckoned with.
+        here = route.here
+        if not self.checks.flat and not self.checks.here(here):
             return [Note("bad_message", sender)]
-        if self.geocast.knows(route):
-            effects = self._saw(now_us, sender, route.here)
-            more = self.geocast.heard_copy(now_us, route)
-            return effects + more if effects else more
+        if route.id not in self._known_ids or route.attempt or route.walk is not None:
+            return self._heard_first(now_us, message, route, sender)
+        effects: list[Does] = self._look(now_us, sender, here) if self._hears(now_us, sender, here) else []
+        if self._journeys.held:
+            effects = effects + self._carry(now_us)
+        entry = self._under_way.get(route.id)
+        return effects if entry is None else effects + self.geocast.heard_again(now_us, entry, route)
+
+    def _heard_first(self, now_us: int, message: Message, route: Route, sender: str) -> list[Does]:
+        """What is not a plain copy of a message that was heard before."""
         if not isinstance(message, Routed) or not self.checks.route(route):
             return [Note("bad_message", sender)]
-        effects = self._saw(now_us, sender, route.here)
-        fresh, more = self.geocast.heard(now_us, message, self.around.position(now_us))
-        if fresh:
-            more = more + self._arrived(now_us, message)
+        here = route.here
+        effects: list[Does] = self._look(now_us, sender, here) if self._hears(now_us, sender, here) else []
+        if self._journeys.held:
+            effects = effects + self._carry(now_us)
+        position = self.around.position(now_us)
+        fresh, more = self.geocast.heard(now_us, message, position)
+        if fresh and position is not None:
+            more = more + self._arrived(now_us, message, position)
         return effects + more if effects else more
 
     def _heard_nearby(self, now_us: int, message: Message, sender: str) -> list[Does]:
@@ -312,22 +281,27 @@ class ContextNode:
 
     def _saw(self, now_us: int, sender: str, here: Here) -> list[Does]:
         """Somebody is there: who enters a region is told what is held there, and what waits for somebody goes on."""
-        effects: list[Does] = []
-        if self.neighbours.heard(now_us, sender, here) and (
-            entered := self.held.just_entered(here.position, here.previous)
-        ):
-            effects = self.digests.saw(now_us, sender, entered)
-        if self.geocast.held and (mine := self.around.here(now_us)):
-            effects = effects + self.geocast.carry(now_us, mine)
-        return effects
+        effects: list[Does] = self._look(now_us, sender, here) if self._hears(now_us, sender, here) else []
+        return effects + self._carry(now_us) if self._journeys.held else effects
+
+    def _look(self, now_us: int, sender: str, here: Here) -> list[Does]:
+        if not self._held_events and not self._held_subscriptions:
+            return []
+        entered = self.held.just_entered(here.position, here.previous)
+        return self.digests.saw(now_us, sender, entered) if entered else []
+
+    def _carry(self, now_us: int) -> list[Does]:
+        mine = self.around.here(now_us)
+        return [] if mine is None else self.geocast.carry(now_us, mine)
 
     def _learned(self, now_us: int, digest: Digest) -> list[Does]:
         self.digests.overheard(digest)
+        position = self.around.position(now_us)
+        assert position is not None
+        items: tuple[EventItem | SubscriptionItem, ...] = (*digest.events, *digest.subscriptions)
         effects: list[Does] = []
-        for event in digest.events:
-            effects += self._hold(now_us, event, 0)
-        for subscription in digest.subscriptions:
-            effects += self._hold(now_us, subscription, 0)
+        for item in items:
+            effects += self.keeping.hold(now_us, position, item)
         return effects
 
     def _asked(self, now_us: int, message: Query | Answer, sender: str) -> list[Does]:
@@ -340,16 +314,16 @@ class ContextNode:
             return [Note("bad_message", sender)]
         return queries.answered(now_us, message, mine, self.refuses)
 
-    def _arrived(self, now_us: int, message: Routed) -> list[Does]:
+    def _arrived(self, now_us: int, message: Routed, position: Point) -> list[Does]:
         """The first copy of a message that travels by geocast, whether or not this host is in its region."""
         travelled_us = message.route.age_us
         # Nearly all are one of these two.
         if type(message) is EventMessage:
-            return self._hold(now_us, message.item, travelled_us)
+            return self.keeping.hold(now_us, position, message.item, travelled_us)
         if type(message) is SubscriptionMessage:
             if message.withdrawn:
-                return self._withdrawn(now_us, message.item, travelled_us)
-            return self._hold(now_us, message.item, travelled_us)
+                return self.keeping.heard_withdrawal(now_us, message.item, travelled_us)
+            return self.keeping.hold(now_us, position, message.item, travelled_us)
         match message:
             case MatchedEvent(subscriber=self.host):
                 if not self.checks.matched(message):
@@ -366,38 +340,3 @@ class ContextNode:
                 return self.domains.at_publisher(now_us, request)
             case _:
                 return []
-
-    def _hold(self, now_us: int, item: EventItem | SubscriptionItem, travelled_us: int) -> list[Does]:
-        """Holds what belongs where this host is, and matches it against what it holds already."""
-        position = self.around.position(now_us)
-        if position is None or not is_inside(item.region, position, self.space):
-            return []
-        if not self.checks.item(item):
-            return [Note("bad_message", item.event.id if isinstance(item, EventItem) else item.subscription.id)]
-        if isinstance(item, EventItem):
-            return self._hold_event(now_us, HeldEvent(item, now_us, travelled_us, self.params))
-        return self._hold_subscription(now_us, HeldSubscription(item, now_us, travelled_us, self.params))
-
-    def _hold_event(self, now_us: int, row: HeldEvent) -> list[Does]:
-        known = self.held.events.get(row.id)
-        if (known is not None and known.reach.version >= row.reach.version) or not row.lives(now_us):
-            return []
-        evicted = None if row.ends_us < now_us else self.held.events.put(row.id, row)
-        effects: list[Does] = [] if evicted is None else [Note("event_dropped", evicted)]
-        return effects + self.meetings.of_event(now_us, row)
-
-    def _hold_subscription(self, now_us: int, row: HeldSubscription) -> list[Does]:
-        known = self.held.subscriptions.get(row.id)
-        if (known is not None and known.reach.version >= row.reach.version) or not row.lives(now_us):
-            return []
-        if row.grave in self.withdrawn:
-            return []
-        evicted = None if row.ends_us < now_us else self.held.subscriptions.put(row.id, row)
-        effects: list[Does] = [] if evicted is None else [Note("subscription_dropped", evicted)]
-        return effects + self.meetings.of_subscription(now_us, row)
-
-    def _withdrawn(self, now_us: int, item: SubscriptionItem, travelled_us: int) -> list[Does]:
-        if not self.checks.item(item):
-            return [Note("bad_message", item.subscription.id)]
-        row = HeldSubscription(item, now_us, travelled_us, self.params)
-        return self._bury(now_us, row) if row.lives(now_us) else []

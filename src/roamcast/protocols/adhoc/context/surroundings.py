@@ -19,19 +19,26 @@ class Surroundings(Struct):
     """This host as its location service last told; everything below carries it forward to now."""
     graph: MovementGraph | None = None
     """What `myloc` walks on."""
-    _reckoned: tuple[Context, int, Point | None] | None = None
-    """Of which context and time the position was last asked: one input asks several times."""
+    # One input asks several times for the same: what was reckoned last, of which context, and for when.
+    _position: Point | None = None
+    _position_of: Context | None = None
+    _position_us: int = 0
+    _me: Context | None = None
+    _me_of: Context | None = None
 
     def position(self, now_us: int) -> Point | None:
-        context, reckoned = self.context, self._reckoned
-        if reckoned is not None and reckoned[1] == now_us and reckoned[0] is context:
-            return reckoned[2]
-        position = context.position_at(now_us, self.space)
-        self._reckoned = (context, now_us, position)
-        return position
+        context = self.context
+        if self._position_us != now_us or self._position_of is not context:
+            self._position = context.position_at(now_us, self.space)
+            self._position_of, self._position_us = context, now_us
+        return self._position
 
     def me(self, now_us: int) -> Context:
-        return self.context.at(now_us, self.space)
+        context, me = self.context, self._me
+        if me is None or me.at_us != now_us or self._me_of is not context:
+            me = self._me = context.at(now_us, self.space)
+            self._me_of = context
+        return me
 
     def here(self, now_us: int) -> Here | None:
         """What this host's frames say of it; None as long as it does not know its position."""

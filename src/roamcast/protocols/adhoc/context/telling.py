@@ -1,0 +1,116 @@
+"""What a host tells of its own (C9, C10): it publishes, subscribes, refreshes both, and withdraws subscriptions.
+
+Each telling goes by geocast to where it is to be held, and is held by this host too if it is there. One timer,
+`refresh`, is set for whatever is due next. What a host issues or withdraws while it does not know where it is it
+tells as soon as it does.
+"""
+
+from roamcast.model.event import Event
+from roamcast.node.boundary import Does, Note, SetTimer
+from roamcast.protocols.adhoc.context.held import HeldSubscription
+from roamcast.protocols.adhoc.context.issued import NEVER_US, Issued, IssuedTables
+from roamcast.protocols.adhoc.context.keeping import Keeping
+from roamcast.protocols.adhoc.context.messages import EventItem, EventMessage, SubscriptionItem, SubscriptionMessage
+from roamcast.protocols.adhoc.context.params import ContextParams
+from roamcast.protocols.adhoc.context.surroundings import Surroundings
+from roamcast.protocols.adhoc.geocast import Geocast
+from roamcast.protocols.adhoc.neighbours import Here
+from roamcast.protocols.adhoc.routes import Route
+
+SEEK_VERSIONS = 4
+"""One of so many refreshes looks for all parts of its region; the others go where they get to by themselves."""
+
+
+class Telling:
+    def __init__(
+        self, params: ContextParams, around: Surroundings, issued: IssuedTables, geocast: Geocast, keeping: Keeping
+    ) -> None:
+        self.params = params
+        self.around = around
+        self.issued = issued
+        self.geocast = geocast
+        self.keeping = keeping
+        self._refresh_at_us = NEVER_US
+
+    def issue(self, now_us: int, row: Issued) -> list[Does]:
+        table = self.issued.events if isinstance(row.issue, Event) else self.issued.subscriptions
+        evicted = table.put(row.issue.id, row)
+        noted: list[Does] = [] if evicted is None else [Note("own_issue_dropped", evicted)]
+        if evicted == row.issue.id:
+            return noted
+        return [*noted, *self._tell(now_us, row), *self._schedule(now_us)]
+
+    def fired(self, now_us: int) -> list[Does]:
+        """The timer `refresh`."""
+        self._refresh_at_us = NEVER_US
+        return self.refresh(now_us)
+
+    def refresh(self, now_us: int) -> list[Does]:
+        """Tells anew what is due."""
+        effects: list[Does] = []
+        for row in self.issued.due(now_us):
+            effects += self._tell(now_us, row)
+        return effects + self._schedule(now_us)
+
+    def reschedule(self, now_us: int) -> None:
+        """The host moves differently from now on, and leaves its reachability regions at other times."""
+        me = self.around.me(now_us)
+        for row in self.issued.all():
+            self.issued.reschedule(row, me)
+
+    def _schedule(self, now_us: int) -> list[Does]:
+        due_us = self.issued.next_due_us(now_us)
+        if due_us == self._refresh_at_us or due_us == NEVER_US:
+            return []
+        self._refresh_at_us = due_us
+        return [SetTimer("refresh", due_us)]
+
+    def _tell(self, now_us: int, row: Issued) -> list[Does]:
+        here = self.around.here(now_us)
+        if here is None:
+            row.due_us = NEVER_US
+            return [Note("no_position", row.issue.id)]
+        item = self.issued.tell(row, self.around.me(now_us), lambda host: self.around.where(now_us, host))
+        message = self._message(item, row.version, here)
+        return [*self.geocast.send(now_us, message), *self.keeping.hold(now_us, here.position, item)]
+
+    def _message(
+        self, item: EventItem | SubscriptionItem, version: int, here: Here
+    ) -> EventMessage | SubscriptionMessage:
+        seeks = version % SEEK_VERSIONS == 0
+        if isinstance(item, EventItem):
+            route = Route(f"e/{item.event.id}/{version}", item.region, here, seeks=seeks, again=not seeks)
+            return EventMessage(route=route, item=item)
+        route = Route(f"s/{item.subscription.id}/{version}", item.region, here, seeks=seeks, again=not seeks)
+        return SubscriptionMessage(route=route, item=item)
+
+    # Withdrawing.
+
+    def withdraw(self, now_us: int, subscription_id: str) -> list[Does]:
+        row = self.issued.subscriptions.remove(subscription_id)
+        self.keeping.held.subscriptions.remove(subscription_id)
+        item = None if row is None else self.issued.withdrawal(row, self.around.me(now_us))
+        if row is None or item is None:
+            return []
+        noted = self.keeping.bury(now_us, HeldSubscription(item, now_us, 0, self.params))
+        here = self.around.here(now_us)
+        if here is not None:
+            return [*noted, *self._tell_withdrawal(now_us, item, here)]
+        evicted = self.issued.withdrawn.put(subscription_id, row)
+        return noted if evicted is None else [*noted, Note("own_issue_dropped", evicted)]
+
+    def withdraw_late(self, now_us: int) -> list[Does]:
+        """What was withdrawn while this host did not know where it is."""
+        here = self.around.here(now_us)
+        effects: list[Does] = []
+        for row in list(self.issued.withdrawn.rows()):
+            self.issued.withdrawn.remove(row.issue.id)
+            item = self.issued.withdrawal(row, self.around.me(now_us))
+            if item is not None and here is not None:
+                effects += self._tell_withdrawal(now_us, item, here)
+        return effects
+
+    def _tell_withdrawal(self, now_us: int, item: SubscriptionItem, here: Here) -> list[Does]:
+        # It has to find all who were told, so it seeks them as the first telling did.
+        route = Route(f"s/{item.subscription.id}/{item.reach.version}", item.region, here, seeks=True)
+        return self.geocast.send(now_us, SubscriptionMessage(route=route, item=item, withdrawn=True))
