@@ -1,14 +1,28 @@
 """The one list of experiments: every published figure and table, by name (P4)."""
 
-from roamcast.experiments import context, mesh_figures, overlay_figures, rebeca, steam
+from roamcast.experiments import (
+    context,
+    mesh_figures,
+    overlay_figures,
+    rebeca,
+    rebeca_mobility,
+    steam,
+    steam_intersection,
+    steam_latency,
+    steam_speed,
+)
 from roamcast.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         *steam.EXPERIMENTS,
+        *steam_speed.EXPERIMENTS,
+        *steam_intersection.EXPERIMENTS,
+        *steam_latency.EXPERIMENTS,
         *context.EXPERIMENTS,
         *mesh_figures.EXPERIMENTS,
+        *rebeca_mobility.EXPERIMENTS,
         *rebeca.EXPERIMENTS,
         *overlay_figures.EXPERIMENTS,
     )

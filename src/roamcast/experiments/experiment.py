@@ -58,6 +58,12 @@ class Findings:
         whole_total = self.total(whole)
         return self.total(part) / whole_total if whole_total > 0 else float("nan")
 
+    def along(self, name: str) -> list[tuple[float, float]]:
+        """Figures called `name@x`: each x with the mean over the runs that have it, in order."""
+        prefix = f"{name}@"
+        names = {each for row in self.rows for each in row.figures if each.startswith(prefix)}
+        return sorted((float(each.removeprefix(prefix)), self.mean(each)) for each in names)
+
     def values(self, parameter: str) -> list[Any]:
         """The different values of a parameter, in the order of the settings."""
         return list(dict.fromkeys(row.parameters[parameter] for row in self.rows if parameter in row.parameters))
@@ -86,13 +92,27 @@ class Claim(Struct, frozen=True):
 
 
 class Plot(Struct, frozen=True):
-    """A line for each value of `series`: `y` of the findings against the parameter `x`."""
+    """A line for each value of `series`: `y` of the findings against the parameter `x`. Where the values of `x` are
+    words, bars. With `along`, what is drawn are the figures called `along@x`, a line for each name in it."""
 
     x: str
     x_title: str
     y_title: str
-    y: Callable[[Findings], float]
+    y: Callable[[Findings], float] = lambda _: math.nan
     series: str = ""
+    along: tuple[str, ...] = ()
+    paper: tuple[tuple[Any, float], ...] = ()
+    """Points that the paper gives in numbers."""
+    logarithmic: bool = False
+
+
+def apart(values: Iterable[float]) -> float:
+    """The largest distance from the mean, in percent of it; not a number if there are fewer than two values."""
+    found = list(values)
+    if len(found) < 2 or not all(math.isfinite(each) for each in found):
+        return math.nan
+    middle = sum(found) / len(found)
+    return 100 * max(abs(each - middle) for each in found) / middle
 
 
 class Experiment(Struct, frozen=True):

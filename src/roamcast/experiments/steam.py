@@ -1,4 +1,4 @@
-"""STEAM's experiments (S13, section 5): the cost of events, cut-off consumers, gossip, and the intersection."""
+"""STEAM's experiments in which one event is raised (S12, S13, sections 5.1 and 5.4): cost, partitions, gossip."""
 
 from typing import Any
 
@@ -228,46 +228,4 @@ GOSSIP = Experiment(
     plots=(Plot("radius_m", "radius of the proximity, m", "frames saved, %", saved, "scenario"),),
 )
 
-
-# 5.2: the intersection.
-
-UNFILTERED_EACH = 2 * 400 / 11.176
-"""What a vehicle would get without filters: both approaches, once a second, over 400 m at 25 miles per hour."""
-
-
-def intersection(parameters: Parameters, seed: int) -> Figures:
-    seconds = float(parameters["seconds"])
-    changes = {"seconds": seconds, "publish.0.until_s": seconds - 1, "publish.1.until_s": seconds - 1}
-    result = run_varied("steam-intersection-24h", changes, seed)
-    return {
-        "vehicles": result.subscriptions,
-        "delivered": result.delivered,
-        "missed": result.missed,
-        "unwanted": result.unwanted,
-    }
-
-
-def reduction(findings: Findings) -> float:
-    return 100 * (1 - findings.share("delivered", "vehicles") / UNFILTERED_EACH)
-
-
-INTERSECTION = Experiment(
-    name="steam-intersection",
-    requirement="S13",
-    title="The intersection: what filters save a vehicle",
-    section="5.2, table 3",
-    about="Vehicles get the light of their own approach while they drive towards it within 40 m.",
-    measure=intersection,
-    settings={"quick": ({"seconds": 600},), "full": ({"seconds": 600},)},
-    runs={"quick": 1, "full": 3},
-    claims=(
-        Claim(
-            "fewer deliveries than without filters",
-            "95 %, within 0.3 points",
-            about(reduction, 95.0, absolute=0.3, shown=".1f"),
-        ),
-        Claim("lost", "none", between(lambda found: found.total("missed"), 0, 0, ".0f")),
-    ),
-)
-
-EXPERIMENTS = (COST, PARTITIONS, GOSSIP, INTERSECTION)
+EXPERIMENTS = (COST, PARTITIONS, GOSSIP)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roamcast.experiments.assemble import kit_of
+from roamcast.node.host import Observer
 from roamcast.sim.run import Result, run_scenario
 from roamcast.sim.scenario import beside, scenario_from
 
@@ -77,8 +78,8 @@ def copied(given: Any) -> Any:
             return given
 
 
-def run_varied(name: str, changes: dict[str, Any], seed: int) -> Result:
+def run_varied(name: str, changes: dict[str, Any], seed: int, watching: tuple[Observer, ...] = ()) -> Result:
     file = scenario_file(name)
     given = changed(tomllib.loads(file.read_text(encoding="utf-8")), changes)
     scenario = beside(scenario_from(given, name), file.parent)
-    return run_scenario(scenario, kit_of(scenario.protocol, scenario.radio), seed)
+    return run_scenario(scenario, kit_of(scenario.protocol, scenario.radio), seed, watching=watching)

@@ -62,15 +62,17 @@ class Run:
         journal: Recorder | None = None,
         say: Callable[[int, str, str], None] | None = None,
         round_trip: bool = False,
+        watching: tuple[Observer, ...] = (),
     ) -> None:
-        """`round_trip`: every message passes through its codec, as on a real network; slower."""
+        """`round_trip`: every message passes through its codec, as on a real network; slower. `watching`: whoever
+        else wants to see what happens."""
         self.scenario = scenario
         self.tally = Tally()
         self.ideal = Ideal()
         self.checkers = [make_checker(check, self.ideal) for check in scenario.checks]
         groups = {group.name: group.hosts() for group in scenario.hosts}
         traffic = Traffic(groups, scenario.area_m, scenario.end_us, scenario.publish, scenario.subscribe)
-        observers: tuple[Observer, ...] = (self.tally, self.ideal, *self.checkers, traffic)
+        observers: tuple[Observer, ...] = (self.tally, self.ideal, *self.checkers, *watching, traffic)
         if journal is not None:
             observers = (Scribe(journal), *observers)
         try:
@@ -140,10 +142,15 @@ class Run:
 
 
 def run_scenario(
-    scenario: Scenario, kit: ProtocolKit, seed: int, journal: Recorder | None = None, round_trip: bool = False
+    scenario: Scenario,
+    kit: ProtocolKit,
+    seed: int,
+    journal: Recorder | None = None,
+    round_trip: bool = False,
+    watching: tuple[Observer, ...] = (),
 ) -> Result:
     """Runs a scenario from beginning to end."""
-    run = Run(scenario, kit, seed, journal, round_trip=round_trip)
+    run = Run(scenario, kit, seed, journal, round_trip=round_trip, watching=watching)
     for _ in run.steps():
         pass
     return run.finish()

@@ -3,47 +3,14 @@
 import pytest
 
 from roamcast.experiments.chaos import SETTLES_S, Failure, Trial, TrialParams
-from roamcast.node.boundary import Node
-from roamcast.node.codec import Codec
-from roamcast.node.kit import Seat
-from roamcast.protocols.baseline.resubscribing import (
-    MESSAGES,
-    ResubscribingBroker,
-    ResubscribingClient,
-    ResubscribingParams,
-)
+from roamcast.experiments.example import Example, NaiveExample, NaiveTrial
+from roamcast.protocols.baseline.resubscribing import ResubscribingParams
 from roamcast.protocols.broker.logical.params import LogicalParams
-from roamcast.protocols.broker.params import BrokerParams
-from tests.protocols.broker.walks import Example
 
 T_D_MS = 45
 """One way from the client to the producer's broker: 15 + 20 + 10 ms."""
 DELAYS_MS = (30, 40, 20)
-
-
-class Naive:
-    """In the place of our brokers and clients; everything else of a trial stays."""
-
-    naive: ResubscribingParams
-
-    def _node(self, seat: Seat) -> Node:
-        if seat.host in self.brokers:  # type: ignore[attr-defined]
-            return ResubscribingBroker(self.naive, seat.rng.getrandbits(32))
-        return ResubscribingClient(seat.host, self.naive, seat.space, getattr(self, "graph", None))
-
-
-class NaiveTrial(Naive, Trial):
-    def __init__(self, seed: int, params: ResubscribingParams) -> None:
-        self.naive = params
-        super().__init__(seed, BrokerParams(), TrialParams(actions=60))
-        self.world.codec = Codec(MESSAGES)
-
-
-class NaiveExample(Naive, Example):
-    def __init__(self, params: ResubscribingParams) -> None:
-        self.naive = params
-        super().__init__(DELAYS_MS, LogicalParams())
-        self.world.codec = Codec(MESSAGES)
+SHORT = TrialParams(actions=60)
 
 
 def complaint_of(trial: Trial) -> str:
@@ -58,12 +25,12 @@ def complaint_of(trial: Trial) -> str:
 def test_r6_resubscribing_fails_every_random_trial(unsubscribes: bool, routing: str) -> None:
     params = ResubscribingParams(routing=routing, unsubscribes=unsubscribes)  # type: ignore[arg-type]
     for seed in range(2):
-        assert "twice" in (words := complaint_of(NaiveTrial(seed, params))) or "never got" in words
+        assert "twice" in (words := complaint_of(NaiveTrial(seed, params, SHORT))) or "never got" in words
 
 
 def two_brokers(unsubscribes: bool) -> NaiveTrial:
     """C1 publishes at B0, C0 is subscribed there, and B6 is far away; everything is flooded (figure 2)."""
-    trial = NaiveTrial(4, ResubscribingParams(routing="flooding", unsubscribes=unsubscribes))
+    trial = NaiveTrial(4, ResubscribingParams(routing="flooding", unsubscribes=unsubscribes), SHORT)
     trial.pass_s(1)
     trial.move("C1", "B0")
     trial.move("C0", "B0")
@@ -93,36 +60,18 @@ def test_r6_figure_2_what_has_passed_the_new_broker_before_the_client_came_is_lo
         trial.check()
 
 
-def blackout_ms(example: Example) -> float:
-    """C0 moves to b. How long after that does it get the first event for b that has left the producer's broker since?
-
-    C1 publishes for b every millisecond, and is as far away from its broker: what it publishes now leaves there when
-    C0 has moved.
-    """
-    subscription = example.begin("a")
-    example.publish("C1", {"place": "b"})
-    example.pass_s(0.001)
-    moved_us = example.world.kernel.now_us
-    example.stand("C0", "b")
-    for _ in range(200):
-        example.publish("C1", {"place": "b"})
-        example.pass_s(0.001)
-    first = example.ledger.got[subscription][0]
-    return (example.arrivals.at_us[subscription, first] - moved_us) / 1_000
-
-
 def test_r6_figure_3_resubscribing_for_a_new_place_blacks_out_for_twice_the_delay() -> None:
-    assert blackout_ms(NaiveExample(ResubscribingParams(location="resubscribe"))) == 2 * T_D_MS
+    assert NaiveExample(DELAYS_MS, ResubscribingParams(location="resubscribe")).blackout_ms() == 2 * T_D_MS
 
 
 def test_r6_figure_3_flooding_with_filtering_at_the_client_blacks_out_for_the_delay_alone() -> None:
     params = ResubscribingParams(routing="flooding", location="flood")
-    assert blackout_ms(NaiveExample(params)) == T_D_MS
+    assert NaiveExample(DELAYS_MS, params).blackout_ms() == T_D_MS
 
 
 def test_r4_logical_mobility_is_as_fast_as_flooding() -> None:
-    assert blackout_ms(Example(DELAYS_MS, LogicalParams())) == T_D_MS
+    assert Example(DELAYS_MS, LogicalParams()).blackout_ms() == T_D_MS
 
 
 def test_r5_logical_mobility_without_steps_is_as_slow_as_resubscribing() -> None:
-    assert blackout_ms(Example(DELAYS_MS, LogicalParams(steps=0))) == 2 * T_D_MS
+    assert Example(DELAYS_MS, LogicalParams(steps=0)).blackout_ms() == 2 * T_D_MS

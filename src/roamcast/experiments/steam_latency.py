@@ -1,0 +1,218 @@
+"""STEAM's latencies and group ids (S13, S7, section 5.3, figures 11 and 12).
+
+What raising an event takes a producer and what delivering one takes a consumer, by the number of types that the
+producer announces, of consumers that have subscribed, and of subscriptions to other types that a consumer holds. The
+event has the paper's five parameters, the consumer a conjunctive filter with a term for each. Time is the node's own,
+with the message encoded or decoded as a live runtime would; the radio is not in it. Numbers take turns, and a figure
+is the median of all its turns, so that other load on the machine falls on all of them alike.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+
+from roamcast.experiments.experiment import Claim, Experiment, Figures, Findings, Parameters, Plot, apart, between
+from roamcast.model.context import Context
+from roamcast.model.event import Announcement, ContentType, Event, EventType
+from roamcast.model.filter import parse_text
+from roamcast.model.region import Anchored, Circle
+from roamcast.model.scope import Scope
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US, Instant, Point, Velocity
+from roamcast.node.boundary import Announce, Broadcast, Deliver, Message, Publish, Received, Start, Subscribe
+from roamcast.node.codec import Codec
+from roamcast.protocols.adhoc.proximity.messages import MESSAGES
+from roamcast.protocols.adhoc.proximity.node import Proximity
+from roamcast.protocols.adhoc.proximity.params import ProximityParams
+
+COUNTS = (1, 10, 20, 40)
+"""The paper announces up to 40 types."""
+TURNS = 40
+EVENTS_A_TURN = 25
+MEASURED = "measured"
+CODEC = Codec(MESSAGES)
+CONTENT = {
+    "count": ContentType.INTEGER,
+    "when": ContentType.TIME,
+    "where": ContentType.POSITION,
+    "what": ContentType.STRING,
+    "level": ContentType.DOUBLE,
+}
+WANTED = "count > 0 AND when > TIMESTAMP('1970-01-01T00:00:00Z') AND near(where, 500) AND what = 'ice' AND level < 1"
+
+
+def node_at(host: str, x: float) -> Proximity:
+    node = Proximity(ProximityParams(), Random(1))
+    node.handle(0, Start(Context(host, Point(x, 0.0), 0, Velocity(0.0, 0.0))))
+    return node
+
+
+def announcement(subject: str) -> Announcement:
+    proximity = Anchored(Circle(Point(0.0, 0.0), 200.0), "p")
+    return Announcement(f"p:{subject}", EventType(subject, CONTENT), "p", proximity, Point(0.0, 0.0))
+
+
+def event(number: int, now_us: int) -> Event:
+    return Event(
+        id=f"p:e{number}",
+        subject=MEASURED,
+        publisher=Context("p", Point(0.0, 0.0), now_us, Velocity(0.0, 0.0)),
+        published_us=now_us,
+        expires_us=now_us,
+        attributes={"count": 1, "when": Instant(now_us), "where": Point(0.0, 0.0), "what": "ice", "level": 0.5},
+        audience=Scope(Anchored(Circle(Point(0.0, 0.0), 200.0), "p")),
+    )
+
+
+def said(effects: Sequence[object]) -> Message:
+    """The one frame among the effects."""
+    (frame,) = [each for each in effects if isinstance(each, Broadcast)]
+    return frame.message
+
+
+class Pair:
+    """A producer and the consumers that have subscribed, within reach of each other; one of these is measured."""
+
+    def __init__(self, announcements: int = 1, subscribers: int = 1, subscriptions: int = 1) -> None:
+        self.producer = node_at("p", 0.0)
+        for number in range(announcements - 1):
+            self.producer.handle(0, Announce(announcement(f"other {number}")))
+        beacon = CODEC.encode(said(self.producer.handle(0, Announce(announcement(MEASURED)))))
+        self.consumers = [node_at(f"c{number}", 50.0) for number in range(subscribers)]
+        for number, consumer in enumerate(self.consumers):
+            host = f"c{number}"
+            for other in range(subscriptions - 1):
+                consumer.handle(0, Subscribe(Subscription(f"{host}:{other}", host, f"other {other}", 0, FOREVER_US)))
+            wanted = Subscription(f"{host}:s", host, MEASURED, 0, FOREVER_US, parse_text(WANTED))
+            consumer.handle(0, Subscribe(wanted))
+            consumer.handle(0, Received(CODEC.decode(beacon), "p", 1))
+        self.group = self.consumers[0].discovery.relevant[f"p:{MEASURED}"].group
+        self.raised = 0
+        self.raising_ns: list[int] = []
+        self.delivering_ns: list[int] = []
+
+    def turn(self) -> None:
+        """Some events are raised one after the other, then delivered to one consumer after the other: each has a
+        machine of its own, and no other node's work in its caches. What consumers say reaches the producer."""
+        frames = [self._raise() for _ in range(EVENTS_A_TURN)]
+        for number, consumer in enumerate(self.consumers):
+            for now_us, encoded in frames:
+                started = time.perf_counter_ns()
+                effects = consumer.handle(now_us + 400, Received(CODEC.decode(encoded), "p", self.group))
+                if number == 0:
+                    self.delivering_ns.append(time.perf_counter_ns() - started)
+                assert isinstance(effects[-1], Deliver)
+                for each in effects:
+                    if isinstance(each, Broadcast):
+                        self.producer.handle(now_us + 800, Received(each.message, f"c{number}", self.group))
+
+    def _raise(self) -> tuple[int, bytes]:
+        self.raised += 1
+        now_us = 1_000 * self.raised
+        given = Publish(event(self.raised, now_us))
+        started = time.perf_counter_ns()
+        encoded = CODEC.encode(said(self.producer.handle(now_us, given)))
+        self.raising_ns.append(time.perf_counter_ns() - started)
+        return now_us, encoded
+
+
+def latencies(parameters: Parameters, _seed: int) -> Figures:
+    what = parameters["of"]
+    pairs = {count: Pair(**{what: count}) for count in COUNTS}
+    for _ in range(TURNS):
+        for pair in pairs.values():
+            pair.turn()
+    figures: Figures = {}
+    for count, pair in pairs.items():
+        figures[f"raising@{count}"] = statistics.median(pair.raising_ns) / 1_000
+        figures[f"delivering@{count}"] = statistics.median(pair.delivering_ns) / 1_000
+    return figures
+
+
+def flat(of: str, latency: str) -> Callable[[Findings], float]:
+    return lambda found: apart(value for _, value in found.where(of=of).along(latency))
+
+
+def flat_claim(of: str, latency: str) -> Claim:
+    return Claim(
+        f"{latency}, 1 to 40 {of}",
+        "does not depend on it: within 15 % of the mean",
+        between(flat(of, latency), 0.0, 15.0, ".1f"),
+        "A measurement of time: other work on the machine shows in it.",
+    )
+
+
+LATENCY = Experiment(
+    name="steam-latency",
+    requirement="S13",
+    title="What raising and delivering an event take a node",
+    section="5.3, figures 11 and 12",
+    about="Medians in µs. The paper has 1.8 ms for raising on a notebook of its time, most of that for sending, and "
+    "µs for filters; what can be compared is that scale does not matter.",
+    measure=latencies,
+    settings={
+        preset: tuple({"of": of} for of in ("announcements", "subscribers", "subscriptions"))
+        for preset in ("quick", "full")
+    },
+    runs={"quick": 1, "full": 3},
+    claims=(
+        flat_claim("announcements", "raising"),
+        flat_claim("subscribers", "raising"),
+        flat_claim("subscriptions", "delivering"),
+    ),
+    plots=(
+        Plot("", "how many", "raising an event, µs", series="of", along=("raising",)),
+        Plot("", "how many", "delivering an event, µs", series="of", along=("delivering",)),
+    ),
+)
+
+
+# Group ids.
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz "
+ANNOUNCEMENTS = 40
+
+
+def drawn_name(rng: Random) -> str:
+    """14 to 18 characters, as section 5.3 says."""
+    return "".join(rng.choice(LETTERS) for _ in range(rng.randint(14, 18)))
+
+
+def announced(parameters: Parameters, seed: int) -> Figures:
+    """A producer announces types with one stationary circle; a consumer that wants all joins their groups."""
+    rng = Random(f"{seed}/names")
+    names: dict[str, None] = {}
+    while len(names) < parameters["announcements"]:
+        names[drawn_name(rng)] = None
+    producer, consumer = node_at("p", 0.0), node_at("c", 50.0)
+    circle = Circle(Point(0.0, 0.0), 200.0)
+    for number, name in enumerate(names):
+        consumer.handle(0, Subscribe(Subscription(f"c:{number}", "c", name, 0, FOREVER_US)))
+        given = Announcement(f"p:{number}", EventType(name, CONTENT), "p", circle, Point(0.0, 0.0))
+        consumer.handle(0, Received(said(producer.handle(0, Announce(given))), "p", 1))
+    groups = [each.group for each in consumer.discovery.relevant.values()]
+    return {"groups": len(groups), "collisions": len(groups) - len(set(groups))}
+
+
+GROUPS = Experiment(
+    name="steam-groups",
+    requirement="S7, S13",
+    title="Group ids of many announcements in one place",
+    section="5.3",
+    about="Names of 14 to 18 characters, drawn anew in every run; all with the same stationary circle of 200 m. With "
+    "24 bits a collision among 40 has a probability of 1 in 21,500, so it may come in a long series of runs.",
+    measure=announced,
+    settings={preset: ({"announcements": ANNOUNCEMENTS},) for preset in ("quick", "full")},
+    runs={"quick": 20, "full": 100},
+    claims=(
+        Claim(
+            "groups that a consumer of all joins",
+            "40",
+            between(lambda found: found.mean("groups"), 40, 40, ".0f"),
+        ),
+        Claim("collisions", "none", between(lambda found: found.total("collisions"), 0, 0, ".0f")),
+    ),
+)
+
+EXPERIMENTS = (LATENCY, GROUPS)
