@@ -4,10 +4,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from roamcast.experiments.catalogue import EXPERIMENTS
 from roamcast.experiments.experiment import Claim, Experiment, Findings, Plot, Row, about, between, seed_of
 from roamcast.experiments.report import page, section_of
+from roamcast.experiments.report_plots import drawn
 from roamcast.experiments.varied import changed, scenario_file
 from tests.cli.test_commands import invoke
 
@@ -49,6 +51,35 @@ def test_p4_every_experiment_has_settings_claims_and_a_section(name: str) -> Non
         assert settings
         assert len({msgspec.json.encode(each, order="sorted") for each in settings}) == len(settings)
         assert experiment.runs[preset] >= 1
+
+
+def test_p4_settings_that_are_compared_on_the_same_world_have_the_same_seeds() -> None:
+    apart, paired = EXPERIMENT, replace(EXPERIMENT, paired=True)
+    assert paired.seed({"x": 0}, 1) == paired.seed({"x": 1}, 1) != paired.seed({"x": 0}, 2)
+    assert apart.seed({"x": 0}, 1) != apart.seed({"x": 1}, 1)
+
+
+def test_p4_figures_of_a_timeline_are_averaged_by_time() -> None:
+    found = Findings([Row("e", {}, run, 1, {"hops@10": 2.0 + run, "hops@0": 1.0, "hop": 9.0}) for run in (0, 2)])
+    assert found.along("hops") == [(0.0, 1.0), (10.0, 3.0)]
+    assert found.along("nothing") == []
+
+
+def test_p4_words_on_the_axis_become_bars_and_the_papers_numbers_squares() -> None:
+    findings = Findings(Row("e", {"way": way}, 0, 1, {"y": 2.0}) for way in ("ours", "<theirs>"))
+    shown = drawn(Plot("way", "", "y", mean_y, paper=(("ours", 3.0),)), findings)
+    assert shown.count("<rect") == 2 + 2
+    assert "&lt;theirs&gt;" in shown
+    assert "<polyline" not in shown
+
+
+def test_p4_a_plot_of_nothing_says_so() -> None:
+    assert "nothing to plot" in drawn(EXPERIMENT.plots[0], Findings([]))
+
+
+def test_p4_a_logarithmic_axis_has_powers_of_ten() -> None:
+    shown = drawn(Plot("x", "x", "y", mean_y, logarithmic=True), Findings(rows(3.0, 5_000.0)))
+    assert all(f">{tick}<" in shown for tick in ("1", "10", "100", "1,000", "10,000"))
 
 
 def test_p4_a_claim_holds_or_differs_and_gives_its_reason_only_then() -> None:
@@ -131,6 +162,6 @@ def test_p4_the_report_is_written_from_the_rows_that_are_kept(tmp_path: Path) ->
     (tmp_path / "steam-cost.quick.json").write_bytes(msgspec.json.encode([row]))
     code, output = invoke("experiments", "report", "--out", str(tmp_path))
     assert code == 0
-    assert "1 of 4 claims hold" in output
+    assert f"1 of {len(EXPERIMENTS['steam-cost'].claims)} claims hold" in output
     assert "What one event costs" in (tmp_path / "index.html").read_text(encoding="utf-8")
     assert (tmp_path / "report.json").exists()

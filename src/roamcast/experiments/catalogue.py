@@ -4,6 +4,7 @@ from roamcast.experiments import (
     context,
     mesh_figures,
     overlay_figures,
+    overlay_hosts,
     rebeca,
     rebeca_mobility,
     steam,
@@ -25,5 +26,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         *rebeca_mobility.EXPERIMENTS,
         *rebeca.EXPERIMENTS,
         *overlay_figures.EXPERIMENTS,
+        *overlay_hosts.EXPERIMENTS,
     )
 }

@@ -103,6 +103,8 @@ class Plot(Struct, frozen=True):
     along: tuple[str, ...] = ()
     paper: tuple[tuple[Any, float], ...] = ()
     """Points that the paper gives in numbers."""
+    where: Parameters = {}
+    """Only these settings."""
     logarithmic: bool = False
 
 
@@ -126,6 +128,13 @@ class Experiment(Struct, frozen=True):
     claims: tuple[Claim, ...]
     plots: tuple[Plot, ...] = ()
     about: str = ""
+    paired: bool = False
+    """Whether a run has the same seed in every setting, so that settings are compared on the same world."""
+    absent: Callable[[], str] = lambda: ""
+    """Why it cannot be run here: what is missing, and how to get it; empty if nothing is."""
+
+    def seed(self, parameters: Parameters, run: int, root: int = 0) -> int:
+        return seed_of(self.name, {} if self.paired else parameters, run, root)
 
 
 def seed_of(experiment: str, parameters: Parameters, run: int, root: int = 0) -> int:

@@ -47,6 +47,7 @@ class Axis(Struct, frozen=True):
 
 
 def drawn(plot: Plot, findings: Findings) -> str:
+    findings = findings.where(**plot.where)
     words = [value for value in findings.values(plot.x) if not isinstance(value, (int, float))] if plot.x else []
     if words:
         return bars(plot, findings)

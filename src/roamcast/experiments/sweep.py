@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from roamcast.experiments import varied
 from roamcast.experiments.catalogue import EXPERIMENTS
-from roamcast.experiments.experiment import Experiment, Parameters, Preset, Row, seed_of
+from roamcast.experiments.experiment import Experiment, Parameters, Preset, Row
 from roamcast.pipeline.sweep import sweep
 
 
@@ -42,8 +42,8 @@ class Work:
 
 
 def measured(payload: Payload) -> str:
-    seed = seed_of(payload.experiment, payload.parameters, payload.run, payload.root)
-    figures = EXPERIMENTS[payload.experiment].measure(payload.parameters, seed)
+    experiment = EXPERIMENTS[payload.experiment]
+    figures = experiment.measure(payload.parameters, experiment.seed(payload.parameters, payload.run, payload.root))
     endless = [name for name, value in figures.items() if not math.isfinite(value)]
     if endless:
         raise ValueError(f"the run has no {', '.join(endless)}")
@@ -65,7 +65,7 @@ def run_all(
             payload.experiment,
             payload.parameters,
             payload.run,
-            seed_of(payload.experiment, payload.parameters, payload.run, root),
+            EXPERIMENTS[payload.experiment].seed(payload.parameters, payload.run, root),
             {} if answers[number].error else figures_of(answers[number].answer),
             answers[number].error,
             answers[number].cpu_s,
