@@ -72,14 +72,28 @@ def run_command(
     preset: Preset = "full" if full else "quick"
     out.mkdir(parents=True, exist_ok=True)
     sections = []
-    for name, rows in swept([EXPERIMENTS[name] for name in chosen], preset, seed, times, master, remote):
+    possible = [EXPERIMENTS[name] for name in chosen if not skipped(name)]
+    for name, rows in swept(possible, preset, seed, times, master, remote) if possible else ():
         # Kept at once: what is done stays done, whatever becomes of the next.
         (out / f"{name}.{preset}.json").write_bytes(msgspec.json.encode(rows))
         sections.append(section_of(EXPERIMENTS[name], rows))
         console.print(section_table(sections[-1]))
-    unfinished = len(sections) < len(chosen)
-    if unfinished or any(section.failed or not all(claim.holds for claim in section.claims) for section in sections):
+    unfinished = len(sections) < len(possible)
+    # What was asked for by its name and cannot be run is no success; one of all is only told of.
+    if (
+        unfinished
+        or (not all_ and len(possible) < len(chosen))
+        or any(section.failed or not all(claim.holds for claim in section.claims) for section in sections)
+    ):
         raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def skipped(name: str) -> bool:
+    """Whether it cannot be run here, which is told with the reason."""
+    reason = EXPERIMENTS[name].absent()
+    if reason:
+        complaints.print(f"[yellow]{name} is skipped: {escape(reason)}[/yellow]", soft_wrap=True)
+    return bool(reason)
 
 
 def swept(
@@ -135,7 +149,9 @@ def report_command(
             f"[red]nothing in {out} of the {preset} preset; run `roamcast experiments run --all` first[/red]"
         )
         raise typer.Exit(EXIT_BAD_INPUT)
-    (out / "index.html").write_text(page(found, preset), encoding="utf-8")
+    done = {experiment.name for experiment, _ in found}
+    lacking = [each for each in EXPERIMENTS.values() if each.name not in done]
+    (out / "index.html").write_text(page(found, preset, lacking), encoding="utf-8")
     sections = [section_of(experiment, rows) for experiment, rows in found]
     (out / "report.json").write_bytes(msgspec.json.encode(sections))
     claims = [claim for section in sections for claim in section.claims]

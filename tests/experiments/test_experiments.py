@@ -151,6 +151,20 @@ def test_p4_running_nothing_or_the_unknown_says_what_there_is() -> None:
         assert "steam-cost" in output
 
 
+def test_p4_what_cannot_be_run_here_is_skipped_and_the_reason_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(
+        EXPERIMENTS, "steam-cost", replace(EXPERIMENTS["steam-cost"], absent=lambda: "no wheels here")
+    )
+    code, output = invoke("experiments", "run", "steam-cost", "--out", str(tmp_path))
+    assert code == 1
+    assert "steam-cost is skipped: no wheels here" in output
+    assert not list(tmp_path.iterdir())
+    shown = page([(EXPERIMENT, rows(2.0))], "quick", [EXPERIMENTS["steam-cost"]])
+    assert "no wheels here" in shown
+
+
 def test_p4_a_report_of_nothing_says_what_to_run(tmp_path: Path) -> None:
     code, output = invoke("experiments", "report", "--out", str(tmp_path))
     assert code == 2

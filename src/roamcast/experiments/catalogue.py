@@ -10,6 +10,7 @@ from roamcast.experiments import (
     steam,
     steam_intersection,
     steam_latency,
+    steam_queues,
     steam_speed,
 )
 from roamcast.experiments.experiment import Experiment
@@ -20,6 +21,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *steam.EXPERIMENTS,
         *steam_speed.EXPERIMENTS,
         *steam_intersection.EXPERIMENTS,
+        *steam_queues.EXPERIMENTS,
         *steam_latency.EXPERIMENTS,
         *context.EXPERIMENTS,
         *mesh_figures.EXPERIMENTS,

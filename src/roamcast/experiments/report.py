@@ -3,6 +3,7 @@
 One page without anything from elsewhere: it opens offline and can be sent in a mail. Plots are drawn as SVG.
 """
 
+from collections.abc import Sequence
 from html import escape
 
 from msgspec import Struct
@@ -12,12 +13,16 @@ from roamcast.experiments.report_plots import drawn
 
 STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
-body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+body { max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
+section { border-top: 2px solid #8884; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
-.holds { color: #059669; } .differs { color: #dc2626; } .quiet { opacity: .7; }
-svg text { fill: currentColor; font-size: 11px; }
-figure { display: inline-block; margin: .5rem 1rem .5rem 0; } figcaption { font-size: .9rem; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
+.claims td:nth-child(1) { width: 34%; } .claims td:nth-child(2) { width: 26%; }
+.claims td:nth-child(4) { width: 18%; }
+.holds { color: #059669; } .differs { color: #dc2626; font-weight: 600; } .quiet { opacity: .7; }
+svg text { fill: currentColor; font-size: 11px; } svg { max-width: 100%; height: auto; }
+.plots { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: .8rem 0 0; }
+figcaption { font-size: .9rem; font-weight: 600; }
 """
 
 
@@ -65,25 +70,51 @@ def section_of(experiment: Experiment, rows: list[Row]) -> Section:
     )
 
 
-def page(found: list[tuple[Experiment, list[Row]]], preset: str) -> str:
+def page(found: list[tuple[Experiment, list[Row]]], preset: str, lacking: Sequence[Experiment] = ()) -> str:
+    """`lacking` are the experiments that were not run: they are named, with the reason where there is one."""
     sections = [(experiment, rows, section_of(experiment, rows)) for experiment, rows in found]
     claims = [claim for _, _, section in sections for claim in section.claims]
     holding = sum(claim.holds for claim in claims)
+    failed = sum(section.failed for _, _, section in sections)
     body = "".join(part(experiment, rows, section) for experiment, rows, section in sections)
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>roamcast: the papers' experiments</title><style>{STYLE}</style>"
         "<h1>The papers' experiments</h1>"
         f"<p>{holding} of {len(claims)} claims hold, from {sum(section.runs for _, _, section in sections):,} runs "
-        f"of the {escape(preset)} preset.</p>{body}</html>"
+        f"of the {escape(preset)} preset{f', of which {failed} failed' if failed else ''}.</p>"
+        f"{overview([section for _, _, section in sections])}{missing_list(lacking)}{body}</html>"
     )
+
+
+def overview(sections: Sequence[Section]) -> str:
+    lines = "".join(
+        f"<tr><td><a href='#{section.name}'>{escape(section.title)}</a><td>{escape(section.requirement)}"
+        f"<td>{escape(section.section)}<td>{tally(section)}</tr>"
+        for section in sections
+    )
+    return f"<table><tr><th>experiment<th>requirement<th>section<th>claims</tr>{lines}</table>"
+
+
+def tally(section: Section) -> str:
+    holding = sum(claim.holds for claim in section.claims)
+    kind = "holds" if holding == len(section.claims) else "differs"
+    return f"<span class={kind}>{holding} of {len(section.claims)} hold</span>"
+
+
+def missing_list(lacking: Sequence[Experiment]) -> str:
+    lines = "".join(
+        f"<li>{escape(each.title)} (<code>{each.name}</code>){escape(f': {each.absent()}' if each.absent() else '')}"
+        for each in lacking
+    )
+    return f"<p>Not run:</p><ul>{lines}</ul>" if lines else ""
 
 
 def part(experiment: Experiment, rows: list[Row], section: Section) -> str:
     findings = Findings(rows)
     lines = "".join(claim_line(claim) for claim in section.claims)
     plots = "".join(
-        f"<figure>{drawn(plot, findings)}<figcaption>{escape(plot.y_title)}</figcaption></figure>"
+        f"<figure><figcaption>{escape(plot.y_title)}</figcaption>{drawn(plot, findings)}</figure>"
         for plot in experiment.plots
     )
     failures = "".join(
@@ -92,11 +123,14 @@ def part(experiment: Experiment, rows: list[Row], section: Section) -> str:
         if row.error
     )
     return (
-        f"<h2 id={section.name}>{escape(section.title)}</h2>"
-        f"<p class=quiet>{escape(section.requirement)}, section {escape(section.section)}; {section.runs} runs, "
-        f"{section.cpu_s:.0f} s of CPU. {escape(experiment.about)}</p>"
-        f"<table><tr><th>what<th>paper<th>measured<th></tr>{lines}</table>{plots}"
+        f"<section><h2 id={section.name}>{escape(section.title)}</h2>"
+        f"<p class=quiet>{escape(section.requirement)}, section {escape(section.section)}; "
+        f"<code>{section.name}</code>, {section.runs} runs, {section.cpu_s:.0f} s of CPU.</p>"
+        + (f"<p>{escape(experiment.about)}</p>" if experiment.about else "")
+        + f"<table class=claims><tr><th>what<th>paper<th>measured<th></tr>{lines}</table>"
+        f"<div class=plots>{plots}</div>"
         + (f"<p>Failed twice:</p><ul>{failures}</ul>" if failures else "")
+        + "</section>"
     )
 
 
