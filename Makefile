@@ -38,8 +38,9 @@ format: install  ## let ruff format and mend what it can
 bench: install   ## timings, as ratios; results go to out/bench
 	$(BIN)/python -m bench
 
-experiments: install   ## reproduce what the papers published, as far as the protocols are there
-	$(BIN)/roamcast sim scenarios/context-flooding.toml
+experiments: install java   ## measure again what the papers published; the page is out/experiments/index.html
+	-$(BIN)/roamcast experiments run --all
+	$(BIN)/roamcast experiments report
 
 docs: install    ## build the documentation into site/
 	@$(BIN)/pip install -q --disable-pip-version-check -e '.[docs]'

@@ -56,6 +56,18 @@ def test_p4_a_run_that_fails_once_is_tried_again(spark: SparkSession, tmp_path: 
     assert {number: (each.answer, each.error) for number, each in answers.items()} == {0: ("a", ""), 1: ("b", "")}
 
 
+def test_p4_a_run_that_fails_twice_is_a_row_with_its_seed_and_error_and_takes_no_other_down(
+    spark: SparkSession,
+) -> None:
+    good = {"scenario": "A", "saturation": 60, "radius_m": 100}
+    bad = {**good, "scenario": "nowhere"}
+    experiment = replace(EXPERIMENTS["steam-cost"], settings={"quick": (bad, good), "full": (good,)})
+    failed, done = run_all(spark, [experiment], "quick", root=5, runs=1)
+    assert (failed.parameters, failed.seed, failed.figures) == (bad, experiment.seed(bad, 0, 5), {})
+    assert "KeyError: 'nowhere'" in failed.error
+    assert (done.error, done.figures["frames"]) == ("", 1.0)
+
+
 def test_p4_a_figure_that_is_not_a_number_makes_the_run_a_failed_one() -> None:
     experiment = EXPERIMENTS["steam-cost"]
     payload = Payload(experiment.name, {**experiment.settings["quick"][0]}, 0, 0)

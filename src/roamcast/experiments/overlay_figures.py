@@ -170,10 +170,10 @@ CLIENTS = Experiment(
     about="10 producers and 60 consumers, 20 brokers, all of them moving.",
     measure=clients,
     settings={
-        "quick": tuple({"approach": approach, "seconds": 300} for approach in APPROACHES),
+        "quick": tuple({"approach": approach, "seconds": 600} for approach in APPROACHES),
         "full": tuple({"approach": approach, "seconds": 600} for approach in APPROACHES),
     },
-    runs={"quick": 1, "full": 10},
+    runs={"quick": 2, "full": 10},
     paired=True,
     claims=(
         Claim("static, home broker only, both, best", "strictly in this order", strict_order),
@@ -233,7 +233,7 @@ HOMES = Experiment(
     about="Brokers and homes both adapt.",
     measure=homes,
     settings={
-        "quick": home_settings((5, 20, 40), (10, 40), 200),
+        "quick": home_settings((5, 20, 40), (10, 40), 300),
         "full": home_settings((5, 10, 20, 30, 40), (10, 20, 30, 40), 600),
     },
     runs={"quick": 1, "full": 10},
