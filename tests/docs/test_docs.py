@@ -94,6 +94,9 @@ def as_toml(value: object) -> str:
 def rows_of(struct: type[Struct]) -> list[tuple[str, str | None]]:
     """Key and default as the page must show them; None where it may use its own words."""
     rows: list[tuple[str, str | None]] = []
+    if struct is broker_params.BrokerParams:
+        # Which groups are brokers is taken out before a broker gets its parameters.
+        rows.append(("brokers", as_toml(("broker",))))
     for field in msgspec.structs.fields(struct):
         default = field.default
         if field.default_factory is not NODEFAULT:

@@ -120,14 +120,32 @@ def broker_scenario(**changes: object) -> Scenario:
 @pytest.mark.parametrize(
     ("changes", "doubt"),
     [
-        ({"protocol": {"kind": "broker", "brokers": ["brokers"]}}, "there is no group 'brokers'"),
-        ({"wiring": [{"of": "broker", "shape": "grid", "columns": 2}]}, "linked in a circle"),
         ({"wiring": []}, "in 4 parts"),
         ({"access": []}, "no client has a link"),
     ],
 )
 def test_r1_brokers_that_cannot_work_are_doubted_before_the_run(changes: dict, doubt: str) -> None:
     assert any(doubt in each for each in doubts(broker_scenario(**changes)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"protocol": {"kind": "broker", "brokers": ["brokers"]}}, "there is no group 'brokers'"),
+        ({"protocol": {"kind": "overlay", "brokers": ["brokers"]}}, "there is no group 'brokers'"),
+        ({"wiring": [{"of": "broker", "shape": "grid", "columns": 2}]}, "linked in a circle"),
+        ({"access": [{"by": "car", "to": "broker", "stays_s": [1, 2]}]}, "stays_s is for how = 'visits'"),
+        ({"access": [{"by": "car", "to": "broker", "away_s": [1, 2]}]}, "away_s is for how = 'visits'"),
+    ],
+)
+def test_r1_brokers_that_cannot_work_are_refused(changes: dict, complaint: str) -> None:
+    with pytest.raises(BadScenario, match=complaint):
+        broker_scenario(**changes)
+
+
+def test_m4_brokers_of_a_mesh_may_be_linked_in_circles() -> None:
+    mesh = {"kind": "broker", "handover": "predictive"}
+    assert broker_scenario(protocol=mesh, wiring=[{"of": "broker", "shape": "grid", "columns": 2}])
 
 
 def test_r1_brokers_that_can_work_are_not_doubted() -> None:

@@ -18,6 +18,9 @@ from roamcast.sim.amounts import check_period, check_seconds
 from roamcast.sim.links import LinkParams
 from roamcast.sim.world import World
 
+STAYS_S = (10.0, 60.0)
+AWAY_S = (0.0, 0.0)
+
 
 class AccessRule(Struct, frozen=True, forbid_unknown_fields=True):
     by: str
@@ -32,9 +35,9 @@ class AccessRule(Struct, frozen=True, forbid_unknown_fields=True):
     """nearest: how far a broker may be."""
     every_s: float = 0.1
     """nearest: how often it is looked which one is the nearest."""
-    stays_s: tuple[float, float] = (10.0, 60.0)
+    stays_s: tuple[float, float] = STAYS_S
     """visits: how long a client stays with one broker, from and to."""
-    away_s: tuple[float, float] = (0.0, 0.0)
+    away_s: tuple[float, float] = AWAY_S
     """visits: how long it is away in between, from and to."""
 
     def __post_init__(self) -> None:
@@ -51,6 +54,9 @@ class AccessRule(Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{name} is [{low}, {high}]; give from and to, in seconds")
         if self.stays_s[1] <= 0:
             raise ValueError("stays_s is [0, 0]; a client must stay for some time")
+        if self.how != "visits" and (self.stays_s != STAYS_S or self.away_s != AWAY_S):
+            name = "stays_s" if self.stays_s != STAYS_S else "away_s"
+            raise ValueError(f"{name} is for how = 'visits', and this rule goes by '{self.how}'; set how, or drop it")
 
 
 class Access:

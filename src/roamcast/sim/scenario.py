@@ -18,6 +18,7 @@ from roamcast.model.event import difference
 from roamcast.model.places import MovementGraph, movement_graph
 from roamcast.sim.access import AccessRule
 from roamcast.sim.amounts import SECONDS_MAX
+from roamcast.sim.brokers import check_brokers
 from roamcast.sim.checkers import Check
 from roamcast.sim.draws import Drawn, check_drawn
 from roamcast.sim.faults import FaultParams
@@ -105,6 +106,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
             if group not in names:
                 raise ValueError(f"{key} = '{group}' names no group of hosts; there are {', '.join(names)}")
         check_structures(self.publish)
+        check_brokers(self)
 
     @property
     def end_us(self) -> int:
