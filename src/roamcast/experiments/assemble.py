@@ -136,7 +136,7 @@ def overlay_kit(given: dict[str, Any]) -> ProtocolKit:
             return overlay_relay.Relay(seat.host, params)
         return overlay_client.OverlayClient(seat.host, params, seat.rng, seat.space, seat.graph)
 
-    return ProtocolKit(Codec(overlay_messages.MESSAGES), make_node)
+    return ProtocolKit(Codec(overlay_messages.MESSAGES), make_node, runs_modulators=True)
 
 
 def in_groups(groups: tuple[str, ...]) -> Callable[[str], bool]:

@@ -33,3 +33,5 @@ class ProtocolKit(Struct, frozen=True):
 
     codec: Codec
     make_node: Callable[[Seat], Node]
+    runs_modulators: bool = False
+    """Whether its brokers run consumers' modulators (O1)."""

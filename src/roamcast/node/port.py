@@ -23,6 +23,9 @@ from roamcast.model.values import FOREVER_US, BadValue, Point, Value
 from roamcast.node.boundary import Announce, Input, Publish, Subscribe, Unannounce, Unsubscribe
 
 Handler: TypeAlias = Callable[[Event], None]
+Troubled: TypeAlias = Callable[[str], None]
+TROUBLES = frozenset({"subscription_refused", "subscription_off"})
+"""Notes of a node that mean that a subscription does not do what it was made for; their detail is its id."""
 PERIOD_MIN_S = 0.001
 
 
@@ -46,12 +49,15 @@ class Application(Protocol):
 
 
 class Port:
-    def __init__(self, host: str, ground: Ground, incarnation: int = 0) -> None:
+    def __init__(self, host: str, ground: Ground, incarnation: int = 0, runs_modulators: bool = True) -> None:
+        """`runs_modulators`: whether the protocol of this host has brokers that do."""
         self.host = host
+        self.runs_modulators = runs_modulators
         self.ground = ground
         self.vocabulary = Vocabulary()
         self.announcements: dict[str, Announcement] = {}
         self.handlers: dict[str, Handler] = {}
+        self.troubled: dict[str, Troubled] = {}
         self._ends: list[tuple[int, str]] = []
         """A heap of when subscriptions with a lifetime end."""
         self._incarnation = incarnation
@@ -133,11 +139,20 @@ class Port:
         interest: Scope = EVERYWHERE,
         publishers: Scope = EVERYWHERE,
         modulator: str = "",
+        troubled: Troubled | None = None,
     ) -> str:
         """Wants events of a subject; `handler` gets each one, or what the modulator makes of them at a broker (O1).
-        Answers with the subscription's id."""
+        Answers with the subscription's id.
+
+        `troubled` is called with one of `TROUBLES` when it turns out that nothing will come, or nothing more.
+        """
         if not callable(handler):
             raise BadValue("subscribe needs a handler to call with each event")
+        if modulator and not self.runs_modulators:
+            raise BadValue(
+                "subscribe with a modulator: only brokers of an overlay run modulators, and this host's protocol is "
+                "another one; leave modulator out, or use kind = 'overlay'"
+            )
         now_us = self.ground.now_us()
         subscription = Subscription(
             id=self._next_id("s"),
@@ -152,6 +167,8 @@ class Port:
         )
         self._forget_expired(now_us)
         self.handlers[subscription.id] = handler
+        if troubled is not None:
+            self.troubled[subscription.id] = troubled
         if lifetime_s is not None:
             heappush(self._ends, (subscription.expires_us, subscription.id))
         self.ground.give(Subscribe(subscription))
@@ -159,6 +176,7 @@ class Port:
 
     def unsubscribe(self, subscription_id: str) -> None:
         """Ends a subscription; one that has ended, by its lifetime or before, is left alone."""
+        self.troubled.pop(subscription_id, None)
         if self.handlers.pop(subscription_id, None) is not None:
             self.ground.give(Unsubscribe(subscription_id))
         elif not self._gave_id("s", subscription_id):
@@ -195,6 +213,12 @@ class Port:
         if handler is not None:
             handler(event)
 
+    def trouble(self, what: str, subscription_id: str) -> None:
+        """Called by the runtime with those notes of the node that are `TROUBLES`."""
+        troubled = self.troubled.get(subscription_id)
+        if troubled is not None:
+            troubled(what)
+
     def position(self, what: str) -> Point:
         here = self.me.position
         if here is None:
@@ -210,7 +234,9 @@ class Port:
 
     def _forget_expired(self, now_us: int) -> None:
         while self._ends and self._ends[0][0] < now_us:
-            self.handlers.pop(heappop(self._ends)[1], None)
+            ended = heappop(self._ends)[1]
+            self.handlers.pop(ended, None)
+            self.troubled.pop(ended, None)
 
     def _next_id(self, kind: str) -> str:
         self._count += 1

@@ -24,6 +24,8 @@ class Resident(Struct, frozen=True):
     make_node: Callable[[Seat], Node]
     attributes: dict[str, Value] = field(default_factory=dict)
     make_application: Callable[[], Application] | None = None
+    runs_modulators: bool = True
+    """Whether its protocol has brokers that run modulators, so that its application may ask for one."""
 
 
 class Body:

@@ -176,7 +176,9 @@ def residents_of(scenario: Scenario, kit: ProtocolKit, seed: int) -> list[Reside
         for index, host in enumerate(hosts):
             legs = group.mobility.legs(Random(f"{seed}/mobility/{host}"), index, len(hosts))
             attributes = draw_all(group.attributes, Random(f"{seed}/attributes/{host}"))
-            residents.append(Resident(host, Track(legs), kit.make_node, attributes, make_application))
+            residents.append(
+                Resident(host, Track(legs), kit.make_node, attributes, make_application, kit.runs_modulators)
+            )
     return residents
 
 

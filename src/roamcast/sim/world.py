@@ -37,7 +37,7 @@ from roamcast.node.boundary import (
 from roamcast.node.codec import Codec
 from roamcast.node.host import Host, Observer
 from roamcast.node.kit import Seat
-from roamcast.node.port import Port
+from roamcast.node.port import TROUBLES, Port
 from roamcast.sim.applications import begin, watched
 from roamcast.sim.carriage import Carriage
 from roamcast.sim.faults import FaultParams, schedule
@@ -180,7 +180,7 @@ class World(Carriage):
                 self._give(body, LinkUp(peer))
                 self._give(self.by_name[peer], LinkUp(name))
         if body.resident.make_application is not None:
-            body.port = Port(name, Stand(self, body), incarnation=self.kernel.now_us)
+            body.port = Port(name, Stand(self, body), self.kernel.now_us, body.resident.runs_modulators)
             watched(name, self.kernel.now_us, partial(begin, body.resident.make_application, body.port))
 
     def _into_application(self, body: Body, action: Callable[[], None]) -> None:
@@ -264,7 +264,11 @@ class World(Carriage):
                 if body.port is not None:
                     delivery = partial(body.port.deliver, event, subscription_id)
                     self._afterwards(body, body.act, self._into_application, body, delivery)
-            case Note() | SetTimer() | CancelTimer() | Broadcast():
+            case Note(what, subscription_id):
+                if body.port is not None and what in TROUBLES:
+                    trouble = partial(body.port.trouble, what, subscription_id)
+                    self._afterwards(body, body.act, self._into_application, body, trouble)
+            case SetTimer() | CancelTimer() | Broadcast():
                 return
             case _:
                 assert_never(effect)

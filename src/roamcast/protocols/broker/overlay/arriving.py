@@ -24,6 +24,7 @@ from roamcast.protocols.broker.overlay.messages import (
     Retire,
     Routed,
     SessionState,
+    SwitchedOff,
 )
 from roamcast.protocols.broker.overlay.moves import Arrival, Buffered
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
@@ -103,7 +104,7 @@ class Arriving:
             match each:
                 case Retire():
                     effects += self.retire(now_us, each)
-                case Modulated() as modulated, origin:
+                case (Modulated() | SwitchedOff()) as modulated, origin:
                     effects += self.modulated(now_us, modulated, origin)
                 case Routed() as routed, address, origin:
                     effects += self.route(now_us, routed, address, origin)
@@ -143,7 +144,7 @@ class Arriving:
             return self.clients.work(now_us, routed, address, sender)
         return self._buffer(arrival, (routed, address, sender))
 
-    def modulated(self, now_us: int, modulated: Modulated, sender: str) -> list[Does]:
+    def modulated(self, now_us: int, modulated: Modulated | SwitchedOff, sender: str) -> list[Does]:
         session = self.clients.sessions.get(modulated.client)
         if session is None or session.post_of(modulated.subscription_id) != modulated.made:
             # An earlier session of the client may still be here.

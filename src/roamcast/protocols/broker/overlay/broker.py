@@ -40,6 +40,7 @@ from roamcast.protocols.broker.overlay.messages import (
     Routed,
     Rows,
     Search,
+    SwitchedOff,
 )
 from roamcast.protocols.broker.overlay.monitor import ResourceMonitor
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
@@ -226,7 +227,7 @@ class OverlayBroker:
                 for address in addresses:
                     effects += self.relocation.arriving.route(now_us, inside, address, sender)
                 return effects
-            case Modulated():
+            case Modulated() | SwitchedOff():
                 return self.relocation.arriving.modulated(now_us, inside, sender)
             case Met():
                 return self.relocation.acquaintance.meet(now_us, sender)

@@ -30,11 +30,13 @@ from roamcast.node.boundary import (
     Send,
     SetTimer,
     Start,
+    Subscribe,
     TimerFired,
+    Unsubscribe,
 )
 from roamcast.protocols.broker.client import Client
 from roamcast.protocols.broker.messages import Ack, Numbered
-from roamcast.protocols.broker.overlay.messages import Here, HomeIs, Leave, Nearest, NotHome, Refused, Search
+from roamcast.protocols.broker.overlay.messages import Here, HomeIs, Leave, Nearest, NotHome, Refused, Search, Silent
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.search import Found, Relaying, Searching
 
@@ -45,6 +47,10 @@ START_US = 2_000_000
 class Customer(Client):
     """A client whose events may have been through a modulator: what that made of an event need not pass the filter
     that the event itself has passed."""
+
+    def _is_new(self, publisher: str, serial: int) -> bool:
+        """A modulator may make several events of one, and a post takes each event once."""
+        return True
 
     def _wanted(self, now_us: int, event: Event, named: list[Subscription]) -> list[Subscription]:
         passed = [
@@ -75,9 +81,17 @@ class OverlayClient:
         """How many home brokers the session has had since."""
         self.alone_us: int | None = None
         """Since when its home broker cannot be reached."""
+        self.silent: dict[str, None] = {}
+        """The subscriptions whose modulators are switched off, as far as it was told."""
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
         match given:
+            case Subscribe(subscription):
+                self.silent.pop(subscription.id, None)
+                return self.customer.handle(now_us, given)
+            case Unsubscribe(subscription_id):
+                self.silent.pop(subscription_id, None)
+                return self.customer.handle(now_us, given)
             case Received(Search() as search):
                 return self.relaying.hear(search)[1]
             case Received(message, sender):
@@ -143,6 +157,7 @@ class OverlayClient:
         if home is not None:
             self.customer.handle(now_us, LinkDown(home))
         self.customer.epoch, self.customer.restarted = 0, True
+        self.silent.clear()
         return [Note("events_lost", "unknown"), *self.searching.begin(now_us, 1)]
 
     def _hear(self, now_us: int, message: Message, sender: str) -> list[Does]:
@@ -154,6 +169,9 @@ class OverlayClient:
                 return self._told(now_us, born, moves, sender)
             case Refused(subscription_id) if sender == self.home:
                 return [Note("subscription_refused", subscription_id)]
+            case Silent(subscription_id) if sender == self.home and subscription_id not in self.silent:
+                self.silent[subscription_id] = None
+                return [Note("subscription_off", subscription_id)]
             case NotHome():
                 return self._forget(now_us) if sender == self.home else []
             case Numbered(epoch=born) if born != self.born:

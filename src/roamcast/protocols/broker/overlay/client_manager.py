@@ -26,6 +26,7 @@ from roamcast.protocols.broker.overlay.messages import (
     Refused,
     Retire,
     Routed,
+    SwitchedOff,
 )
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.posts import Post
@@ -73,7 +74,7 @@ class ClientManager:
         session.counterpart.acknowledge(attach.after)
         if not session.departing:
             effects += self._take_over(now_us, session, attach)
-        return [*effects, *session.send(session.counterpart.after(attach.after))]
+        return [*effects, *session.send(session.counterpart.after(attach.after)), *session.tell_off()]
 
     def _take_over(self, now_us: int, session: HomeSession, attach: Attach) -> list[Does]:
         """The client's word on what it wants replaces what was known."""
@@ -122,7 +123,7 @@ class ClientManager:
         for post in list(self.posts.values()):
             made = post.lose_patience(now_us, microseconds(self.params.hold_s_max))
             effects += [Note("order_given_up", post.subscription.id)] if made else []
-            effects += self.send_home(now_us, post, made)
+            effects += [*self.send_home(now_us, post, made), *self._troubles(now_us, post)]
         return [*effects, *self._watch(now_us)]
 
     def _watch(self, now_us: int) -> list[Does]:
@@ -292,7 +293,15 @@ class ClientManager:
             gone = Discharge(address.subscription_id, address.version, address.made)
             return self.brokers.say(now_us, sender, gone)
         made = post.take(now_us, routed.event, routed.serial, address)
-        return [*post.troubles(), *self.send_home(now_us, post, made)]
+        return [*self.send_home(now_us, post, made), *self._troubles(now_us, post)]
+
+    def _troubles(self, now_us: int, post: Post) -> list[Does]:
+        """What has gone wrong in a modulator; that it is off, its consumer must know."""
+        notes = post.troubles()
+        if all(note.what != "modulator_off" for note in notes):
+            return [*notes]
+        off = SwitchedOff(post.subscription.subscriber, post.subscription.id, post.made)
+        return [*notes, *self.brokers.say(now_us, post.home, off)]
 
     def send_home(self, now_us: int, post: Post, made: list[Modulated]) -> list[Does]:
         effects: list[Does] = []
@@ -300,10 +309,13 @@ class ClientManager:
             effects += self.brokers.say(now_us, post.home, modulated)
         return effects
 
-    def deliver(self, now_us: int, modulated: Modulated, sender: str) -> list[Does]:
+    def deliver(self, now_us: int, modulated: Modulated | SwitchedOff, sender: str) -> list[Does]:
         session = self.sessions.get(modulated.client)
         if session is not None and session.post_of(modulated.subscription_id) == modulated.made:
-            return session.send(session.take(modulated))
+            if isinstance(modulated, Modulated):
+                return session.send(session.take(modulated))
+            session.off[modulated.subscription_id] = None
+            return session.tell_off()
         if session is not None or modulated.client not in self.gone:
             return self.brokers.say(now_us, sender, Retire(modulated.subscription_id, modulated.made))
         # A post that moved at the same time as its home may not have heard of it.

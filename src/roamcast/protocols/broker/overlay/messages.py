@@ -2,11 +2,11 @@
 
 Over the air, from host to host: `Search`. By unicast: `Here` (the answer), `Rows` (topology), `Parcel` (whatever a
 broker says to another one, along a path of brokers), and what clients and home brokers say: that of all brokers and
-clients (`broker/messages/`), and `Nearest`, `HomeIs`, `NotHome`, `Leave`, `Refused`.
+clients (`broker/messages/`), and `Nearest`, `HomeIs`, `NotHome`, `Leave`, `Refused`, `Silent`.
 
 Inside parcels: `Met`, `Enrol`, `Discharge`, `Produces` (the directory), `Routed` and `Modulated` (events before and
-behind a modulator), `Retire`, and the relocation: `Ask`, `Agree`, `Refuse`, `Cancel`, `Detour`, `Detoured`,
-`Handoff`, `HandoffPart`.
+behind a modulator), `SwitchedOff`, `Retire`, and the relocation: `Ask`, `Agree`, `Refuse`, `Cancel`, `Detour`,
+`Detoured`, `Handoff`, `HandoffPart`.
 """
 
 from typing import TypeAlias
@@ -143,6 +143,15 @@ class Modulated(Message, frozen=True, tag="modulated"):
         return self.event.id
 
 
+class SwitchedOff(Message, frozen=True, tag="switched_off"):
+    """This post's modulator has failed too often, and makes nothing any more: for the home broker, to tell the
+    client."""
+
+    client: str
+    subscription_id: str
+    made: int
+
+
 class Retire(Message, frozen=True, tag="retire"):
     """This post of the subscription, which is at the receiver, is no longer needed. A later post of the same
     subscription is none of its business."""
@@ -239,6 +248,8 @@ class SessionState(Struct, frozen=True, array_like=True):
     chain: tuple[tuple[str, int, int], ...]
     """By subscription, its post and the serial of what the client published for it last."""
     missed: tuple[tuple[str, int], ...]
+    off: tuple[str, ...] = ()
+    """The subscriptions whose modulators are switched off."""
 
 
 class Handoff(Message, frozen=True, tag="handoff"):
@@ -267,6 +278,7 @@ Inside: TypeAlias = (
     | Produces
     | Routed
     | Modulated
+    | SwitchedOff
     | Retire
     | Ask
     | Agree
@@ -339,6 +351,12 @@ class Refused(Message, frozen=True, tag="refused"):
     why: str
 
 
+class Silent(Message, frozen=True, tag="silent"):
+    """The modulator of this subscription is switched off: nothing comes of it any more."""
+
+    subscription_id: str
+
+
 MESSAGES: tuple[type[Message], ...] = (
     Search,
     Here,
@@ -349,6 +367,7 @@ MESSAGES: tuple[type[Message], ...] = (
     NotHome,
     Leave,
     Refused,
+    Silent,
     Attach,
     Sub,
     Unsub,

@@ -4,10 +4,10 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from roamcast.protocols.broker.overlay.messages import Address, Ask, Modulated, Retire, Routed
+from roamcast.protocols.broker.overlay.messages import Address, Ask, Modulated, Retire, Routed, SwitchedOff
 from roamcast.protocols.broker.overlay.pieces import Pieces
 
-Buffered: TypeAlias = tuple[Routed, Address, str] | tuple[Modulated, str] | Retire
+Buffered: TypeAlias = tuple[Routed, Address, str] | tuple[Modulated | SwitchedOff, str] | Retire
 """What came for something that is still to come, and from whom."""
 
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from roamcast.node.boundary import Does, Note, Send
 from roamcast.protocols.broker.counterpart import Counterpart
 from roamcast.protocols.broker.messages import Lost, Numbered
-from roamcast.protocols.broker.overlay.messages import Modulated, SessionState
+from roamcast.protocols.broker.overlay.messages import Modulated, SessionState, Silent
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.sessions import Session
 
@@ -33,6 +33,8 @@ class HomeSession(Session):
         """By subscription, its post and the serial of what the client published for it last."""
         self.missed: dict[str, int] = {}
         """By subscription, how many of the client's events since were refused by a bound."""
+        self.off: dict[str, None] = {}
+        """The subscriptions whose modulators are switched off."""
 
     def take(self, modulated: Modulated) -> list[Numbered]:
         """What is now in order, numbered for the client."""
@@ -56,6 +58,7 @@ class HomeSession(Session):
     def forget(self, subscription_id: str) -> None:
         self.subscriptions.pop(subscription_id, None)
         self.expected.pop(subscription_id, None)
+        self.off.pop(subscription_id, None)
         self.ahead = {key: each for key, each in self.ahead.items() if key[0] != subscription_id}
 
     def send(self, numbered: list[Numbered]) -> list[Does]:
@@ -67,6 +70,10 @@ class HomeSession(Session):
             self.counterpart.lost = 0
         # A client that has begun anew must not take the numbers of its session before for those of the present one.
         return [*effects, *[Send(self.client, replace(each, epoch=self.born)) for each in numbered]]
+
+    def tell_off(self) -> list[Does]:
+        """Of whose modulators nothing comes any more. Said whenever the client attaches, as the word may get lost."""
+        return [Send(self.client, Silent(name)) for name in self.off] if self.attached else []
 
     def state(self) -> SessionState:
         return SessionState(
@@ -83,6 +90,7 @@ class HomeSession(Session):
             tuple(self.ahead.values()),
             tuple((name, made, serial) for name, (made, serial) in self.chain.items()),
             tuple(self.missed.items()),
+            tuple(self.off),
         )
 
 
@@ -104,4 +112,5 @@ def session_from(client: str, state: SessionState, now_us: int, bounds: BrokerPa
     session.ahead = {(each.subscription_id, each.number): each for each in state.ahead}
     session.chain = {name: (made, serial) for name, made, serial in state.chain}
     session.missed = dict(state.missed)
+    session.off = dict.fromkeys(state.off)
     return session
