@@ -1,16 +1,31 @@
 """Trials of roaming (R3): random brokers, clients that come and go at the worst moments, and what must hold then.
 
 A trial is made from its seed alone. Brokers are linked as a random tree with delays of their own; clients publish,
-subscribe, move, vanish, come back, and hang on two brokers at once; links between brokers go down and up. Afterwards
-every subscription must have got every event it accepts, once, each publisher's in the order of publication; and when
-all clients have been away for long enough, no broker may remember anything.
+subscribe, unsubscribe, replace the filters of their subscriptions, move, vanish, come back, and hang on two brokers
+at once; links between brokers go down and up, and in some trials brokers crash and come back with nothing.
+
+What must hold without a crash:
+
+    complete    a subscription gets every event that it accepts, by its filter as it is and, while that changes, by
+                each filter that brokers may go by while the event is under way;
+    wanted      it gets nothing that the filter in force on arrival does not accept, and nothing once it has ended;
+    once, FIFO  no event twice, and each publisher's events in the order of publication;
+    nothing     is left at any broker when all clients have been away for long enough.
+
+What must hold with crashes: all of that, but for one thing. An event that was published before everybody has
+recovered may be missing from a subscription if it was under way (`Ledger.under_way_us`) close to a crash, so that the
+crashed broker alone may have had it or nobody knew who wanted it; or if its client has been told since, by the note
+`events_lost`, that what was kept for it is gone. Every other loss is a failure, and so is a loss that anybody notes
+after recovery.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from roamcast.experiments.chaos_record import Ledger, Versions
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
@@ -28,7 +43,6 @@ from roamcast.protocols.broker.messages import MESSAGES
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import Track, resting_forever
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 
@@ -59,6 +73,14 @@ FORBIDDEN = (
     "event_looped",
 )
 """Notes that would mean a loss: none is allowed while nothing crashes and no bound is reached."""
+BY_CRASHES = ("replay_missing", "events_lost", "neighbour_gone", "bad_claim")
+"""Those that a crash brings about, until everybody has recovered: a broker may get a claim of its own life before."""
+TRANSIT_US = 2_500_000
+"""Longer than an event waits at a broker for a link that is down, or takes over one."""
+RECOVERS_US = 6_000_000
+"""Longer than it takes from a crash until all brokers know again who wants what, links that are down included."""
+DOWN_S = (0.02, 1.0)
+"""From and to how long a crashed broker is away."""
 
 
 class Failure(Exception):
@@ -71,23 +93,11 @@ class TrialParams(Struct, frozen=True):
     actions: int = 150
     cuts: bool = True
     """Whether links between brokers go down now and then."""
+    crashes: bool = False
+    """Whether brokers crash now and then."""
 
 
 USUAL = TrialParams()
-
-
-class Ledger(SilentObserver):
-    """What each subscription got, in order, and what the nodes noted."""
-
-    def __init__(self) -> None:
-        self.got: dict[str, list[str]] = {}
-        self.notes: dict[str, int] = {}
-
-    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
-        self.got.setdefault(subscription_id, []).append(event.id)
-
-    def noted(self, now_us: int, host: str, what: str, detail: str) -> None:
-        self.notes[what] = self.notes.get(what, 0) + 1
 
 
 class Trial:
@@ -108,10 +118,18 @@ class Trial:
         self.nodes: dict[str, Broker] = {}
         self.at: dict[str, list[str]] = {client: [] for client in self.clients}
         self.subscriptions: dict[str, Subscription] = {}
+        self.versions = Versions()
         self.required_from_us: dict[str, int] = {}
-        self.ended_us: dict[str, int] = {}
+        self.required = 0
+        """How many deliveries the last check asked for."""
+        self.settled_us: list[int] = []
+        """When everything had arrived."""
+        self.faults = Random(f"faults/{seed}")
+        self.crashes_us: list[int] = []
         self.published: list[Event] = []
         self.make_client = make_client or self._client
+        self.recovered_us = FOREVER_US
+        """From then on nothing crashes, and nothing may be lost."""
         self.tree = self._tree()
         self.world = World(
             [Resident(name, Track([resting_forever(0, Point(0, 0))]), self._node) for name in self.hosts()],
@@ -165,6 +183,7 @@ class Trial:
         self.pass_s(SETTLES_S)
         self._act(self.params.actions)
         self.calm()
+        self.recovered_us = self.world.kernel.now_us
         self._act(self.params.actions // 3)
         self.calm()
 
@@ -186,14 +205,30 @@ class Trial:
                 self.subscribe(client)
             else:
                 self.unsubscribe(client)
+            self._disturb()
             self.pass_s(self.rng.choice(PAUSES_S))
+
+    def _disturb(self) -> None:
+        """What happens besides, from a generator of its own."""
+        draw = self.faults.random()
+        if draw < 0.04:
+            self.change(self.faults.choice(self.clients))
+        elif draw < 0.06 and self.params.crashes and self.world.kernel.now_us < self.recovered_us:
+            self.crash(self.faults.choice(self.brokers))
 
     def calm(self) -> None:
         """Everybody is somewhere, and every message has arrived."""
         for client in self.clients:
             self.move(client, self.rng.choice(self.brokers))
             self.pass_s(self.rng.choice(PAUSES_S))
-        self.pass_s(SETTLES_S)
+        self.settle()
+
+    def settle(self) -> None:
+        """A broker may wait for a replay that a crash has swallowed."""
+        self.pass_s(SETTLES_S + (self.broker_params.replay_wait_s_max if self.crashes_us else 0))
+        self.settled_us.append(self.world.kernel.now_us)
+        # So that what happens next happens later.
+        self.pass_s(0.001)
 
     def move(self, client: str, broker: str | None) -> None:
         """The client's links to where it was go, one to `broker` comes; None: it is out of reach."""
@@ -215,23 +250,63 @@ class Trial:
         healed_us = self.world.kernel.now_us + round(self.rng.uniform(0.001, 1) * 1e6)
         self.world.kernel.at(healed_us, self.world.links.heal, *link)
 
+    def crash(self, broker: str) -> None:
+        """It forgets everything, and is back within a second."""
+        now_us = self.world.kernel.now_us
+        if self.world.by_name[broker].crashed:
+            return
+        self.crashes_us.append(now_us)
+        self.world.crash(broker, keeps_disk=False)
+        self.world.kernel.at(now_us + round(self.faults.uniform(*DOWN_S) * 1e6), self.world.restart, broker)
+
     def subscribe(self, client: str, filter_text: str = "") -> str:
         now_us = self.world.kernel.now_us
         name = f"{client}/s{len(self.subscriptions)}"
         filter_ = parse_text(filter_text or self.rng.choice(FILTERS))
         subscription = Subscription(name, client, SUBJECT, now_us, FOREVER_US, filter_)
-        self.subscriptions[name] = subscription
-        # What is published while a new subscription is on its way may or may not reach it.
-        self.required_from_us[name] = now_us + round(SETTLES_S * 1e6)
-        self.world.give(client, Subscribe(subscription))
+        self._subscribe(subscription)
         return name
 
+    def _subscribe(self, subscription: Subscription) -> None:
+        now_us, name = self.world.kernel.now_us, subscription.id
+        self.subscriptions[name] = subscription
+        self.versions.now(now_us, name, subscription)
+        # What is published while a new subscription is on its way may or may not reach it.
+        self.required_from_us[name] = now_us + round(SETTLES_S * 1e6)
+        self.world.give(subscription.subscriber, Subscribe(subscription))
+
+    def _of(self, client: str) -> list[str]:
+        return [
+            each for each in self.subscriptions if each.startswith(f"{client}/") and not self.versions.ended(each)
+        ]
+
     def unsubscribe(self, client: str) -> None:
-        mine = [each for each in self.subscriptions if each.startswith(f"{client}/") and each not in self.ended_us]
+        mine = self._of(client)
         if mine:
-            name = self.rng.choice(mine)
-            self.ended_us[name] = self.world.kernel.now_us
-            self.world.give(client, Unsubscribe(name))
+            self._unsubscribe(self.rng.choice(mine))
+
+    def _unsubscribe(self, name: str) -> None:
+        self.versions.now(self.world.kernel.now_us, name, None)
+        self.world.give(self.subscriptions[name].subscriber, Unsubscribe(name))
+
+    def change(self, client: str) -> None:
+        """Another filter for a subscription, mostly in its place; else it ends, and begins anew under its name."""
+        mine = self._of(client)
+        if not mine:
+            return
+        name = self.faults.choice(mine)
+        changed = replace(self.subscriptions[name], filter=parse_text(self.faults.choice(self.other_filters())))
+        from_us = self.required_from_us[name]
+        anew = self.faults.random() < 0.25
+        if anew:
+            self._unsubscribe(name)
+        self._subscribe(changed)
+        if not anew:
+            # There is no moment at which neither the old filter nor the new one is wanted.
+            self.required_from_us[name] = from_us
+
+    def other_filters(self) -> Sequence[str]:
+        return FILTERS
 
     def publish(self, client: str, content: dict[str, Value] | None = None) -> str:
         now_us = self.world.kernel.now_us
@@ -250,31 +325,72 @@ class Trial:
     # What must hold.
 
     def check(self) -> None:
+        self.required = 0
         for subscription in self.subscriptions.values():
             self._check_subscription(subscription)
-        for what in FORBIDDEN:
-            if what in self.ledger.notes:
-                raise Failure(f"{self.ledger.notes[what]} times '{what}' was noted")
+        for (host, what), noted_us in self.ledger.noted_us.items():
+            excused = bool(self.crashes_us) and what in BY_CRASHES and noted_us <= self.recovered_us
+            if what in FORBIDDEN and not excused:
+                raise Failure(f"{host} noted '{what}' at {noted_us / 1e6:g} s")
 
     def _check_subscription(self, subscription: Subscription) -> None:
-        got = self.ledger.got.get(subscription.id, [])
+        name = subscription.id
+        got = self.ledger.got.get(name, [])
         if len(got) != len(set(got)):
-            raise Failure(f"{subscription.id} got {next(each for each in got if got.count(each) > 1)} twice")
-        wanted = [event for event in self.published if accepted_by(subscription, event)]
-        strange = set(got) - {event.id for event in wanted}
-        if strange:
-            raise Failure(f"{subscription.id} got {min(strange)}, which it does not accept")
-        ended_us = self.ended_us.get(subscription.id)
-        if ended_us is None:
-            required = [each.id for each in wanted if each.published_us >= self.required_from_us[subscription.id]]
-            missing = [each for each in required if each not in set(got)]
-            if missing:
-                raise Failure(f"{subscription.id} never got {len(missing)} events, {missing[0]} the first of them")
+            raise Failure(f"{name} got {next(each for each in got if got.count(each) > 1)} twice")
+        events = {event.id: event for event in self.published}
+        for each in got:
+            at_us = self.ledger.at_us[name, each]
+            version = self.versions.at(name, at_us)
+            if version is None or not self.accepted(version, events[each], at_us):
+                raise Failure(f"{name} got {each}, which it did not accept at {at_us / 1e6:g} s")
+        if not self.versions.ended(name):
+            self._check_complete(name, set(got))
+        self._check_order(name, got)
+
+    def _check_complete(self, name: str, got: set[str]) -> None:
+        for event in self.published:
+            if event.published_us >= self.required_from_us[name] and self.must_arrive(name, event):
+                self.required += 1
+                if event.id not in got and not self.may_be_lost(name, event):
+                    raise Failure(f"{name} never got {event.id}, published at {event.published_us / 1e6:g} s")
+
+    def _check_order(self, name: str, got: Sequence[str]) -> None:
         place = {event.id: index for index, event in enumerate(self.published)}
         for publisher in self.clients:
             order = [place[each] for each in got if each.startswith(f"{publisher}:")]
             if order != sorted(order):
-                raise Failure(f"{subscription.id} got the events of {publisher} out of order")
+                raise Failure(f"{name} got the events of {publisher} out of order")
+
+    def accepted(self, version: Subscription, event: Event, at_us: int) -> bool:
+        return accepted_by(version, event)
+
+    def must_arrive(self, name: str, event: Event) -> bool:
+        """Whether it is accepted by every filter that may stand somewhere while it is under way."""
+        return all(
+            version is not None and self.accepted(version, event, event.published_us)
+            for version in self.standing(name, event)
+        )
+
+    def standing(self, name: str, event: Event) -> list[Subscription | None]:
+        """What the subscription has been since all brokers agreed on it last, until they do again."""
+        agreed_us = [each for each in self.settled_us if each <= event.published_us]
+        from_us = max([*agreed_us, self.versions.of[name][0].from_us])
+        return self.versions.between(name, from_us, self.settled_after(event))
+
+    def settled_after(self, event: Event) -> int:
+        return next((each for each in self.settled_us if each > event.published_us), self.world.kernel.now_us)
+
+    def may_be_lost(self, name: str, event: Event) -> bool:
+        """To a crash, as the top of this file says."""
+        if not self.crashes_us or event.published_us > self.recovered_us:
+            return False
+        told_us = self.ledger.noted_us.get((self.subscriptions[name].subscriber, "events_lost"), -1)
+        first_us, last_us = self.ledger.under_way_us.get(event.id, (event.published_us, event.published_us))
+        return told_us >= event.published_us or any(
+            first_us <= crashed_us + RECOVERS_US and last_us >= crashed_us - TRANSIT_US
+            for crashed_us in self.crashes_us
+        )
 
     def leave(self) -> None:
         """Everybody goes away for good, and nothing of them may stay behind."""

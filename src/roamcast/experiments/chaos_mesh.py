@@ -14,10 +14,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from roamcast.experiments.chaos import PAUSES_S, SETTLES_S, Trial, TrialParams
+from roamcast.experiments.chaos import PAUSES_S, Trial, TrialParams
 from roamcast.model.context import Context
 from roamcast.model.movement import VERSION, Habits, MovementModel, cell_name
 from roamcast.model.space import Cell, Plane
+from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point, Velocity
 from roamcast.node.boundary import Moved, Node
 from roamcast.node.kit import Seat
@@ -105,6 +106,7 @@ class MeshTrial(Trial):
                 self.subscribe(client)
             else:
                 self.unsubscribe(client)
+            self._disturb()
             self.pass_s(self.rng.choice(MOMENTS_S))
 
     def calm(self) -> None:
@@ -117,16 +119,15 @@ class MeshTrial(Trial):
             self.appear(client, here)
             self._say(client, rest_at(client, here))
             self.pass_s(self.rng.choice(PAUSES_S))
-        self.pass_s(SETTLES_S)
+        self.settle()
         for name, from_us in self.required_from_us.items():
             self.required_from_us[name] = min(from_us, self.world.kernel.now_us)
 
-    def subscribe(self, client: str, filter_text: str = "") -> str:
+    def _subscribe(self, subscription: Subscription) -> None:
         """Who is out of reach has nobody to tell, maybe until everybody stands still."""
-        name = super().subscribe(client, filter_text)
+        super()._subscribe(subscription)
         if self.acts:
-            self.required_from_us[name] = FOREVER_US
-        return name
+            self.required_from_us[subscription.id] = FOREVER_US
 
     def somewhere(self) -> Point:
         width_m, height_m = self.grid.columns * self.grid.cell_m, self.grid.rows * self.grid.cell_m

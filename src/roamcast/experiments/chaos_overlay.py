@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.experiments.chaos import FILTERS, PAUSES_S, SUBJECT, Failure, Ledger, accepted_by
+from roamcast.experiments.chaos import FILTERS, PAUSES_S, SUBJECT, Failure, accepted_by
+from roamcast.experiments.chaos_record import Ledger
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text

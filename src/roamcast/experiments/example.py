@@ -125,7 +125,7 @@ class Example(LogicalTrial):
             self.publish("C1", {"place": "b"})
             self.pass_s(0.001)
         first = self.ledger.got[subscription][0]
-        return (self.arrivals.at_us[subscription, first] - moved_us) / 1_000
+        return (self.ledger.at_us[subscription, first] - moved_us) / 1_000
 
 
 class NaiveTrial(Trial):

@@ -9,6 +9,7 @@ from msgspec import Struct
 from roamcast.experiments.chaos import SETTLES_S, Trial, TrialParams, accepted_by
 from roamcast.experiments.example import Example, Figure5, NaiveExample, NaiveTrial
 from roamcast.experiments.experiment import Claim, Experiment, Figures, Findings, Parameters, Plot, Verdict, between
+from roamcast.model.values import FOREVER_US
 from roamcast.protocols.baseline.resubscribing import ResubscribingParams
 from roamcast.protocols.broker.client import Client
 from roamcast.protocols.broker.logical.params import LogicalParams
@@ -45,11 +46,15 @@ def account_of(trial: Trial) -> Figures:
         for client in trial.clients:
             order = [place[each] for each in first if each.startswith(f"{client}:")]
             disordered += sum(later < earlier for earlier, later in pairwise(order))
-        if subscription.id in trial.ended_us:
+        if trial.versions.ended(subscription.id):
             continue
         since_us = trial.required_from_us[subscription.id]
+        # A filter that was replaced on the way: due is what every one of them accepted.
+        versions = [each for each in trial.versions.between(subscription.id, 0, FOREVER_US) if each is not None]
         due = [
-            each.id for each in trial.published if each.published_us >= since_us and accepted_by(subscription, each)
+            each.id
+            for each in trial.published
+            if each.published_us >= since_us and all(accepted_by(version, each) for version in versions)
         ]
         wanted += len(due)
         lost += len(set(due) - set(got))

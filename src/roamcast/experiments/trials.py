@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from roamcast.experiments import chaos, chaos_announcing, chaos_logical, chaos_mesh, chaos_overlay
 from roamcast.protocols.broker.logical.params import AheadParams
 from roamcast.protocols.broker.params import BrokerParams
@@ -10,14 +12,20 @@ from roamcast.protocols.broker.routing import Strategy
 STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")
 
 
+def crashing(seed: int) -> chaos.TrialParams:
+    """After each turn of the strategies one in which brokers crash."""
+    return chaos.TrialParams(crashes=seed // len(STRATEGIES) % 2 == 1)
+
+
 def roaming(seed: int) -> None:
     """One strategy a seed, in turn."""
-    chaos.try_seed(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]))
+    chaos.try_seed(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]), crashing(seed))
 
 
 def mesh(seed: int) -> None:
     """Predictive forwarding and its baselines, in turn."""
-    chaos_mesh.try_mesh_seed(seed, chaos_mesh.KINDS[seed % len(chaos_mesh.KINDS)])
+    params = replace(chaos_mesh.USUAL_MESH, crashes=seed // 6 % 2 == 1)
+    chaos_mesh.try_mesh_seed(seed, chaos_mesh.KINDS[seed % len(chaos_mesh.KINDS)], params)
 
 
 def walking(seed: int) -> None:
@@ -30,13 +38,13 @@ def walking(seed: int) -> None:
 
 def logical(seed: int) -> None:
     """Clients that walk and roam (R4)."""
-    chaos_logical.try_logical_seed(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]))
+    chaos_logical.try_logical_seed(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]), crashing(seed))
 
 
 def advertised(seed: int) -> None:
     """The same with producers that announce, and no longer do (R1)."""
     params = BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)], advertisements=True)
-    trial = chaos_announcing.AnnouncingWalkers(seed, params)
+    trial = chaos_announcing.AnnouncingWalkers(seed, params, crashing(seed))
     trial.run()
     trial.check()
     trial.leave()
@@ -47,7 +55,7 @@ def ahead(seed: int) -> None:
     brokers = [f"B{index}" for index in range(chaos.USUAL.brokers)]
     others = {broker: tuple(each for each in brokers if each != broker) for broker in brokers}
     routing = STRATEGIES[seed % len(STRATEGIES)]
-    chaos.try_seed(seed, BrokerParams(routing=routing, ahead=AheadParams(next_brokers=others)))
+    chaos.try_seed(seed, BrokerParams(routing=routing, ahead=AheadParams(next_brokers=others)), crashing(seed))
 
 
 def overlay(seed: int) -> None:

@@ -29,8 +29,9 @@ class Forgetful(Client):
     """Does not remember what came early."""
 
     def _take_early(self, now_us, early, sender):  # type: ignore[no-untyped-def]
+        before = dict(self.marks)
         effects = super()._take_early(now_us, early, sender)
-        self.early.clear()
+        self.marks = before
         return effects
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from roamcast.experiments.chaos import Ledger
 from roamcast.experiments.chaos_overlay import QUICK
+from roamcast.experiments.chaos_record import Ledger
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription

@@ -3,15 +3,17 @@
 import pytest
 
 from roamcast.experiments.chaos import Failure, Trial, TrialParams, try_seed
-from roamcast.node.boundary import Does, Send
+from roamcast.node.boundary import Does, Input, Node, Send, Subscribe
 from roamcast.node.kit import Seat
+from roamcast.protocols.broker.broker import Broker
 from roamcast.protocols.broker.client import Client
-from roamcast.protocols.broker.messages import Numbered
+from roamcast.protocols.broker.messages import Numbered, Unsub
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.routing import Strategy
 
 STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")
 SHORT = TrialParams(actions=90)
+CRASHES = TrialParams(actions=90, crashes=True)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -26,6 +28,7 @@ class Forgetful(Client):
     def _take(self, now_us: int, numbered: Numbered, sender: str) -> list[Does]:
         effects = super()._take(now_us, numbered, sender)
         self.last = 0
+        self.marks.clear()
         return [each for each in effects if not isinstance(each, Send)]
 
 
@@ -52,6 +55,77 @@ def test_the_trial_fails_for_clients_that_do_not_follow_the_protocol(kind: type[
         except Failure:
             failed += 1
     assert failed == 3
+
+
+class Doubtful(Client):
+    """Does not remember which events it has of whom: what is published again after a crash it gets twice."""
+
+    def _is_new(self, publisher: str, serial: int) -> bool:
+        return True
+
+
+class Silent(Broker):
+    """Does not tell a neighbour that has crashed where it saw clients last."""
+
+    def __init__(self, *arguments, **named):  # type: ignore[no-untyped-def]
+        super().__init__(*arguments, **named)
+        self.handover.met = lambda peer: []  # type: ignore[method-assign]
+
+
+class SilentTrial(Trial):
+    def _node(self, seat: Seat) -> Node:
+        node = super()._node(seat)
+        if isinstance(node, Broker):
+            self.nodes[seat.host] = node = Silent(seat.host, self.broker_params, seat.rng.getrandbits(32))
+        return node
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", range(4))
+def test_r3_crashing_brokers_lose_only_what_they_had_and_double_nothing(seed: int, strategy: Strategy) -> None:
+    trial = Trial(100 + seed, BrokerParams(routing=strategy), CRASHES)
+    trial.run()
+    trial.check()
+    assert trial.crashes_us
+    assert trial.required > 200
+    trial.leave()
+
+
+def complaints(kind: type[Trial], client: type[Client], seeds: range, given: TrialParams = CRASHES) -> list[str]:
+    params = BrokerParams()
+    found = []
+    for seed in seeds:
+        trial = kind(seed, params, given, lambda seat: client(seat.host, params, seat.space, seat.graph))
+        trial.run()
+        try:
+            trial.check()
+            trial.leave()
+        except Failure as failure:
+            found.append(str(failure))
+    return found
+
+
+def test_the_trial_fails_for_clients_that_take_an_event_again_after_a_crash() -> None:
+    assert any("twice" in words for words in complaints(Trial, Doubtful, range(8)))
+
+
+def test_the_trial_fails_for_brokers_that_leave_a_crashed_neighbour_without_arrows() -> None:
+    found = complaints(SilentTrial, Client, range(20))
+    assert any("never got" in words or "replay_missing" in words for words in found)
+
+
+class Gap(Client):
+    """Ends a subscription before it says the new filter."""
+
+    def handle(self, now_us: int, given: Input) -> list[Does]:
+        if isinstance(given, Subscribe) and self.broker is not None:
+            ended: list[Does] = [Send(self.broker, Unsub(given.subscription.id))]
+            return [*ended, *super().handle(now_us, given)]
+        return super().handle(now_us, given)
+
+
+def test_the_trial_fails_for_clients_that_want_nothing_for_a_moment_while_they_change_a_filter() -> None:
+    assert any("never got" in words for words in complaints(Trial, Gap, range(12), SHORT))
 
 
 def test_a_buffer_that_is_too_small_loses_events_and_says_so() -> None:

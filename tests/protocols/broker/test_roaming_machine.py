@@ -1,4 +1,5 @@
-"""Roaming as a state machine (R3): whatever order hypothesis finds for moves, crashes of links and publications."""
+"""Roaming as a state machine (R3): whatever order hypothesis finds for moves, changed filters, links that go down,
+brokers that crash, and publications."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -47,6 +48,14 @@ class Roaming(RuleBasedStateMachine):
     def cut(self, data: st.DataObject) -> None:
         self.trial.cut(data.draw(st.sampled_from(list(self.trial.tree))))
 
+    @rule(client=CLIENTS)
+    def change(self, client: str) -> None:
+        self.trial.change(client)
+
+    @rule(broker=BROKERS)
+    def crash(self, broker: str) -> None:
+        self.trial.crash(broker)
+
     @rule(seconds=st.sampled_from(PAUSES_S))
     def wait(self, seconds: float) -> None:
         self.trial.pass_s(seconds)
@@ -54,6 +63,7 @@ class Roaming(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "trial"):
             self.trial.calm()
+            self.trial.recovered_us = self.trial.world.kernel.now_us
             self.trial.check()
             self.trial.leave()
 

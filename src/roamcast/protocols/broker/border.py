@@ -86,7 +86,15 @@ class Border:
         session.counterpart.acknowledge(attach.after)
         if session.awaits is not None:
             return effects
+        effects += self.tell_missing(session)
         return [*effects, *self.send(session, session.counterpart.after(attach.after))]
+
+    def tell_missing(self, session: Session) -> list[Does]:
+        """The client is told as soon as it is here."""
+        if not session.missing or not session.attached:
+            return []
+        session.missing = False
+        return [Send(session.client, Lost(None))]
 
     def take_over(self, session: Session, attach: Attach) -> list[Does]:
         """The client's word on what it wants replaces what was known."""

@@ -213,7 +213,7 @@ class Broker:
                 self.neighbourhood.confirm(message, sender)
                 return []
             case Hello():
-                return [*self.neighbourhood.greet(sender, message), *self.logical.greeted(now_us, sender)]
+                return self._greet(now_us, message, sender)
             case Probe(at_us):
                 return [Send(sender, Echo(at_us))]
             case Echo():
@@ -226,6 +226,12 @@ class Broker:
                 return self.memory.remind(sender, message)
             case _:
                 return self._hear_client(message, sender)
+
+    def _greet(self, now_us: int, hello: Hello, peer: str) -> list[Does]:
+        known = self.neighbourhood.streams.continues(peer, hello)
+        effects = self.neighbourhood.greet(peer, hello)
+        effects += [] if known else self.handover.met(peer)
+        return [*effects, *self.logical.greeted(now_us, peer)]
 
     def _hear_client(self, message: Message, client: str) -> list[Does]:
         session = self.border.sessions.get(client)

@@ -75,9 +75,7 @@ class Client:
         self.announced: dict[str, str] = {}
         """By announcement, its subject, where there are advertisements (R1)."""
         self.marks: dict[str, int] = {}
-        """By publisher, the serial of its last event, where brokers subscribe ahead (R7); the oldest comes first."""
-        self.early: dict[str, int] = {}
-        """By publisher, the serial of the last event that came ahead of its number."""
+        """By publisher, the serial of its last event; the publisher heard of longest ago comes first."""
         self.traveller = Traveller(params.logical)
         self.reported: State | None = None
         """What its broker knows of what its subscriptions depend on."""
@@ -133,7 +131,7 @@ class Client:
             tuple(self.subscriptions.values()),
             self.reported,
             None,
-            tuple(self.marks.items()),
+            tuple(self.marks.items()) if self.params.ahead.next_brokers else (),
             tuple(dict.fromkeys(self.announced.values())),
         )
         effects: list[Does] = [Send(broker, self._told(now_us, attach))]
@@ -196,14 +194,10 @@ class Client:
         effects: list[Does] = []
         if numbered.number > self.last:
             self.last = numbered.number
-            publisher = numbered.event.publisher.host
-            self._mark(publisher, numbered.serial)
-            if numbered.serial <= self.early.get(publisher, -1):
-                # It came ahead of its number.
-                return [Send(sender, Ack(self.last))] if sender in self.links else []
-            named = [self.subscriptions[each] for each in numbered.subscriptions if each in self.subscriptions]
-            wanted = self._wanted(now_us, numbered.event, named)
-            effects += [Deliver(numbered.event, subscription.id) for subscription in wanted]
+            if self._is_new(numbered.event.publisher.host, numbered.serial):
+                named = [self.subscriptions[each] for each in numbered.subscriptions if each in self.subscriptions]
+                wanted = self._wanted(now_us, numbered.event, named)
+                effects += [Deliver(numbered.event, subscription.id) for subscription in wanted]
         if sender in self.links:
             acknowledgement.append(Send(sender, Ack(self.last)))
         return [*effects, *acknowledgement]
@@ -211,21 +205,19 @@ class Client:
     def _take_early(self, now_us: int, early: Early, sender: str) -> list[Does]:
         """What a broker sent in an earlier attachment may lack a predecessor that never arrived."""
         publisher = early.event.publisher.host
-        if sender != self.broker or early.epoch != self.epoch or early.serial <= self.marks.get(publisher, -1):
+        if sender != self.broker or early.epoch != self.epoch or not self._is_new(publisher, early.serial):
             return []
-        self._mark(publisher, early.serial)
-        self.early[publisher] = early.serial
         named = [self.subscriptions[each] for each in early.subscriptions if each in self.subscriptions]
         return [Deliver(early.event, each.id) for each in self._wanted(now_us, early.event, named)]
 
-    def _mark(self, publisher: str, serial: int) -> None:
-        if not self.params.ahead.next_brokers:
-            return
-        self.marks[publisher] = max(serial, self.marks.pop(publisher, serial))
+    def _is_new(self, publisher: str, serial: int) -> bool:
+        """Whether the client has this event not yet. It may have come ahead of its number (R7); or a broker crashed
+        between passing it on and accepting it, so that its publisher said it again."""
+        before = self.marks.pop(publisher, -1)
+        self.marks[publisher] = max(serial, before)
         if len(self.marks) > self.params.marks_max:
-            oldest = next(iter(self.marks))
-            del self.marks[oldest]
-            self.early.pop(oldest, None)
+            del self.marks[next(iter(self.marks))]
+        return serial > before
 
     def _wanted(self, now_us: int, event: Event, named: list[Subscription]) -> list[Subscription]:
         return wanted_here(event, named, self.me, now_us, self.space, self.graph)

@@ -31,6 +31,10 @@ class Handover(Protocol):
         """A link to a neighbour or a client has come up."""
         return []
 
+    def met(self, peer: str) -> list[Does]:
+        """A neighbour is new, or new again after a crash."""
+        return []
+
     def unlinked(self, now_us: int, peer: str) -> list[Does]:
         return []
 

@@ -24,11 +24,11 @@ complete. So attachments form a queue, each answered by the one before it.
 
 from msgspec.structs import replace
 
-from roamcast.node.boundary import CancelTimer, Does, Note, Send, SetTimer
+from roamcast.node.boundary import CancelTimer, Does, Note, SetTimer
 from roamcast.protocols.broker.arrows import Arrow, Arrows, back, not_found
 from roamcast.protocols.broker.border import HOPS_MAX, Border
 from roamcast.protocols.broker.handover import Handover
-from roamcast.protocols.broker.messages import Abandon, Attach, Between, Farewell, Lost, NotFound, Relocate, Replay
+from roamcast.protocols.broker.messages import Abandon, Attach, Between, Farewell, NotFound, Relocate, Replay
 from roamcast.protocols.broker.neighbourhood import Neighbourhood
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.sessions import Session, replays
@@ -148,15 +148,15 @@ class Relocation(Handover):
         effects: list[Does] = []
         if lost and session.claim is None:
             effects.append(Note("replay_missing", session.client))
-            effects += [Send(session.client, Lost(None))] if session.attached else []
             effects += self._abandon(Abandon(session.client, session.epoch), None)
+        session.missing = session.missing or lost
         if session.awaits is not None:
             effects.append(CancelTimer(replay_timer(session.client, session.awaits)))
             self._unclaim(session)
         released = session.release()
         if session.claim is not None:
             return [*effects, *self._answer(session, session.claim, session.luggage)]
-        effects += self.border.send(session, released)
+        effects += [*self.border.tell_missing(session), *self.border.send(session, released)]
         return [*effects, *self.border.publish_held(session)]
 
     # Brokers on the way, and the old broker.
@@ -208,6 +208,14 @@ class Relocation(Handover):
         if session.awaits is not None:
             effects.append(CancelTimer(replay_timer(session.client, session.awaits)))
         return effects
+
+    def met(self, peer: str) -> list[Does]:
+        """A neighbour that has crashed has no arrows any more, and claims may have been lost in it. Both sides tell
+        where they saw each client last; of two stories the later is right, and corrects the other as claims do."""
+        if peer not in self.neighbourhood.router.neighbours:
+            return []
+        arrows = [arrow for arrow in self.arrows.of.values() if arrow.towards != peer]
+        return self.neighbourhood.say([(peer, replace(arrow.claim, corrects=True)) for arrow in arrows])
 
     # The end.
 

@@ -48,6 +48,8 @@ class Session:
         """What the client published meanwhile."""
         self.refused = False
         """Whether a publication found no room: the client must send it, and all behind it, again."""
+        self.missing = False
+        """Whether what an earlier broker kept never came, and the client was not told yet."""
         self.claim: Relocate | None = None
         """The claim of a later broker, answered when the replay is complete."""
         self.trip: Trip | None = None
@@ -75,6 +77,7 @@ class Session:
         for publisher, serial in replay.marks:
             self.counterpart.mark(publisher, serial)
         self.counterpart.lost += replay.lost
+        self.missing = self.missing or replay.missing
         self.counterpart.next_number = max(self.counterpart.next_number, replay.next_number)
         self.published = max(self.published, replay.published)
         self.luggage = replay.luggage or self.luggage
@@ -104,6 +107,7 @@ def replays(session: Session, claim: Relocate, events_max: int, luggage: bytes |
             lost=counterpart.lost if last else 0,
             marks=tuple(counterpart.marks.items()) if last else (),
             luggage=luggage if number == 1 else None,
+            missing=session.missing and last,
         )
 
 

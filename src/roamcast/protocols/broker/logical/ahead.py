@@ -137,6 +137,9 @@ class Ahead(Handover):
     def arrow_of(self, client: str) -> Arrow | None:
         return self.relocation.arrow_of(client)
 
+    def met(self, peer: str) -> list[Does]:
+        return self.relocation.met(peer)
+
     def left(self) -> dict[str, int]:
         return {
             **self.relocation.left(),

@@ -262,6 +262,7 @@ class MeshHandover(Relocation):
             marks=tuple(counterpart.marks.items()),
             apart=len(lacking),
             luggage=luggage,
+            missing=session.missing,
         )
         return [*effects, *self.neighbourhood.say(back(replay))]
 

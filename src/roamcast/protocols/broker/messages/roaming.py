@@ -44,6 +44,8 @@ class Replay(Message, frozen=True, tag="replay"):
     """How many events, up to the last number, travel apart from this message (M6)."""
     luggage: bytes | None = None
     """What the old border kept for the client beside its events, on the first message of a replay."""
+    missing: bool = False
+    """Whether a part of what was kept did not come, nobody knows how much, and the client was not told yet."""
 
 
 class NotFound(Message, frozen=True, tag="not_found"):
