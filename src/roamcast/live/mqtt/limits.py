@@ -8,7 +8,7 @@ CONNECT_BYTES = 16
 """A smaller maximum would refuse every client."""
 
 
-class Limits(Struct, frozen=True):
+class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     packet_bytes_max: int = 1024 * 1024
     receive_max: int = 1_024
     """Messages of QoS 1 and 2 from the client that are not acknowledged yet."""

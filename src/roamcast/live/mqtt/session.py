@@ -39,7 +39,7 @@ PACKET_IDS_IN_USE_MAX = 65_000
 """A client that never finishes a QoS 2 delivery keeps its identifier; some must stay free to be found."""
 
 
-class SessionLimits(Struct, frozen=True):
+class SessionLimits(Struct, frozen=True, forbid_unknown_fields=True):
     queue_messages_max: int = 10_000
     queue_bytes_max: int = 16 * 1024 * 1024
     subscriptions_max: int = 1_000

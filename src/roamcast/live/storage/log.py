@@ -28,6 +28,8 @@ LOCK = "lock"
 CHECKSUM_BYTES = 16
 BODY_BYTES_MAX = 512 * 1024 * 1024
 """Half of what SQLite takes in one value."""
+QUOTA_BYTES_MIN = 65_536
+"""An empty log takes some pages."""
 WAL_BYTES_KEPT = 16 * 1024 * 1024
 ROW_BYTES = 64
 """What a batch takes on disk besides its body, about."""
@@ -43,11 +45,15 @@ Row: TypeAlias = tuple[object, ...]
 Opened = TypeVar("Opened", bound="Log")
 
 
-class Quota(Struct, frozen=True):
+class Quota(Struct, frozen=True, forbid_unknown_fields=True):
     bytes_max: int = 1024 * 1024 * 1024
     """What the log may take on disk."""
     free_bytes_min: int = 64 * 1024 * 1024
     """What must stay free on the file system; with 0 nobody looks before the system itself refuses."""
+
+    def __post_init__(self) -> None:
+        if self.bytes_max < QUOTA_BYTES_MIN or self.free_bytes_min < 0:
+            raise ValueError(f"bytes_max is at least {QUOTA_BYTES_MIN}, free_bytes_min 0 or more")
 
 
 class Loaded(Struct, frozen=True):

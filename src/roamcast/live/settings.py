@@ -1,0 +1,285 @@
+"""A live broker's settings: one TOML file, validated as a whole before anything is opened.
+
+A mistake gets an error that names the file, the key, and what is allowed there; an unknown key one that names the
+nearest known one. `docs/reference/BROKER.md` has every key. Paths are looked for beside the file.
+
+Two rules are about safety. A broker for which no password, certificate or rule is configured serves its own machine
+alone, unless `anonymous = true` says that everybody is welcome. Brokers on several machines are linked by mutual TLS.
+"""
+
+import ipaddress
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roamcast.complaints import complaint
+from roamcast.live.broker.core import CoreParams
+from roamcast.live.http.metrics import ListenerKind
+from roamcast.live.http.protocol import HttpLimits
+from roamcast.live.mqtt.limits import Limits
+from roamcast.live.security.limits import RateLimits
+from roamcast.live.security.passwords import Passwords, load_passwords
+from roamcast.live.security.policy import Policy
+from roamcast.live.security.rules import Rule, load_rules
+from roamcast.live.storage.log import Quota
+from roamcast.model.space import Earth, Plane, Space
+from roamcast.model.values import BadValue
+from roamcast.protocols.broker.params import BrokerParams
+
+PORTS: dict[ListenerKind, int] = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
+SECURE: tuple[ListenerKind, ...] = ("tls", "wss")
+LOOPBACK = "127.0.0.1"
+NAME_CHARS_MAX = 128
+
+
+class BadSettings(ValueError):
+    """Settings that cannot be used; the message names the file, the key and what is allowed."""
+
+
+def check_name(key: str, name: str) -> None:
+    if not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable() or any(sign in name for sign in "/+# "):
+        raise ValueError(f"{key} is '{name}'; give 1 to {NAME_CHARS_MAX} characters, without spaces, /, + and #")
+
+
+def check_port(key: str, port: int | None) -> None:
+    if port is not None and not 0 <= port <= 65_535:
+        raise ValueError(f"{key} is {port}; give 1 to 65535, or 0 for any that is free")
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Listener(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where clients connect."""
+
+    kind: ListenerKind = "tcp"
+    host: str = ""
+    """Empty: every address of the machine, or only its own if nothing is configured that keeps strangers out."""
+    port: int | None = None
+    """None: the usual one, 1883, 8883, 8083 or 8084."""
+    certificate: str = ""
+    key: str = ""
+    client_ca: str = ""
+    """The authority whose client certificates are believed; the common name is the user."""
+    client_certificates: Literal["optional", "required"] = "required"
+    origins: tuple[str, ...] = ()
+    """With WebSocket, the pages that browsers may come from; none given: from any."""
+
+    def __post_init__(self) -> None:
+        check_port("port", self.port)
+        if self.kind in SECURE and not (self.certificate and self.key):
+            raise ValueError(f"certificate and key are needed with kind = '{self.kind}'")
+        if self.kind not in SECURE and (self.certificate or self.key or self.client_ca):
+            raise ValueError(
+                f"certificate, key, client_ca: kind = '{self.kind}' has no use for them; write tls or wss"
+            )
+        if self.origins and self.kind not in ("ws", "wss"):
+            raise ValueError(f"origins: kind = '{self.kind}' has no use for them; write ws or wss")
+
+    @property
+    def port_number(self) -> int:
+        return PORTS[self.kind] if self.port is None else self.port
+
+
+class HttpSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    port: int
+    host: str = LOOPBACK
+    limits: HttpLimits = HttpLimits()
+
+    def __post_init__(self) -> None:
+        check_port("port", self.port)
+
+
+class Peer(Struct, frozen=True, forbid_unknown_fields=True):
+    """A broker next to this one."""
+
+    name: str
+    host: str
+    port: int
+
+    def __post_init__(self) -> None:
+        check_name("name", self.name)
+        check_port("port", self.port)
+        if not self.host:
+            raise ValueError("host is empty; give the address of the peer")
+
+
+class LinkSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    port: int | None = None
+    """Where peers call; none: this broker only calls them."""
+    host: str = LOOPBACK
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+    peers: tuple[Peer, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_port("port", self.port)
+        names = [peer.name for peer in self.peers]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"peers: '{name}' is there twice")
+        given = [bool(each) for each in (self.ca, self.certificate, self.key)]
+        if any(given) and not all(given):
+            raise ValueError("ca, certificate and key are needed together")
+        away = [host for host in (self.host, *(peer.host for peer in self.peers)) if not is_loopback(host)]
+        if away and not self.secure:
+            raise ValueError(f"ca, certificate and key are needed, since {away[0]} is not this machine alone")
+
+    @property
+    def secure(self) -> bool:
+        return bool(self.ca)
+
+
+class SecuritySettings(Struct, frozen=True, forbid_unknown_fields=True):
+    passwords: str = ""
+    """A file that `roamcast passwd` writes."""
+    rules_file: str = ""
+    """A TOML file of `[[rules]]`, besides those here."""
+    rules: tuple[Rule, ...] = ()
+    anonymous: bool | None = None
+    """Whether clients without a name are let in; none: only if nothing else is configured."""
+    limits: RateLimits = RateLimits()
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    """Of this broker among its peers; it stays the same as long as the data directory does."""
+    data: str
+    """The directory of sessions and messages."""
+    space: Literal["earth", "plane"] = "earth"
+    listeners: tuple[Listener, ...] = (Listener(),)
+    http: HttpSettings | None = None
+    links: LinkSettings = LinkSettings()
+    protocol: BrokerParams = BrokerParams()
+    security: SecuritySettings = SecuritySettings()
+    connections: Limits = Limits()
+    keeping: CoreParams = CoreParams()
+    storage: Quota = Quota()
+    journal: str = ""
+    """A directory for what happens, as the pipeline reads it; empty: none is written."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    def __post_init__(self) -> None:
+        check_name("name", self.name)
+        if not self.data:
+            raise ValueError("data is empty; give a directory")
+        if not self.listeners:
+            raise ValueError("listeners is empty; a broker without any serves nobody")
+        if self.name in [peer.name for peer in self.links.peers]:
+            raise ValueError(f"links.peers: '{self.name}' is this broker itself")
+        check_apart(self)
+        check_reachable(self)
+
+    @property
+    def open(self) -> bool:
+        """Nothing is configured that keeps strangers out."""
+        security = self.security
+        return not (security.passwords or security.rules_file or security.rules or self.asks_certificates)
+
+    @property
+    def asks_certificates(self) -> bool:
+        return any(listener.client_ca for listener in self.listeners)
+
+    def host_of(self, listener: Listener) -> str | None:
+        """What to bind to; None is every address."""
+        if listener.host:
+            return listener.host
+        return LOOPBACK if self.open and not self.security.anonymous else None
+
+    def model_space(self) -> Space:
+        return Earth() if self.space == "earth" else Plane()
+
+
+def check_apart(settings: Settings) -> None:
+    """Two listeners on one port would fail too, but later and with less to say."""
+    taken: dict[int, str] = {}
+    places = [(f"listeners[{number}]", each.port_number) for number, each in enumerate(settings.listeners, start=1)]
+    places += [("http", settings.http.port)] if settings.http else []
+    places += [("links", settings.links.port)] if settings.links.port is not None else []
+    for place, port in places:
+        if port and port in taken:
+            raise ValueError(f"{place}.port: {port} is that of {taken[port]} already")
+        taken[port] = place
+
+
+def check_reachable(settings: Settings) -> None:
+    if settings.open and not settings.security.anonymous:
+        for number, listener in enumerate(settings.listeners, start=1):
+            if listener.host and not is_loopback(listener.host):
+                raise ValueError(
+                    f"listeners[{number}].host: others can reach {listener.host}, and nothing keeps them out; set "
+                    "security.passwords and security.rules, or security.anonymous = true if everybody is welcome"
+                )
+    if not settings.open and not settings.security.rules and not settings.security.rules_file:
+        raise ValueError(
+            "security.rules is missing, and what no rule allows is denied; to let everybody who is let in do "
+            "everything, write rules = [{ publish = ['#'], subscribe = ['#'] }]"
+        )
+
+
+def load_settings(path: Path) -> Settings:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadSettings(f"{path}: cannot be read: {problem}") from problem
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise BadSettings(f"{path}: not valid TOML: {problem}") from problem
+    return beside(settings_from(given, str(path)), path.parent)
+
+
+def settings_from(given: dict[str, Any], name: str = "settings") -> Settings:
+    try:
+        return msgspec.convert(given, Settings)
+    except msgspec.ValidationError as problem:
+        raise BadSettings(f"{name}: {complaint(problem, given, Settings)}") from problem
+
+
+def beside(settings: Settings, folder: Path) -> Settings:
+    """The settings with the files that they name looked for in the folder of the file."""
+
+    def found(path: str) -> str:
+        return str(folder / path) if path else ""
+
+    def with_paths(part: Any, *keys: str) -> Any:
+        return replace(part, **{key: found(getattr(part, key)) for key in keys})
+
+    return replace(
+        settings,
+        data=found(settings.data),
+        journal=found(settings.journal),
+        listeners=tuple(with_paths(each, "certificate", "key", "client_ca") for each in settings.listeners),
+        links=with_paths(settings.links, "ca", "certificate", "key"),
+        security=with_paths(settings.security, "passwords", "rules_file"),
+    )
+
+
+def load_policy(settings: Settings) -> tuple[Policy, Passwords | None]:
+    """Reads the files that `security` names; raises `BadPasswords`, `BadRules` or `BadSettings`."""
+    security = settings.security
+    rules = security.rules + (load_rules(Path(security.rules_file)) if security.rules_file else ())
+    passwords = load_passwords(Path(security.passwords)) if security.passwords else None
+    try:
+        policy = Policy(
+            settings.model_space(),
+            rules,
+            None if passwords is None else passwords.hashes,
+            "" if passwords is None else passwords.decoy,
+            settings.asks_certificates,
+            security.anonymous,
+        )
+    except BadValue as problem:
+        raise BadSettings(f"security.rules: an area is not on the {settings.space}: {problem}") from problem
+    return policy, passwords
