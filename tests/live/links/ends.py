@@ -13,8 +13,11 @@ BRISK = LinkSettings(
 )
 
 
-def bounded(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, PATIENCE_S))
+def bounded(
+    work: Coroutine[Any, Any, None], make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> None:
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(asyncio.wait_for(work, PATIENCE_S))
 
 
 class Ear:

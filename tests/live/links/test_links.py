@@ -1,9 +1,11 @@
 """L3: links between brokers over loopback sockets: up, down, again, one for each pair, everything in order."""
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 
 import pytest
+import uvloop
 
 from roamcast.live.links import PAYLOAD_BYTES_MAX, BadName, Links, LinkSettings
 from tests.live.links.ends import BRISK, Ear, End, Relay, bounded, ends
@@ -105,7 +107,8 @@ def test_l3_a_peer_that_was_silently_cut_off_is_down_after_the_patience_and_come
     bounded(work())
 
 
-def test_l3_pings_keep_a_link_without_traffic() -> None:
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_l3_pings_keep_a_link_without_traffic(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def work() -> None:
         settings = LinkSettings(patience_s=0.6, greeting_s=2.0)
         async with ends("a", "b", settings=settings) as (a, b):
@@ -115,7 +118,7 @@ def test_l3_pings_keep_a_link_without_traffic() -> None:
                 await asyncio.wait_for(a.until_down(b), 2.0)
             assert b.ear.heard == [("up", "a")]
 
-    bounded(work())
+    bounded(work(), make_loop)
 
 
 @pytest.mark.parametrize(("old", "new"), [("a", "b"), ("b", "a")])

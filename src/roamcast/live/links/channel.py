@@ -73,8 +73,8 @@ class Channel(asyncio.Protocol):
         self.stage = Stage.OPEN
         self.transport: asyncio.Transport | None = None
         self.address = ""
-        self.heard_s = 0.0
-        """When the other end was last heard of."""
+        self.heard = 0
+        """How often the other end was heard of."""
         self.loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[bool] = self.loop.create_future()
         """Whether it became the link."""
@@ -84,7 +84,7 @@ class Channel(asyncio.Protocol):
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._looked_s = 0.0
+        self._heard_before = 0
         self._silent = 0
 
     # The socket.
@@ -92,7 +92,6 @@ class Channel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.address = _address(transport.get_extra_info("peername"))
-        self.heard_s = self.loop.time()
         if not self.owner.opened(self):
             self.end()
             return
@@ -103,7 +102,7 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.stage is Stage.CLOSED:
             return
-        self.heard_s = self.loop.time()
+        self.heard += 1
         self._reader.feed(data)
         try:
             while not self.is_closed:
@@ -278,11 +277,11 @@ class Channel(asyncio.Protocol):
         self._end_with("link_late", f"not a link after {self.owner.settings.greeting_s} s")
 
     def _watch(self) -> None:
-        """Counts looks at the clock, not the time between them: this end itself may have stood still."""
-        self._silent = self._silent + 1 if self.heard_s <= self._looked_s else 0
-        self._looked_s = self.loop.time()
+        """Counts pings without an answer, not the time: this end itself may have stood still."""
+        self._silent = self._silent + 1 if self.heard == self._heard_before else 0
+        self._heard_before = self.heard
         if self._silent >= PINGS_A_PATIENCE:
-            self._end_with("link_silent", f"nothing heard for {self._looked_s - self.heard_s:.1f} s")
+            self._end_with("link_silent", f"nothing heard for {self.owner.settings.patience_s} s")
             return
         self.ping()
         self._restart_timer(self.owner.settings.patience_s / PINGS_A_PATIENCE)

@@ -157,9 +157,8 @@ class Links:
         link = self._links.get(channel.peer)
         dialler = self._diallers.get(channel.peer)
         if link is not None and link.dialled != channel.dialled:
-            heard_s = link.heard_s
             link.ping()
-            channel.loop.call_later(self.settings.probe_s, self._judge, link, heard_s, channel)
+            channel.loop.call_later(self.settings.probe_s, self._judge, link, link.heard, channel)
         elif link is None and not channel.dialled and dialler is not None and dialler.attempting:
             channel.loop.call_later(self.settings.hold_s, self._held_long_enough, channel)
         else:
@@ -209,10 +208,10 @@ class Links:
             other.end()
         self.listener.up(peer)
 
-    def _judge(self, link: Channel, heard_s: float, channel: Channel) -> None:
+    def _judge(self, link: Channel, heard: int, channel: Channel) -> None:
         if channel.stage is not Stage.GREETED:
             return
-        if self._links.get(channel.peer) is link and link.heard_s > heard_s:
+        if self._links.get(channel.peer) is link and link.heard > heard:
             channel.refuse(f"{self.name} has a link to {channel.peer} already")
         elif self._links.get(channel.peer) in (None, link):
             self._raise(channel)
