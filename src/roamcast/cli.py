@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from roamcast import __version__
 from roamcast.cli_brokers import chaos, routes
 from roamcast.cli_experiments import experiments
+from roamcast.cli_live import broker, passwd
 from roamcast.experiments.assemble import kit_of
 from roamcast.journal.records import BadJournal
 from roamcast.journal.records import Run as RunRecord
@@ -39,6 +40,8 @@ filters = typer.Typer(help="Understand filters.", no_args_is_help=True)
 app.add_typer(filters, name="filter")
 app.add_typer(pipeline, name="pipeline")
 app.command("audit")(audit)
+app.command("broker")(broker)
+app.command("passwd")(passwd)
 app.add_typer(experiments, name="experiments")
 
 

@@ -26,7 +26,7 @@ from roamcast.live.security.passwords import Passwords, load_passwords
 from roamcast.live.security.policy import Policy
 from roamcast.live.security.rules import Rule, load_rules
 from roamcast.live.storage.log import Quota
-from roamcast.model.space import Earth, Plane, Space
+from roamcast.model.space import Earth, Plane
 from roamcast.model.values import BadValue
 from roamcast.protocols.broker.params import BrokerParams
 
@@ -197,7 +197,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
             return listener.host
         return LOOPBACK if self.open and not self.security.anonymous else None
 
-    def model_space(self) -> Space:
+    def model_space(self) -> Plane | Earth:
         return Earth() if self.space == "earth" else Plane()
 
 

@@ -35,6 +35,9 @@ class Audience:
     def __len__(self) -> int:
         return len(self._tree)
 
+    def warm_up(self) -> None:
+        """Has compiled what is to be fast, before the first event comes."""
+
     def subscribe(self, client: str, asked: Asked, wanted: Subscription) -> None:
         self._tree.add(asked.filter.pattern, key_of(client, asked.filter.text), Entry(client, asked, wanted))
 

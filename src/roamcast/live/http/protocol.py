@@ -7,7 +7,7 @@ connection may take over one request or be idle between two.
 
 import asyncio
 import ssl
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import h11
 from msgspec import Struct
@@ -82,9 +82,9 @@ class HttpProtocol(asyncio.Protocol):
         self._peer_reads = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self._patience = self._server.loop.call_later(self._server.limits.idle_s, transport.abort)
+        # Not `isinstance`: the transports of uvloop are none of asyncio's.
+        self.transport = cast(asyncio.Transport, transport)
+        self._patience = self._server.loop.call_later(self._server.limits.idle_s, self.transport.abort)
         self._server.connections.add(self)
         if len(self._server.connections) > self._server.limits.connections_max:
             self._refuse(plain(503, "too many connections"))

@@ -41,6 +41,8 @@ class ClientSocket(asyncio.Protocol):
         self.address = ""
         self.dirty = False
         self._reading = True
+        self._held = False
+        """Nothing is read for a while: the client sends too much."""
 
     @property
     def name(self) -> str:
@@ -80,7 +82,10 @@ class ClientSocket(asyncio.Protocol):
         if self.mqtt.closed:
             transport.close()
             return
-        reading = self.mqtt.wants_bytes
+        self._read_or_not(transport)
+
+    def _read_or_not(self, transport: asyncio.Transport) -> None:
+        reading = self.mqtt.wants_bytes and not self._held
         if reading != self._reading:
             self._reading = reading
             if reading:
@@ -94,6 +99,11 @@ class ClientSocket(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.mqtt.resume_writing(self.desk.now_us())
         self.attend()
+
+    def hold(self, held: bool) -> None:
+        self._held = held
+        if self.transport is not None and not self.transport.is_closing():
+            self._read_or_not(self.transport)
 
     def tick(self, now_us: int) -> None:
         deadline_us = self.mqtt.deadline_us()

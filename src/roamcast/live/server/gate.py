@@ -1,6 +1,5 @@
 """Who may do what at this broker: the interface that the server asks, and the answer where nothing is configured."""
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -16,32 +15,17 @@ Refusal: TypeAlias = tuple[Reason, str] | None
 
 
 class Gate(Protocol):
-    def may_open(self, address: str, open_sockets: int, now_us: int) -> bool: ...
-    def closed(self, address: str) -> None: ...
+    def may_open(self, client: "ClientSocket", now_us: int) -> str | None:
+        """None: yes; else why not."""
+        return None
 
-    def check(
-        self, connect: Connect, transport: asyncio.Transport | None, decided: Callable[[Refusal], None]
-    ) -> None:
-        """Calls `decided` on the loop: at once, or when a password has been looked at."""
-        ...
-
-    def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal: ...
-
-    def may_subscribe(self, client: "ClientSocket", asked: Subscription, now_us: int) -> Reason | None: ...
-
-
-class OpenGate(Gate):
-    """Everybody may do everything: for a machine of one's own, and tests."""
-
-    def may_open(self, address: str, open_sockets: int, now_us: int) -> bool:
-        return True
-
-    def closed(self, address: str) -> None:
+    def closed(self, client: "ClientSocket") -> None:
         return
 
     def check(
-        self, connect: Connect, transport: asyncio.Transport | None, decided: Callable[[Refusal], None]
+        self, client: "ClientSocket", connect: Connect, now_us: int, decided: Callable[[Refusal], None]
     ) -> None:
+        """Calls `decided` on the loop: at once, or when a password has been looked at."""
         decided(None)
 
     def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal:
@@ -49,3 +33,14 @@ class OpenGate(Gate):
 
     def may_subscribe(self, client: "ClientSocket", asked: Subscription, now_us: int) -> Reason | None:
         return None
+
+    def pace_us(self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int) -> int:
+        """For how long not to read from a client that has published a message, or sent so many topic filters."""
+        return 0
+
+    def close(self) -> None:
+        return
+
+
+class OpenGate(Gate):
+    """Everybody may do everything: for a machine of one's own, and tests."""

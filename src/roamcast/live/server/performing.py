@@ -53,6 +53,7 @@ class Performing:
                 socket = self.server.clients.get(client)
                 if socket is not None:
                     socket.mqtt.deliver(now_us, delivery)
+                    watch.handed(delivery.qos, len(delivery.message.payload))
                     socket.attend()
             case LetGo(client, through):
                 self._let_go(now_us, client, through)

@@ -148,8 +148,9 @@ class BrokerServer:
     # Sockets.
 
     def opened(self, client: ClientSocket) -> bool:
-        if self.closing or not self.gate.may_open(client.address, len(self.sockets), self.now_us()):
-            self.watch.remark("connection_refused", client.address)
+        why_not = "the broker is shutting down" if self.closing else self.gate.may_open(client, self.now_us())
+        if why_not is not None:
+            self.watch.remark("connection_refused", f"{client.address}: {why_not}")
             return False
         self.sockets[client] = None
         return True
@@ -160,7 +161,7 @@ class BrokerServer:
 
     def closed(self, client: ClientSocket) -> None:
         self.sockets.pop(client, None)
-        self.gate.closed(client.address)
+        self.gate.closed(client)
 
     # What clients say.
 
@@ -183,7 +184,7 @@ class BrokerServer:
             case events.UnsubscribeRequested(packet_id, filters):
                 self.give(Withdrew(client.name, packet_id, filters))
             case events.ConnectRequested(connect):
-                self.gate.check(connect, client.transport, partial(self._checked, client, connect))
+                self.gate.check(client, connect, self.now_us(), partial(self._checked, client, connect))
             case events.Disconnected():
                 self._disconnected(client, event)
 
@@ -226,6 +227,7 @@ class BrokerServer:
 
     def _published(self, client: ClientSocket, event: events.Published) -> None:
         message, packet_id, name = event.message, event.packet_id, client.name
+        self._pace(client, self.gate.pace_us(client, len(message.payload), 0, self.now_us()))
         refusal = self._refusal(client, event)
         if refusal is not None:
             self.watch.remark("publish_refused", f"{name}: {refusal[1]}")
@@ -242,7 +244,14 @@ class BrokerServer:
         elif message.topic == REPORT_TOPIC:
             self._reported(name, message.payload)
         else:
+            self.watch.passed(message)
             self.performing.perform(self.core.passing(self.now_us(), name, message))
+
+    def _pace(self, client: ClientSocket, wait_us: int) -> None:
+        """Who sends too much is not read from for a while: TCP tells it to wait."""
+        if wait_us:
+            client.hold(True)
+            self.loop.call_later(wait_us / 1e6, partial(client.hold, False))
 
     def _refusal(self, client: ClientSocket, event: events.Published) -> tuple[Reason, str] | None:
         message = event.message
@@ -269,6 +278,7 @@ class BrokerServer:
             client.mqtt.answer_subscribe(self.now_us(), event.packet_id, reasons, str(self.logbook.full))
             client.mark()
             return
+        self._pace(client, self.gate.pace_us(client, None, len(event.subscriptions), self.now_us()))
         refused = {
             each.filter.text: reason
             for each in event.subscriptions

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from roamcast.live.broker.inputs import AnyGiven
+from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
@@ -13,6 +14,14 @@ class Watch(Protocol):
     def published(self, now_us: int, client: str, event: Event) -> None: ...
     def delivered(self, now_us: int, client: str, event: Event, subscription: str) -> None: ...
     def subscribed(self, now_us: int, client: str, subscription_id: str, wanted: Subscription | None) -> None: ...
+    def passed(self, message: Message) -> None:
+        """A message of QoS 0 has come from a client."""
+        ...
+
+    def handed(self, qos: int, payload_bytes: int) -> None:
+        """A message goes to a client's socket."""
+        ...
+
     def disconnected(self, client: str, reason: Reason, detail: str) -> None: ...
     def remark(self, what: str, detail: str) -> None: ...
     def snapshot_done(self, problem: Exception | None) -> None: ...
@@ -29,6 +38,12 @@ class SilentWatch(Watch):
         return
 
     def subscribed(self, now_us: int, client: str, subscription_id: str, wanted: Subscription | None) -> None:
+        return
+
+    def passed(self, message: Message) -> None:
+        return
+
+    def handed(self, qos: int, payload_bytes: int) -> None:
         return
 
     def disconnected(self, client: str, reason: Reason, detail: str) -> None:

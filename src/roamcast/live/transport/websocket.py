@@ -13,7 +13,7 @@ are left out while the peer does not read.
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
@@ -53,9 +53,9 @@ class WebSocketProtocol(asyncio.Protocol):
         self._peer_reads = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._patience = asyncio.get_running_loop().call_later(self._handshake_s, transport.abort)
+        # Not `isinstance`: the transports of uvloop are none of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        self._patience = asyncio.get_running_loop().call_later(self._handshake_s, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         try:

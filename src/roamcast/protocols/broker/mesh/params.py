@@ -50,9 +50,7 @@ class MeshParams(Struct, frozen=True, forbid_unknown_fields=True):
     def check_model(self, model: MovementModel) -> None:
         """Refuses a model whose cells are not this mesh's: under the same name they would be other places."""
         if model.cell_m == 0:
-            raise BadValue(
-                f"{self.movement}: field 'cell_m' is 0: its places are not cells, as a mesh's are"
-            )
+            raise BadValue(f"{self.movement}: field 'cell_m' is 0: its places are not cells, as a mesh's are")
         pairs = [("cell_m", model.cell_m, self.cell_m)]
         pairs += [("origin", learned, ours) for learned, ours in zip(model.origin, self.origin, strict=True)]
         for field, learned, ours in pairs:

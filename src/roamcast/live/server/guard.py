@@ -1,0 +1,121 @@
+"""The gate of a broker that is not open to everybody: policy, passwords, limits by address and by client (L7)."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from roamcast.live.broker.properties import BadProperty, scopes_of
+from roamcast.live.mqtt.messages import Message, Subscription
+from roamcast.live.mqtt.packets import Connect
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.security import (
+    ClientBuckets,
+    Doors,
+    Identity,
+    PasswordChecker,
+    Policy,
+    RateLimits,
+    Refused,
+    ToVerify,
+    common_name,
+)
+from roamcast.live.server.gate import Gate, Refusal
+from roamcast.model.context import Context
+from roamcast.model.region import Region
+from roamcast.model.space import Space
+
+if TYPE_CHECKING:
+    from roamcast.live.server.connection import ClientSocket
+
+
+class Guard(Gate):
+    def __init__(self, policy: Policy, limits: RateLimits, space: Space) -> None:
+        self.policy = policy
+        self.limits = limits
+        self.space = space
+        self.doors = Doors(limits)
+        self.passwords = PasswordChecker()
+        self._identities: dict[ClientSocket, Identity] = {}
+        self._buckets: dict[ClientSocket, ClientBuckets] = {}
+        self._checks: set[asyncio.Task[None]] = set()
+
+    def may_open(self, client: "ClientSocket", now_us: int) -> str | None:
+        verdict = self.doors.enter(now_us, client.address)
+        if not verdict.allowed:
+            return verdict.detail
+        self._buckets[client] = ClientBuckets(self.limits, now_us)
+        return None
+
+    def closed(self, client: "ClientSocket") -> None:
+        if self._buckets.pop(client, None) is not None:
+            self.doors.leave(client.address)
+        self._identities.pop(client, None)
+
+    def check(
+        self, client: "ClientSocket", connect: Connect, now_us: int, decided: Callable[[Refusal], None]
+    ) -> None:
+        admission = self.policy.connect(connect, certificate_of(client))
+        if isinstance(admission, ToVerify):
+            task = asyncio.get_running_loop().create_task(self._verify(client, admission, now_us, decided))
+            self._checks.add(task)
+            task.add_done_callback(self._checks.discard)
+        elif isinstance(admission, Refused):
+            decided((admission.verdict.reason, "not authorized"))
+        else:
+            self._identities[client] = admission.identity
+            decided(None)
+
+    async def _verify(
+        self, client: "ClientSocket", wanted: ToVerify, now_us: int, decided: Callable[[Refusal], None]
+    ) -> None:
+        answer = await self.passwords.check(now_us, wanted.hash, wanted.password)
+        if client not in self._buckets:
+            return
+        if answer == "right":
+            self._identities[client] = wanted.identity
+            decided(None)
+        elif answer == "busy":
+            decided((Reason.SERVER_BUSY, "too many passwords to look at; try again"))
+        else:
+            decided((Reason.BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong"))
+
+    def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal:
+        identity = self._identity(client)
+        regions: tuple[Region, ...] = ()
+        if message.user_properties and not self.policy.open:
+            try:
+                scopes = scopes_of(context.host, message.user_properties, self.space)
+            except BadProperty as problem:
+                return Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem)
+            regions = tuple(each.region for each in scopes if each.region is not None)
+        here = context.position_at(now_us, self.space)
+        verdict = self.policy.may_publish(identity, message.topic, here, regions)
+        return None if verdict.allowed else (verdict.reason, verdict.detail)
+
+    def may_subscribe(self, client: "ClientSocket", asked: Subscription, now_us: int) -> Reason | None:
+        verdict = self.policy.may_subscribe(self._identity(client), asked.filter.text)
+        return None if verdict.allowed else verdict.reason
+
+    def pace_us(self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int) -> int:
+        buckets = self._buckets.get(client)
+        if buckets is None:
+            return 0
+        return (
+            buckets.subscribed(now_us, filters)
+            if messages_bytes is None
+            else buckets.published(now_us, messages_bytes)
+        )
+
+    def close(self) -> None:
+        self.passwords.close()
+
+    def _identity(self, client: "ClientSocket") -> Identity:
+        identity = self._identities.get(client, Identity(client.name))
+        return Identity(client.name, identity.user)
+
+
+def certificate_of(client: "ClientSocket") -> str | None:
+    transport = client.transport
+    secure = None if transport is None else transport.get_extra_info("ssl_object")
+    return common_name(secure.getpeercert()) if isinstance(secure, ssl.SSLObject | ssl.SSLSocket) else None

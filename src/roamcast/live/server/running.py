@@ -1,0 +1,193 @@
+"""A broker from its settings: opens everything in order, serves, and closes everything in order.
+
+Recovery comes first: the last snapshot, and the inputs that were logged since. Only when the broker is what it was do
+links and listeners open.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from roamcast.live.broker.core import Core
+from roamcast.live.broker.inputs import Restarted, decode_batch
+from roamcast.live.http import HttpServer, Metrics, Routes, health_route, metrics_route
+from roamcast.live.links.links import Links
+from roamcast.live.server.connection import ClientSocket
+from roamcast.live.server.guard import Guard
+from roamcast.live.server.neighbours import LinkDesk
+from roamcast.live.server.server import BrokerServer
+from roamcast.live.server.witness import Witness
+from roamcast.live.settings import Listener, Settings, load_policy
+from roamcast.live.storage import GroupCommit, Log
+from roamcast.live.transport.tls import link_context, server_context
+from roamcast.live.transport.websocket import WebSocketProtocol
+
+
+class CannotListen(OSError):
+    """A port that is taken or may not be used; the message says which and what to do."""
+
+
+class Address(Struct, frozen=True):
+    """Where something of this broker can be reached."""
+
+    what: str
+    host: str
+    port: int
+
+
+class RunningBroker:
+    """`start`, then `stop`; both on the loop that it serves on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.addresses: list[Address] = []
+        self.metrics = Metrics()
+        self.replayed = 0
+        """How many inputs were read again from the log."""
+        self._listeners: list[asyncio.Server] = []
+        self._links: Links | None = None
+        self._http: HttpServer | None = None
+        self._commit: GroupCommit | None = None
+
+    async def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
+        settings = self.settings
+        policy, _ = load_policy(settings)
+        log = Log.open(Path(settings.data), settings.storage)
+        try:
+            progress("reading what was stored")
+            core = self._recovered(log)
+            core.audience.warm_up()
+            journal = Path(settings.journal) if settings.journal else None
+            space = settings.model_space()
+            self.witness = Witness(settings.name, space, self.metrics, journal, settings.log_level)
+            self.witness.open_journal(time.time_ns() // 1_000)
+            self._commit = GroupCommit(log, asyncio.get_running_loop())
+        except BaseException:
+            log.close()
+            raise
+        self.guard = Guard(policy, settings.security.limits, space)
+        self.server = BrokerServer(core, settings.connections, self._commit, self.guard, self.witness)
+        self.server.give(Restarted())
+        try:
+            await self._open()
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _recovered(self, log: Log) -> Core:
+        settings = self.settings
+        loaded = log.load()
+        if loaded.snapshot is not None:
+            core = Core.restored(loaded.snapshot)
+        else:
+            core = Core(settings.name, loaded.life, settings.protocol, settings.keeping, settings.model_space())
+        for batch in loaded.batches:
+            for entry in decode_batch(batch):
+                core.handle(entry.now_us, entry.given)
+                self.replayed += 1
+        return core
+
+    async def _open(self) -> None:
+        await self._open_links()
+        for listener in self.settings.listeners:
+            await self._listen(listener)
+        if self.settings.http is not None:
+            await self._open_http()
+
+    async def _open_links(self) -> None:
+        given = self.settings.links
+        if given.port is None and not given.peers:
+            return
+        desk = LinkDesk(self.server)
+        neighbours = [peer.name for peer in given.peers] if given.peers else None
+        links = self._links = Links(self.settings.name, desk, neighbours=None if given.secure else neighbours)
+        desk.links = links
+        contexts: list[ssl.SSLContext | None] = [None, None]
+        if given.secure:
+            files = (Path(given.ca), Path(given.certificate), Path(given.key))
+            contexts = [link_context(*files, server_side=side) for side in (True, False)]
+        if given.port is not None:
+            try:
+                port = await links.listen(given.host, given.port, contexts[0])
+            except OSError as problem:
+                raise cannot_listen("links", given.host, given.port, problem) from problem
+            self.addresses.append(Address("links", given.host, port))
+        for peer in given.peers:
+            links.dial(peer.name, peer.host, peer.port, contexts[1])
+
+    async def _listen(self, listener: Listener) -> None:
+        host = self.settings.host_of(listener)
+        context = None
+        if listener.certificate:
+            context = server_context(
+                Path(listener.certificate),
+                Path(listener.key),
+                Path(listener.client_ca) if listener.client_ca else None,
+                listener.client_certificates,
+            )
+
+        def protocol() -> asyncio.Protocol:
+            client = ClientSocket(self.server)
+            if listener.kind in ("ws", "wss"):
+                return WebSocketProtocol(client, origins=listener.origins or None)
+            return client
+
+        loop = asyncio.get_running_loop()
+        try:
+            server = await loop.create_server(protocol, host, listener.port_number, ssl=context, backlog=1_024)
+        except OSError as problem:
+            raise cannot_listen(
+                f"MQTT ({listener.kind})", host or "any address", listener.port_number, problem
+            ) from None
+        self._listeners.append(server)
+        port = server.sockets[0].getsockname()[1]
+        self.addresses.append(Address(f"mqtt {listener.kind}", host or "0.0.0.0", port))
+
+    async def _open_http(self) -> None:
+        assert self.settings.http is not None
+        given = self.settings.http
+        routes: Routes = {
+            "/metrics": metrics_route(self.metrics),
+            "/healthz": health_route({"storage": self._storage_problem, "journal": self._journal_problem}),
+        }
+        self._http = HttpServer(routes, given.limits)
+        try:
+            await self._http.start(given.host, given.port)
+        except OSError as problem:
+            raise cannot_listen("http", given.host, given.port, problem) from None
+        self.addresses.append(Address("http", given.host, self._http.port))
+
+    def _storage_problem(self) -> str | None:
+        full = self.server.logbook.full
+        return None if full is None else str(full)
+
+    def _journal_problem(self) -> str | None:
+        problem = None if self.witness.diary is None else self.witness.diary.problem
+        return None if problem is None else str(problem)
+
+    async def stop(self) -> None:
+        """Clients are told, what they said is stored, and the state is written in one piece for the next start."""
+        for listener in self._listeners:
+            listener.close()
+        await self.server.close()
+        if self._links is not None:
+            await self._links.close()
+        if self._http is not None:
+            await self._http.close()
+        if self._commit is not None:
+            if self.server.logbook.settled:
+                self.server.logbook.snapshot(self.server.core.snapshot(), self.witness.snapshot_done)
+            await self._commit.close()
+        self.guard.close()
+        self.witness.close()
+
+
+def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:
+    return CannotListen(
+        f"{what}: cannot listen on {host}, port {port}: {problem.strerror or problem}; give another port, or stop "
+        "what uses this one"
+    )

@@ -1,0 +1,167 @@
+"""What happens at a broker, for those who look: metrics, a log for people, the journal for the pipeline.
+
+The journal is written by a thread of its own, some time after the fact; the loop only appends to a list.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from roamcast.journal.records import Record, Run
+from roamcast.journal.scribe import Scribe
+from roamcast.journal.writer import Journal
+from roamcast.live.broker.inputs import AnyGiven, Arrived, Left, LinkChanged, Published, Reported
+from roamcast.live.http.metrics import Metrics
+from roamcast.live.mqtt.messages import Message
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.server.watch import Watch
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.space import Earth, Plane
+from roamcast.model.subscription import Subscription
+
+FLUSH_S = 2.0
+WAITING_RECORDS_MAX = 1_000_000
+
+COUNTED = {
+    "dropped_expired": "expired",
+    "dropped_too_large": "too_large",
+    "dropped_queue_full": "queue_full",
+    "dropped_unsendable": "unsendable",
+    "delivery_dropped": "queue_full",
+    "events_lost": "lost",
+}
+"""Remarks that say that a message will not arrive, by what to count it under."""
+QUIET = ("publish_refused", "bad_report", "message_refused", "late_replay", "stale_attachment")
+"""Remarks that a client can bring about as often as it likes: for the log at its most talkative."""
+
+
+class Diary:
+    """A journal that a thread writes. `record` is for the loop."""
+
+    def __init__(self, directory: Path, run: Run) -> None:
+        self._journal = Journal(directory, run)
+        self._waiting: list[Record] = []
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self.lost = 0
+        """Records that found no room: the disk is too slow."""
+        self.problem: Exception | None = None
+        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self._thread.start()
+
+    def record(self, record: Record) -> None:
+        with self._lock:
+            if len(self._waiting) < WAITING_RECORDS_MAX:
+                self._waiting.append(record)
+            else:
+                self.lost += 1
+
+    def flush(self) -> None:
+        """The thread does so by itself."""
+
+    def _write(self) -> None:
+        stopping = False
+        while not stopping and self.problem is None:
+            stopping = self._stop.wait(FLUSH_S)
+            with self._lock:
+                records, self._waiting = self._waiting, []
+            try:
+                for record in records:
+                    self._journal.record(record)
+                self._journal.flush()
+            except Exception as problem:
+                self.problem = problem
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self.problem is None:
+            self._journal.close()
+
+
+class Witness(Watch):
+    def __init__(
+        self, name: str, space: Plane | Earth, metrics: Metrics, journal: Path | None, level: str = "info"
+    ) -> None:
+        self.name = name
+        self.metrics = metrics
+        self.log = structlog.get_logger().bind(broker=name)
+        self._debug: Callable[..., None] = self.log.debug if level == "debug" else silent
+        self.diary: Diary | None = None
+        self._scribe: Scribe | None = None
+        self._journal = journal
+        self._space = space
+
+    def open_journal(self, now_us: int) -> None:
+        if self._journal is not None:
+            self.diary = Diary(self._journal, Run(self.name, now_us, self._space))
+            self._scribe = Scribe(self.diary)
+
+    def given(self, now_us: int, given: AnyGiven) -> None:
+        match given:
+            case Published(_, _, message):
+                self.metrics.received(message.qos, len(message.payload))
+            case Reported(context):
+                if self._scribe is not None:
+                    self._scribe.moved(now_us, context)
+            case Arrived(client):
+                self._debug("client came", client=client)
+                if self._scribe is not None:
+                    self._scribe.moved(now_us, Context(client, at_us=now_us))
+            case Left(client):
+                if self._scribe is not None:
+                    self._scribe.stopped(now_us, client)
+            case LinkChanged(peer, up):
+                self.log.info("link up" if up else "link down", peer=peer)
+                self.metrics.link(peer, "up" if up else "down")
+            case _:
+                return
+
+    def published(self, now_us: int, client: str, event: Event) -> None:
+        if self._scribe is not None:
+            self._scribe.published(now_us, client, event)
+
+    def delivered(self, now_us: int, client: str, event: Event, subscription: str) -> None:
+        if self._scribe is not None:
+            self._scribe.delivered(now_us, client, event, subscription)
+
+    def subscribed(self, now_us: int, client: str, subscription_id: str, wanted: Subscription | None) -> None:
+        if self._scribe is None:
+            return
+        if wanted is None:
+            self._scribe.unsubscribed(now_us, client, subscription_id)
+        else:
+            self._scribe.subscribed(now_us, client, wanted)
+
+    def passed(self, message: Message) -> None:
+        self.metrics.received(0, len(message.payload))
+
+    def handed(self, qos: int, payload_bytes: int) -> None:
+        self.metrics.sent(qos, payload_bytes)
+
+    def disconnected(self, client: str, reason: Reason, detail: str) -> None:
+        self._debug("client left", client=client, reason=reason.name.lower(), detail=detail)
+
+    def remark(self, what: str, detail: str) -> None:
+        if what in COUNTED:
+            self.metrics.dropped(COUNTED[what])
+        if what == "connect_refused" or what == "connection_refused":
+            self.metrics.refused(what)
+        (self._debug if what in QUIET or what in COUNTED else self.log.info)(what.replace("_", " "), detail=detail)
+
+    def snapshot_done(self, problem: Exception | None) -> None:
+        if problem is None:
+            self._debug("snapshot stored")
+        else:
+            self.log.warning("snapshot not stored", why=str(problem))
+
+    def close(self) -> None:
+        if self.diary is not None:
+            self.diary.close()
+
+
+def silent(*_: object, **__: object) -> None:
+    return
