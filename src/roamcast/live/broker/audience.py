@@ -1,21 +1,26 @@
 """Who of a broker's own clients gets an event: subscriptions of clients that move, and whom a shared one falls to.
 
 The five conditions of C6 hold for whoever is in the answer, as far as this broker knows the hosts concerned: its own
-clients by their last report, the publisher by what the event says of it.
+clients by their last report, carried forward to the millisecond if they told a velocity, and the publisher by what
+the event says of it. Found by the matching engine (`roamcast.matching`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.live.broker.drift import Drift
 from roamcast.live.mqtt.messages import Subscription as Asked
-from roamcast.live.mqtt.topics import FilterTree
-from roamcast.model.context import Configuration, Context
+from roamcast.matching import Engine
+from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.match import matches
+from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
+
+CARRY_EVERY_US = 1_000
 
 
 class Entry(Struct, frozen=True):
@@ -28,36 +33,63 @@ class Audience:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.contexts: dict[str, Context] = {}
-        self._tree: FilterTree[Entry] = FilterTree()
+        self._entries: dict[str, Entry] = {}
+        """By the id of the subscription."""
+        self._scoped = 0
+        """How many of them have scopes, so that other hosts than their subscriber matter."""
         self._turns: dict[tuple[str, str], int] = {}
         """By group and pattern of a shared subscription, how many messages it has had."""
+        self._passing_turns: dict[tuple[str, str], int] = {}
+        """Of QoS 0, which is not logged: it must not change whose turn it is with the others."""
+        self._engine = Engine(space, None)
+        self._drift = Drift(space)
+        self._carried_us = 0
 
     def __len__(self) -> int:
-        return len(self._tree)
+        return len(self._entries)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy is made of what was told; the engine makes its columns anew."""
+        return (audience_of, (self.space, self.contexts, list(self._entries.values()), self._turns))
 
     def warm_up(self) -> None:
         """Has compiled what is to be fast, before the first event comes."""
+        self._engine.warm_up()
+
+    # What clients want, and where they are.
 
     def subscribe(self, client: str, asked: Asked, wanted: Subscription) -> None:
-        self._tree.add(asked.filter.pattern, key_of(client, asked.filter.text), Entry(client, asked, wanted))
+        self._remove(wanted.id)
+        self._entries[wanted.id] = Entry(client, asked, wanted)
+        self._scoped += is_scoped(wanted)
+        self._engine.subscribe(wanted)
 
     def unsubscribe(self, client: str, asked: Asked) -> None:
-        self._tree.remove(asked.filter.pattern, key_of(client, asked.filter.text))
+        self._remove(f"{client}:{asked.filter.text}")
+
+    def _remove(self, subscription_id: str) -> None:
+        entry = self._entries.pop(subscription_id, None)
+        if entry is not None:
+            self._scoped -= is_scoped(entry.wanted)
+            self._engine.unsubscribe(subscription_id)
 
     def moved(self, context: Context) -> None:
         self.contexts[context.host] = context
+        self._drift.put(context, self._engine.place(context))
 
     def forget(self, client: str) -> None:
         self.contexts.pop(client, None)
+        self._drift.remove(client)
+        self._engine.forget(client)
 
-    def of(self, event: Event, now_us: int) -> list[tuple[str, list[Asked]]]:
+    # Who gets what.
+
+    def of(self, event: Event, now_us: int, passing: bool = False) -> list[tuple[str, list[Asked]]]:
         """Clients, in the order of their names, with those of their subscriptions that want the event."""
         found: dict[str, list[Asked]] = {}
         shared: dict[tuple[str, str], list[Entry]] = {}
-        for entry in self._tree.match(event.subject):
+        for entry in self._wanting(event, now_us):
             if entry.asked.no_local and entry.client == event.publisher.host:
-                continue
-            if not self.wants(event, entry.wanted, now_us):
                 continue
             group = entry.asked.filter.group
             if group is None:
@@ -65,55 +97,74 @@ class Audience:
             else:
                 shared.setdefault((group, entry.asked.filter.pattern), []).append(entry)
         for key, members in shared.items():
-            chosen = self._turn(key, sorted(members, key=client_of))
+            chosen = self._turn(key, sorted(members, key=client_of), passing)
             found.setdefault(chosen.client, []).append(chosen.asked)
-        return sorted(found.items())
+        return sorted(found.items()) if len(found) > 1 else list(found.items())
+
+    def _wanting(self, event: Event, now_us: int) -> Sequence[Entry]:
+        engine, entries = self._engine, self._entries
+        if not entries:
+            return ()
+        self._carry(now_us)
+        guest = self._guest(event, now_us)
+        moment_us = event.published_us if event.instantaneous else now_us
+        found = [entries[engine.id_of(slot)] for slot in engine.match((event,), moment_us).slots.tolist()]
+        if guest:
+            engine.forget(event.publisher.host)
+        return found
+
+    def _guest(self, event: Event, now_us: int) -> bool:
+        """A publisher that is elsewhere counts as a host where anybody asks for hosts."""
+        publisher = event.publisher
+        if publisher.host in self.contexts:
+            return False
+        if not self._scoped and event.relevance == EVERYWHERE and event.audience == EVERYWHERE:
+            return False
+        self._engine.place(publisher.at(now_us, self.space))
+        return True
+
+    def _carry(self, now_us: int) -> None:
+        """To the beginning of the millisecond: where everybody is must not depend on who asked before."""
+        begun_us = now_us - now_us % CARRY_EVERY_US
+        if len(self._drift) and begun_us != self._carried_us:
+            self._carried_us = begun_us
+            self._engine.move(*self._drift.positions(begun_us))
 
     def wants(self, event: Event, wanted: Subscription, now_us: int) -> bool:
+        """Of one subscription, by the definition."""
+        self._carry(now_us)
+        guest = self._guest(event, now_us)
         moment_us = event.published_us if event.instantaneous else now_us
-        return matches(event, wanted, self._configuration(event.publisher, now_us), moment_us)
+        wants = matches(event, wanted, self._engine.configuration, moment_us)
+        if guest:
+            self._engine.forget(event.publisher.host)
+        return wants
 
     def wants_retained(self, event: Event, wanted: Subscription, now_us: int) -> bool:
         """As if it were published now."""
         return self.wants(replace(event, published_us=now_us, expires_us=now_us), wanted, now_us)
 
-    def _configuration(self, publisher: Context, now_us: int) -> Configuration:
-        return Configuration(self.space, Carried(self.contexts, publisher, now_us, self.space), None)
-
-    def _turn(self, key: tuple[str, str], members: list[Entry]) -> Entry:
-        turn = self._turns.get(key, 0)
-        self._turns[key] = turn + 1
+    def _turn(self, key: tuple[str, str], members: list[Entry], passing: bool) -> Entry:
+        turns = self._passing_turns if passing else self._turns
+        turn = turns.get(key, 0)
+        turns[key] = turn + 1
         return members[turn % len(members)]
 
 
-class Carried(Mapping[str, Context]):
-    """Contexts carried forward to now, when they are asked for."""
-
-    def __init__(self, known: dict[str, Context], publisher: Context, now_us: int, space: Space) -> None:
-        self.known = known
-        self.publisher = publisher
-        self.now_us = now_us
-        self.space = space
-
-    def __getitem__(self, host: str) -> Context:
-        context = self.known.get(host)
-        if context is None:
-            if host != self.publisher.host:
-                raise KeyError(host)
-            context = self.publisher
-        return context.at(self.now_us, self.space)
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self.known
-        if self.publisher.host not in self.known:
-            yield self.publisher.host
-
-    def __len__(self) -> int:
-        return len(self.known) + (self.publisher.host not in self.known)
+def audience_of(
+    space: Space, contexts: dict[str, Context], entries: list[Entry], turns: dict[tuple[str, str], int]
+) -> Audience:
+    audience = Audience(space)
+    for context in contexts.values():
+        audience.moved(context)
+    for entry in entries:
+        audience.subscribe(entry.client, entry.asked, entry.wanted)
+    audience._turns = turns
+    return audience
 
 
-def key_of(client: str, text: str) -> str:
-    return f"{client}\0{text}"
+def is_scoped(wanted: Subscription) -> bool:
+    return wanted.interest != EVERYWHERE or wanted.publishers != EVERYWHERE
 
 
 def client_of(entry: Entry) -> str:

@@ -136,7 +136,7 @@ class Publishing:
         self._route_passing(passing.event, message, peer, passing.hops)
 
     def _route_passing(self, event: Event, message: Message, source: str, hops: int) -> None:
-        for client, asked in self.audience.of(event, self.station.now_us):
+        for client, asked in self.audience.of(event, self.station.now_us, passing=True):
             self._hand(event, client, asked, delivery_of(0, message, asked, False))
         if self.station.has_neighbours():
             said, _ = self.station.broker.neighbourhood.router.route(Notified(event, 0, None, hops), source)

@@ -1,0 +1,86 @@
+"""Clients that told their velocity, carried forward between their reports: many at once, in columns.
+
+As `Context.position_at` does for one, but for the last bit of the arithmetic on Earth.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roamcast.model.context import Context
+from roamcast.model.space import ECCENTRICITY_SQUARED, EQUATOR_RADIUS_M, Plane, Space
+
+Doubles = NDArray[np.float64]
+ROWS_AT_FIRST = 64
+
+
+class Drift:
+    """One row for each client that moves by itself."""
+
+    def __init__(self, space: Space) -> None:
+        self._flat = isinstance(space, Plane)
+        self._row_of: dict[str, int] = {}
+        self._hosts: list[str] = []
+        self._columns: Doubles = np.zeros((5, ROWS_AT_FIRST))
+        """x, y, east and north in metres a second, and since when in microseconds."""
+        self.numbers: NDArray[np.int32] = np.zeros(ROWS_AT_FIRST, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def put(self, context: Context, number: int) -> None:
+        """`number` is what the matching engine calls the client."""
+        velocity, position = context.velocity, context.position
+        if position is None or velocity is None or velocity.speed == 0:
+            self.remove(context.host)
+            return
+        row = self._row_of.get(context.host)
+        if row is None:
+            row = self._row_of[context.host] = len(self._hosts)
+            self._hosts.append(context.host)
+            if row >= self._columns.shape[1]:
+                self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
+                self.numbers = np.concatenate([self.numbers, np.zeros_like(self.numbers)])
+        self._columns[:, row] = (position.x, position.y, velocity.east, velocity.north, context.at_us)
+        self.numbers[row] = number
+
+    def remove(self, host: str) -> None:
+        row = self._row_of.pop(host, None)
+        if row is None:
+            return
+        last = self._hosts.pop()
+        if last != host:
+            end = len(self._hosts)
+            self._hosts[row] = last
+            self._row_of[last] = row
+            self._columns[:, row] = self._columns[:, end]
+            self.numbers[row] = self.numbers[end]
+
+    def positions(self, now_us: int) -> tuple[NDArray[np.int32], Doubles, Doubles]:
+        count = len(self._hosts)
+        x, y, east, north, since_us = self._columns[:, :count]
+        seconds = np.maximum(0, now_us - since_us) / 1e6
+        moved = (
+            (x + east * seconds, y + north * seconds)
+            if self._flat
+            else on_earth(x, y, east * seconds, north * seconds)
+        )
+        return self.numbers[:count], *moved
+
+
+def on_earth(x: Doubles, y: Doubles, east_m: Doubles, north_m: Doubles) -> tuple[Doubles, Doubles]:
+    """As `Earth.moved`."""
+    north_per_degree, _ = metres_per_degree(y)
+    north_per_degree, _ = metres_per_degree(y + north_m / north_per_degree / 2)
+    latitude = np.clip(y + north_m / north_per_degree, -90.0, 90.0)
+    _, east_per_degree = metres_per_degree((y + latitude) / 2)
+    longitude = x + east_m / np.maximum(east_per_degree, 1e-9)
+    beyond = np.abs(longitude) > 180
+    return np.where(beyond, (longitude + 180) % 360 - 180, longitude), latitude
+
+
+def metres_per_degree(latitude: Doubles) -> tuple[Doubles, Doubles]:
+    sine = np.sin(np.radians(latitude))
+    squared = 1 - ECCENTRICITY_SQUARED * sine * sine
+    normal = EQUATOR_RADIUS_M / np.sqrt(squared)
+    meridian = normal * (1 - ECCENTRICITY_SQUARED) / squared
+    return np.radians(meridian), np.radians(normal * np.cos(np.radians(latitude)))
