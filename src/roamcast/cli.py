@@ -74,6 +74,7 @@ def sim(
         with opened:
             run = Run(loaded, kit, seed, opened, None if json else say)
             failure = play(run, quiet=json)
+            opened.end(run.now_us)
     except (BadScenario, BadJournal) as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None

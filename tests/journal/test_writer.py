@@ -243,6 +243,22 @@ def test_p1_a_closed_journal_refuses_records(tmp_path: Path) -> None:
         journal.record(Noted("a", 1, "x"))
 
 
+def test_p1_a_run_that_ends_says_when_in_the_last_record_of_its_writer(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, RUN)
+    journal.record(Transmitted("a", 5, "beacon", 1))
+    journal.end(9)
+    *_, last = read_entries(tmp_path)
+    assert (last.record, last.incarnation, last.sequence) == (Noted("run", 9, "run_ended"), 0, 1)
+    with pytest.raises(BadJournal, match="closed"):
+        journal.record(Transmitted("a", 10, "beacon", 1))
+
+
+def test_p1_a_journal_that_is_left_by_an_error_has_no_end(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), Journal(tmp_path, RUN) as journal:
+        journal.record(Transmitted("a", 5, "beacon", 1 // 0))
+    assert not list(read_entries(tmp_path, Noted))
+
+
 def test_p1_a_second_run_record_is_refused(tmp_path: Path) -> None:
     with Journal(tmp_path, RUN) as journal, pytest.raises(BadJournal, match="Run cannot be recorded"):
         journal.record(RUN)

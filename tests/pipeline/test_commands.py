@@ -48,6 +48,14 @@ def test_p1_jobs_lists_what_each_reads_and_writes() -> None:
         assert word in output
 
 
+def test_p1_jobs_as_json_have_the_columns_that_each_writes() -> None:
+    code, output, _ = invoke("pipeline", "jobs", "--json")
+    jobs = {job["name"]: job for job in json.loads(output)}
+    assert code == 0
+    assert jobs["expected"]["reads"] == ["matched"]
+    assert list(jobs["expected"]["columns"]) == ["event_id", "subscription_id", "subscriber", "at_us"]
+
+
 @pytest.mark.parametrize(
     "command", [("audit",), ("pipeline", "ingest"), ("pipeline", "oracle"), ("pipeline", "audit")]
 )

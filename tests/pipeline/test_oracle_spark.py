@@ -127,11 +127,12 @@ def crowd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
         run = SimulationRun(scenario, kit_of(scenario.protocol), 3, journal)
         for _ in run.steps():
             pass
+        journal.end(run.now_us)
     ingest(spark, str(directory))
     store = Store(spark, str(directory))
     settings = settings_of(store)
     run_jobs(store, settings, "totals")
-    return run, directory, read_audit(store, "plane", settings.until_us, settings.period_us)
+    return run, directory, read_audit(store, "plane", settings)
 
 
 def test_p2_c12_the_oracle_expects_what_the_simulation_did_at_the_same_moments(

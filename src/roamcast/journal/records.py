@@ -156,6 +156,9 @@ class Noted(Base, frozen=True):
     detail: str = ""
 
 
+RUN_ENDED = "run_ended"
+"""What the last note of a writer says, if its run came to an end: without it, the run was cut."""
+
 Record: TypeAlias = (
     Run
     | Move

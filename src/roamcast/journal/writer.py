@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from roamcast.journal.columns import to_arrow
 from roamcast.journal.layout import Segment, leftovers, temporary_name, used_incarnations, writer_name
 from roamcast.journal.plain import plain_filter
-from roamcast.journal.records import BadJournal, Record, Run, UnwritableRecord
+from roamcast.journal.records import RUN_ENDED, BadJournal, Noted, Record, Run, UnwritableRecord
 from roamcast.journal.schema import TABLES, VERSION_DIRECTORY, Table
 from roamcast.model.filter.bad_filter import BadFilter
 
@@ -49,6 +49,10 @@ class Recorder(Protocol):
         """What was recorded so far becomes visible to readers."""
         ...
 
+    def end(self, at_us: int) -> None:
+        """The run is over, and this is when it ended; closes the journal."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -59,6 +63,9 @@ class NullJournal:
         pass
 
     def flush(self) -> None:
+        pass
+
+    def end(self, at_us: int) -> None:
         pass
 
     def close(self) -> None:
@@ -106,6 +113,7 @@ class Journal:
         if segment_rows_max < 1 or segment_bytes_max < 1:
             raise BadJournal("a segment holds at least 1 row and 1 byte")
         self.directory = directory / VERSION_DIRECTORY
+        self.host = run.host
         self.writer = writer_name(run.host)
         for table in TABLES:
             (self.directory / table.name).mkdir(parents=True, exist_ok=True)
@@ -147,6 +155,11 @@ class Journal:
         filled = [buffer for buffer in self._buffers.values() if buffer.entries]
         if filled:
             self._write(filled)
+
+    def end(self, at_us: int) -> None:
+        """Says that the run ended, and when; its last record. A journal that is only closed was cut."""
+        self.record(Noted(self.host, at_us, RUN_ENDED))
+        self.close()
 
     def close(self) -> None:
         """Writes what is left; after that nothing can be recorded. Closing again does nothing."""

@@ -7,6 +7,7 @@ import msgspec
 from rich.console import Console
 
 from roamcast.journal.plain import plain_space
+from roamcast.pipeline.compact import Compacted, compact, finish
 from roamcast.pipeline.ingest import Summary, ingest, summary
 from roamcast.pipeline.job import BadPipeline, Settings
 from roamcast.pipeline.movement_file import Learned, read_learned, settings_for, write_model
@@ -28,6 +29,9 @@ class Chores:
             raise BadPipeline(f"{directory}: no such directory")
         self.spark = open_session(master, remote)
         self.store = Store(self.spark, directory)
+        finish(self.store.root)
+        self.cut: tuple[str, ...] = ()
+        """The openings of the journal that never said that their run ended, as far as they were met."""
         self.watcher = Quiet() if console is None else Bar(self.spark, console)
 
     def ingest(self, follow_s: float | None = None) -> Summary:
@@ -36,6 +40,11 @@ class Chores:
             if follow_s is not None:
                 query.awaitTermination()
         return summary(self.store)
+
+    def compact(self) -> Compacted:
+        self.check_ingested()
+        with self.watcher.watching("compact", 1, 1):
+            return compact(self.store)
 
     def oracle(self, period_ms: float, until_s: float | None) -> tuple[int, str]:
         """How many deliveries an ideal system makes, and where they are listed."""
@@ -47,7 +56,7 @@ class Chores:
         settings = self.settings(period_ms, until_s)
         self.run(settings, "totals")
         space: Any = settings.space
-        found = read_audit(self.store, plain_space(space), settings.until_us, settings.period_us)
+        found = read_audit(self.store, plain_space(space), settings)
         place = address(out) if out else f"{self.store.journal}/audit"
         files, path = file_system(place)
         files.create_dir(path, recursive=True)
@@ -103,13 +112,18 @@ class Chores:
         return self.store.read(STREAMED).count(), self.store.place(STREAMED)
 
     def settings(self, period_ms: float, until_s: float | None) -> Settings:
-        journal = self.store.journal
-        if not self.store.exists(SEGMENTS):
-            raise BadPipeline(f"{journal}: not ingested yet; run `roamcast pipeline ingest {journal}` first")
+        self.check_ingested()
         if not period_ms >= 0.001:
             raise BadPipeline(f"--period-ms is {period_ms:g}; give at least 0.001")
         until_us = None if until_s is None else round(until_s * 1e6)
-        return settings_of(self.store, period_us=round(period_ms * 1e3), until_us=until_us)
+        settings = settings_of(self.store, period_us=round(period_ms * 1e3), until_us=until_us)
+        self.cut = settings.cut
+        return settings
+
+    def check_ingested(self) -> None:
+        journal = self.store.journal
+        if not self.store.exists(SEGMENTS):
+            raise BadPipeline(f"{journal}: not ingested yet; run `roamcast pipeline ingest {journal}` first")
 
     def run(self, settings: Settings, name: str) -> None:
         Runner(self.store, settings, self.watcher).run(chain(job_named(name)))

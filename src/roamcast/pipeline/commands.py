@@ -26,7 +26,7 @@ Master = Annotated[str, typer.Option(help="Where Spark runs: `local[*]`, `spark:
 Remote = Annotated[str | None, typer.Option(help="A Spark Connect server instead: `sc://host:15002`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Period = Annotated[float, typer.Option(help="How often to look at what lasts, in milliseconds.")]
-Until = Annotated[float | None, typer.Option(help="Judge until this time in seconds; else until the last record.")]
+Until = Annotated[float | None, typer.Option(help="Judge until this time in seconds; else until the run ended.")]
 Follow = Annotated[float | None, typer.Option(help="Go on, and look for new segments every so many seconds.")]
 Output = Annotated[str | None, typer.Option("--out", help="Where the page goes; else `audit` in the journal.")]
 
@@ -37,13 +37,22 @@ pipeline = typer.Typer(help="Analyse journals on Spark, step by step.", no_args_
 def working(directory: str, master: str, remote: str | None, *, quiet: bool) -> Iterator["Chores"]:
     """What does the work; problems become a sentence and an exit code."""
     # Spark takes a second to import, and `roamcast sim` needs none of it.
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
     from roamcast.pipeline.chores import Chores
     from roamcast.pipeline.job import BadPipeline
+    from roamcast.pipeline.session import without_java_frames
 
     try:
-        yield Chores(directory, master, remote, None if quiet else complaints)
+        chores = Chores(directory, master, remote, None if quiet else complaints)
+        yield chores
+        show_cut(chores.cut)
     except BadPipeline as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    except (PySparkException, Py4JJavaError) as problem:
+        complaints.print(f"[red]{escape(f'Spark failed: {without_java_frames(problem)}')}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except KeyboardInterrupt:
         complaints.print("[yellow]interrupted; run it again to go on[/yellow]")
@@ -61,6 +70,22 @@ def ingest_command(
     """Take a journal's segments into clean tables, each record once; it may be killed and restarted at any time."""
     with working(directory, master, remote, quiet=json) as chores:
         show_summary(chores.ingest(follow), json=json)
+
+
+@pipeline.command("compact")
+def compact_command(
+    directory: Directory, master: Master = "local[*]", remote: Remote = None, json: Json = False
+) -> None:
+    """Make few large files of the many small ones that ingest leaves in its tables; no record changes.
+
+    It may be killed and started again at any time. Ingest may run beside it; let nothing else read the tables.
+    """
+    with working(directory, master, remote, quiet=json) as chores:
+        found = chores.compact()
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    else:
+        console.print(f"{found.files:,} files became {found.into:,}", highlight=False)
 
 
 @pipeline.command("oracle")
@@ -156,10 +181,23 @@ def stream_command(
 
 
 @pipeline.command("jobs")
-def jobs_command() -> None:
+def jobs_command(json: Json = False) -> None:
     """List all jobs: what each reads and writes."""
     from roamcast.pipeline.registry import JOBS
 
+    if json:
+        listed = [
+            {
+                "name": job.name,
+                "reads": [table.name for table in job.reads],
+                "writes": job.writes.name,
+                "about": job.writes.about,
+                "columns": {field.name: str(field.type) for field in job.writes.schema},
+            }
+            for job in JOBS
+        ]
+        sys.stdout.write(msgspec.json.encode(listed).decode() + "\n")
+        return
     grid = Grid("job", "reads", "writes", "which is", box=None, header_style="bold")
     for job in JOBS:
         grid.add_row(job.name, ", ".join(table.name for table in job.reads), job.writes.name, job.writes.about)
@@ -205,6 +243,13 @@ def show_doubts(found: "Summary") -> None:
     lines = ["; ".join(each for each in said if each), *(f"  {reason}" for reason in found.reasons)]
     if any(said):
         complaints.print("[yellow]" + escape("\n".join(lines)) + "[/yellow]", soft_wrap=True)
+
+
+def show_cut(cut: tuple[str, ...]) -> None:
+    from roamcast.pipeline.report import not_closed
+
+    if cut:
+        complaints.print(f"[yellow]{escape(not_closed(cut))}[/yellow]", soft_wrap=True)
 
 
 def show_movement(learned: "Learned", place: str, *, json: bool) -> None:

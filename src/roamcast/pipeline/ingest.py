@@ -25,7 +25,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.fs as arrow_fs
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
@@ -34,6 +33,7 @@ from roamcast.journal.records import BadJournal
 from roamcast.journal.schema import TABLES as JOURNAL_TABLES
 from roamcast.journal.schema import VERSION_DIRECTORY
 from roamcast.pipeline.carried import carried
+from roamcast.pipeline.clean import read_taken
 from roamcast.pipeline.job import BadPipeline
 from roamcast.pipeline.segment import (
     check_place,
@@ -275,7 +275,7 @@ class Settle:
         path, place = row["path"], f"{self.root}/{row['table']}"
         try:
             rows = read_segment(path)
-            clean = without_known(rows, [as_taken(other, place) for other in others], path)
+            clean = without_known(rows, [read_taken(place, PurePosixPath(other).name) for other in others], path)
         except BadJournal as problem:
             return row | {"status": QUARANTINED, "reason": str(problem), "rows": 0, "ranges": []}
         write_segment(clean, place, PurePosixPath(path).name)
@@ -289,13 +289,9 @@ def overlap(row: dict[str, Any], other: dict[str, Any]) -> bool:
     return any(their and mine["first"] <= their["last"] and their["first"] <= mine["last"] for mine, their in pairs)
 
 
-def as_taken(other: str, place: str) -> Any:
-    """The rows of another file as they are in the table; its segment may be gone by now."""
-    files, within = file_system(f"{place}/{PurePosixPath(other).name}")
-    return pq.read_table(within, filesystem=files, partitioning=None)
-
-
 def summary(store: Store) -> Summary:
+    if not store.exists(SEGMENTS):
+        raise BadPipeline(f"{store.journal}: the journal is empty; no segment was found in it")
     segments = store.read(SEGMENTS)
     taken = F.col("status") == TAKEN
     counted = segments.agg(

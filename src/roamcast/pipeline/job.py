@@ -55,6 +55,8 @@ class Settings:
     bucket_us: int
     """A multiple of the period."""
     period_us: int
+    cut: tuple[str, ...] = ()
+    """The first writers whose run did not say that it ended: what they recorded last may be missing."""
     events_per_task: int = 20_000
     """Of one bucket; a bucket with more events is worked on by several tasks."""
 

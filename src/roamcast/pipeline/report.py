@@ -12,6 +12,7 @@ import msgspec
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.pipeline.audit import UNKNOWN
+from roamcast.pipeline.job import Settings
 from roamcast.pipeline.store import Store
 from roamcast.pipeline.tables import TOTALS, VERDICTS
 
@@ -69,12 +70,14 @@ class Audit(msgspec.Struct, frozen=True):
     places: tuple[Line, ...]
     times: tuple[Line, ...]
     examples: tuple[Example, ...]
+    cut: tuple[str, ...] = ()
+    """The first openings of the journal whose run was cut: they never said that it ended."""
 
 
 NOTHING = Line("all", None, None, None, 0, 0, 0, 0, 0, None, None, None, None)
 
 
-def read_audit(store: Store, space: str, until_us: int, period_us: int) -> Audit:
+def read_audit(store: Store, space: str, settings: Settings) -> Audit:
     lines = store.read(TOTALS)
 
     def of(dimension: str, *order: Any, limit: int) -> tuple[Line, ...]:
@@ -86,14 +89,15 @@ def read_audit(store: Store, space: str, until_us: int, period_us: int) -> Audit
     return Audit(
         store.journal,
         space,
-        until_us,
-        period_us,
+        settings.until_us,
+        settings.period_us,
         total,
         total.rate,
         of("subject", *worst, limit=SUBJECTS_MAX),
         of("place", "value", limit=POINTS_MAX),
         of("time", "at_us", limit=POINTS_MAX),
         examples_of(store),
+        settings.cut,
     )
 
 
@@ -137,6 +141,7 @@ def page(audit: Audit) -> str:
         f"<h1>Audit of {escape(audit.journal)}</h1>",
         f"<p class=quiet>Until {audit.until_us / 1e6:,.3f} s, with a look at what lasts every "
         f"{audit.period_us / 1e3:g} ms; a {escape(audit.space)}.</p>",
+        cut_off(audit.cut),
         figures(total),
         "<h2>By subject</h2>",
         table(audit.subjects, "subject"),
@@ -154,6 +159,17 @@ def page(audit: Audit) -> str:
     title = escape(audit.journal)
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Audit of {title}</title>'
     return f"{head}<style>{STYLE}</style>{''.join(parts)}</html>\n"
+
+
+def cut_off(cut: tuple[str, ...]) -> str:
+    return f"<p><strong>{escape(not_closed(cut))}</strong></p>" if cut else ""
+
+
+def not_closed(cut: tuple[str, ...]) -> str:
+    return (
+        f"journal not closed: the run was cut, or still goes on ({'; '.join(cut)}); "
+        "what it recorded last may be missing"
+    )
 
 
 def figures(line: Line) -> str:

@@ -1,7 +1,8 @@
 """Runs jobs in order and shows how far they are: the only place where the pipeline's tables are computed.
 
 Each job is one Spark write under a job group of its own; meanwhile a thread asks Spark's status tracker how many
-tasks of it are done. Through Spark Connect there is no tracker, and the bar only says which job is running.
+tasks of it are done. A streaming query has a group of its own, so where ours has nothing, whatever runs is counted.
+Through Spark Connect there is no tracker; the server itself tells how far it is.
 """
 
 import threading
@@ -49,34 +50,55 @@ class Bar:
     """A progress bar on a terminal."""
 
     def __init__(self, spark: Any, console: Console) -> None:
-        self.context = None if is_remote(spark) else spark.sparkContext
+        self.spark = spark
         self.console = console
 
     @contextmanager
     def watching(self, name: str, step: int, steps: int) -> Iterator[None]:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        done = threading.Event()
         with Progress(*columns, console=self.console, transient=True) as progress:
             task = progress.add_task(f"{step} of {steps}: {name}", total=None)
-            watch = threading.Thread(target=self._follow, args=(name, progress, task, done), daemon=True)
-            if self.context is not None:
-                self.context.setJobGroup(group_of(name), name)
-                watch.start()
-            try:
+            follow = self._told if is_remote(self.spark) else self._asking
+            with follow(name, progress, task):
                 yield
-            finally:
-                done.set()
-                if self.context is not None:
-                    watch.join()
-                    self.context.setLocalProperty("spark.jobGroup.id", None)
 
-    def _follow(self, name: str, progress: Progress, task: TaskID, done: threading.Event) -> None:
-        assert self.context is not None
-        tracker = self.context.statusTracker()
-        while not done.wait(POLL_S):
-            tasks, finished = counted(tracker, group_of(name))
-            if tasks:
-                progress.update(task, total=tasks, completed=finished)
+    @contextmanager
+    def _asking(self, name: str, progress: Progress, task: TaskID) -> Iterator[None]:
+        context = self.spark.sparkContext
+        done = threading.Event()
+
+        def ask() -> None:
+            tracker = context.statusTracker()
+            while not done.wait(POLL_S):
+                show(progress, task, *counted(tracker, group_of(name)))
+
+        watch = threading.Thread(target=ask, daemon=True)
+        context.setJobGroup(group_of(name), name)
+        watch.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watch.join()
+            context.setLocalProperty("spark.jobGroup.id", None)
+
+    @contextmanager
+    def _told(self, _name: str, progress: Progress, task: TaskID) -> Iterator[None]:
+        def tell(stages: Any, *_: Any, **__: Any) -> None:
+            known = list(stages or ())
+            tasks = sum(stage.num_tasks for stage in known)
+            show(progress, task, tasks, sum(stage.num_completed_tasks for stage in known))
+
+        self.spark.registerProgressHandler(tell)
+        try:
+            yield
+        finally:
+            self.spark.removeProgressHandler(tell)
+
+
+def show(progress: Progress, task: TaskID, tasks: int, finished: int) -> None:
+    if tasks:
+        progress.update(task, total=tasks, completed=finished)
 
 
 def group_of(name: str) -> str:
@@ -84,8 +106,9 @@ def group_of(name: str) -> str:
 
 
 def counted(tracker: Any, group: str) -> tuple[int, int]:
-    """All tasks of a job group, and those that are done."""
-    jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
+    """All tasks of a job group, or of what is running if it has none, and those that are done."""
+    numbers = tracker.getJobIdsForGroup(group) or tracker.getActiveJobsIds()
+    jobs = [tracker.getJobInfo(number) for number in numbers]
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
     known = [stage for stage in stages if stage is not None]
     return sum(stage.numTasks for stage in known), sum(stage.numCompletedTasks for stage in known)

@@ -27,6 +27,7 @@ from roamcast.pipeline.job import BadPipeline
 
 JAVA_MAJOR_MIN = 17
 LOCAL = re.compile(r"local(\[.*\])?")
+JAVA_FRAME = re.compile(r"\s+at [\w$.]+\(|\s+\.\.\. \d+ more")
 NO_JAVA = f"""Spark needs a Java runtime, version {JAVA_MAJOR_MIN} or newer, and {{found}}. Install one:
   Debian, Ubuntu   sudo apt-get install default-jre-headless
   Fedora           sudo dnf install java-17-openjdk-headless
@@ -177,3 +178,9 @@ def is_remote(spark: SparkSession) -> bool:
 
 def first_line(problem: BaseException) -> str:
     return str(problem).strip().partition("\n")[0]
+
+
+def without_java_frames(problem: BaseException) -> str:
+    """What Spark says went wrong, with the traceback of a worker of ours if there is one, and no Java stack."""
+    said, _, _ = str(problem).partition("JVM stacktrace:")
+    return "\n".join(line for line in said.strip().splitlines() if not JAVA_FRAME.match(line))

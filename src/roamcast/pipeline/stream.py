@@ -20,17 +20,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from roamcast.journal.schema import INTEGER, TEXT
+from roamcast.pipeline.clean import read_taken
 from roamcast.pipeline.ingest import TAKEN
 from roamcast.pipeline.job import BadPipeline, Settings, Table
 from roamcast.pipeline.oracle.bucket import World
-from roamcast.pipeline.store import Store, file_system
+from roamcast.pipeline.store import Store
 from roamcast.pipeline.stream_state import KINDS, Share, read, written
 from roamcast.pipeline.tables import EXPECTED, SEGMENTS, SUBSCRIPTIONS, columns
 
@@ -125,8 +125,7 @@ class Records:
                 yield from pa.Table.from_pylist(rows, schema=RECORDS).to_batches()
 
     def segment(self, row: dict[str, str]) -> Any:
-        files, path = file_system(f"{self.root}/{row['table']}/{PurePosixPath(row['path']).name}")
-        return pq.read_table(path, filesystem=files, partitioning=None)
+        return read_taken(f"{self.root}/{row['table']}", PurePosixPath(row["path"]).name)
 
     def parts(self, kind: str, table: Any) -> Iterator[tuple[int | None, Any]]:
         if kind != SUBSCRIPTIONS.name:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.journal.plain import space_of
+from roamcast.journal.records import RUN_ENDED
 from roamcast.model.places import MovementGraph
 from roamcast.pipeline.job import BadPipeline, Settings
 from roamcast.pipeline.store import Store
-from roamcast.pipeline.tables import RUNS, SEGMENTS
+from roamcast.pipeline.tables import NOTES, RUNS, SEGMENTS
 
-SECOND_US = 1_000_000
 PERIOD_US = 100_000
 """As the ideal system of a simulation looks at what lasts: ten times a second."""
 MOVES_PER_BUCKET = 200_000
@@ -22,6 +22,8 @@ MOVES_PER_HOST = 4
 """At least so many of each host in a bucket: a stretch is in every bucket that it touches, fewer would double it."""
 BUCKETS_MIN = 4
 BUCKETS_MAX = 10_000
+CUT_MAX = 5
+"""Openings without an end that are named."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,13 @@ def survey(store: Store) -> Survey:
 
 
 def settings_of(store: Store, *, period_us: int = PERIOD_US, until_us: int | None = None) -> Settings:
-    """`until_us`: the last moment to look at. Unless it is given, that is the time of the last record, and for a
-    simulation, which does not end with a record but on a whole second, the end of that second."""
+    """`until_us`: the last moment to look at. Unless it is given, that is when the last run ended; in a journal whose
+    run was cut, the time of the last record, since nobody knows what came after it."""
     found = survey(store)
-    space, neighbour_range_m, graph, simulated = world_of(store)
+    space, neighbour_range_m, graph = world_of(store)
+    ended_us, cut = endings(store)
     if until_us is None:
-        until_us = -(-found.last_us // SECOND_US) * SECOND_US if simulated else found.last_us
+        until_us = found.last_us if ended_us is None else max(found.last_us, ended_us)
     first_us = found.first_us // period_us * period_us
     return Settings(
         space_of(space),
@@ -62,15 +65,28 @@ def settings_of(store: Store, *, period_us: int = PERIOD_US, until_us: int | Non
         until_us,
         bucket_width_us(found, until_us - first_us + 1, period_us),
         period_us,
+        cut,
     )
 
 
-def world_of(store: Store) -> tuple[str, float, MovementGraph | None, bool]:
-    """Space, range of neighbours, movement graph, and whether it was a simulation."""
+def endings(store: Store) -> tuple[int | None, tuple[str, ...]]:
+    """When the last run ended, and the first few openings of the journal that never said so, by their writers."""
+    said = (
+        store.read(NOTES).where(F.col("what") == RUN_ENDED).select("host", "incarnation", F.col("at_us").alias("end"))
+    )
+    openings = store.read(RUNS).select("host", "incarnation").join(said, ["host", "incarnation"], "left")
+    last = openings.agg(F.max("end")).first()
+    assert last is not None
+    cut = openings.where("end IS NULL").orderBy("host", "incarnation").limit(CUT_MAX).collect()
+    return last[0], tuple(f"{row['host']}, opening {row['incarnation']}" for row in cut)
+
+
+def world_of(store: Store) -> tuple[str, float, MovementGraph | None]:
+    """Space, range of neighbours and movement graph."""
     runs = store.read(RUNS)
     # Maps cannot be compared in Spark, so the graph travels as the pairs it is made of, sorted.
     graph = F.to_json(F.sort_array(F.map_entries("movement_graph")))
-    worlds = runs.select("space", "neighbour_range_m", "movement_graph", graph.alias("graph"), "host", "seed")
+    worlds = runs.select("space", "neighbour_range_m", "movement_graph", graph.alias("graph"), "host")
     distinct = worlds.dropDuplicates(["space", "neighbour_range_m", "graph"]).orderBy("host").limit(2).collect()
     if not distinct:
         raise BadPipeline(f"{store.journal}: table 'runs' has no rows, so nothing says what the journal is of")
@@ -82,7 +98,7 @@ def world_of(store: Store) -> tuple[str, float, MovementGraph | None, bool]:
         )
     places = one["movement_graph"]
     neighbours = None if places is None else MovementGraph({place: tuple(near) for place, near in places.items()})
-    return one["space"], one["neighbour_range_m"], neighbours, one["seed"] is not None
+    return one["space"], one["neighbour_range_m"], neighbours
 
 
 def bucket_width_us(found: Survey, span_us: int, period_us: int) -> int:

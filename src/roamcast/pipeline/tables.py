@@ -28,6 +28,7 @@ UNSUBSCRIPTIONS = JOURNAL["unsubscriptions"]
 PUBLICATIONS = JOURNAL["publications"]
 DELIVERIES = JOURNAL["deliveries"]
 TRANSMISSIONS = JOURNAL["transmissions"]
+NOTES = JOURNAL["notes"]
 RUNS = JOURNAL["runs"]
 
 RANGE = pa.struct(

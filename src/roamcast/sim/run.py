@@ -103,6 +103,11 @@ class Run:
         """Runs, and tells the virtual time after every second of it."""
         yield from self.world.run(self.scenario.end_us)
 
+    @property
+    def now_us(self) -> int:
+        """How far it has come."""
+        return self.world.kernel.now_us
+
     def check(self) -> None:
         """Lets every checker have its last word; fails with `CheckFailed` when one finds the run lacking."""
         for checker in self.checkers:
