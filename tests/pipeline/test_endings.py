@@ -44,6 +44,13 @@ def test_p2_a_run_that_was_cut_is_judged_until_its_last_record_and_named(spark: 
     assert (settings.until_us, settings.cut) == (3 * SECOND_US, ("run, opening 0",))
 
 
+def test_p2_a_journal_whose_notes_were_removed_is_one_that_was_cut(spark: SparkSession, tmp_path: Path) -> None:
+    opened(tmp_path, last_us=3 * SECOND_US).end(7 * SECOND_US)
+    for path in (tmp_path / "v2" / "notes").iterdir():
+        path.unlink()
+    assert surveyed(spark, tmp_path).cut == ("run, opening 0",)
+
+
 def test_p2_of_several_openings_each_that_was_cut_is_named_and_the_last_end_counts(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ from roamcast.pipeline.job import BadPipeline
 
 JAVA_MAJOR_MIN = 17
 LOCAL = re.compile(r"local(\[.*\])?")
-JAVA_FRAME = re.compile(r"\s+at [\w$.]+\(|\s+\.\.\. \d+ more")
+JAVA_FRAME = re.compile(r"\s+at [\w$./]+\(|\s+\.\.\. \d+ more")
 NO_JAVA = f"""Spark needs a Java runtime, version {JAVA_MAJOR_MIN} or newer, and {{found}}. Install one:
   Debian, Ubuntu   sudo apt-get install default-jre-headless
   Fedora           sudo dnf install java-17-openjdk-headless

@@ -71,9 +71,9 @@ def settings_of(store: Store, *, period_us: int = PERIOD_US, until_us: int | Non
 
 def endings(store: Store) -> tuple[int | None, tuple[str, ...]]:
     """When the last run ended, and the first few openings of the journal that never said so, by their writers."""
-    said = (
-        store.read(NOTES).where(F.col("what") == RUN_ENDED).select("host", "incarnation", F.col("at_us").alias("end"))
-    )
+    # Old segments may have been removed from a journal, and a table without any is not there.
+    notes = store.read(NOTES) if store.exists(NOTES) else store.spark.createDataFrame([], NOTES.struct)
+    said = notes.where(F.col("what") == RUN_ENDED).select("host", "incarnation", F.col("at_us").alias("end"))
     openings = store.read(RUNS).select("host", "incarnation").join(said, ["host", "incarnation"], "left")
     last = openings.agg(F.max("end")).first()
     assert last is not None
@@ -83,13 +83,16 @@ def endings(store: Store) -> tuple[int | None, tuple[str, ...]]:
 
 def world_of(store: Store) -> tuple[str, float, MovementGraph | None]:
     """Space, range of neighbours and movement graph."""
+    nothing = BadPipeline(f"{store.journal}: table 'runs' has no rows, so nothing says what the journal is of")
+    if not store.exists(RUNS):
+        raise nothing
     runs = store.read(RUNS)
     # Maps cannot be compared in Spark, so the graph travels as the pairs it is made of, sorted.
     graph = F.to_json(F.sort_array(F.map_entries("movement_graph")))
     worlds = runs.select("space", "neighbour_range_m", "movement_graph", graph.alias("graph"), "host")
     distinct = worlds.dropDuplicates(["space", "neighbour_range_m", "graph"]).orderBy("host").limit(2).collect()
     if not distinct:
-        raise BadPipeline(f"{store.journal}: table 'runs' has no rows, so nothing says what the journal is of")
+        raise nothing
     one = distinct[0]
     for other in distinct[1:]:
         field = next(name for name in ("space", "neighbour_range_m", "movement_graph") if one[name] != other[name])
