@@ -8,9 +8,19 @@ from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
 from roamcast.matching.clauses import Clauses
-from roamcast.matching.demands import Audience, ColumnKey, Locator, Relevance
+from roamcast.matching.demands import Audience, Locator, Relevance
 from roamcast.matching.hosts import KnownConfiguration
-from roamcast.matching.layout import CIRCLE, EVERYBODY, NOBODY, Bytes, Doubles, Whole
+from roamcast.matching.layout import (
+    AUDIENCE_MET,
+    CIRCLE,
+    EVERYBODY,
+    NOBODY,
+    RELEVANCE_OPEN,
+    SETTLED,
+    Bytes,
+    Doubles,
+    Whole,
+)
 from roamcast.matching.metric import around, straight, straight_columns
 from roamcast.matching.registry import Registry
 from roamcast.matching.topics import Topics
@@ -26,15 +36,13 @@ REACH_MAX_M = 1e100
 
 
 class Batch(Struct, frozen=True):
+    """`modes` and `circles` are by event and locator, `attributes` by event and column of the clauses."""
+
     channel_begin: Whole
     channels: Whole
     modes: Bytes
     circles: Doubles
     attributes: Doubles
-    audience_open: NDArray[np.bool_]
-    audience_decided: NDArray[np.bool_]
-    """Whether an audience's circle is all that the audience says."""
-    relevance_open: NDArray[np.bool_]
 
 
 def batch_of_events(
@@ -49,53 +57,41 @@ def batch_of_events(
     modes = np.zeros((count, len(locators.keys)), np.uint8)
     circles = np.zeros((count, len(locators.keys), 4))
     attributes = clauses.blank(count)
-    channels: list[int] = []
-    begin = [0]
-    audience_decided = np.zeros(count, np.bool_)
+    subjects = [event.subject if event.published_us <= now_us <= event.expires_us else "" for event in events]
+    begin, channels = topics.channels_of_all(subjects)
     asked = list(locators.numbers.items())
     for index, event in enumerate(events):
-        if event.published_us <= now_us <= event.expires_us:
-            channels += topics.channels_of(event.subject)
-        begin.append(len(channels))
-        if begin[-1] == begin[-2]:
+        if begin[index] == begin[index + 1]:
             continue
         clauses.fill(attributes[index], event.attributes)
+        common = RELEVANCE_OPEN if event.relevance == EVERYWHERE else 0
+        if event.audience == EVERYWHERE:
+            common |= AUDIENCE_MET
         for locator, number in asked:
-            mode, decided = circle_of(locator, event, configuration, circles[index, number])
-            modes[index, number] = mode
-            if decided:
-                audience_decided[index] = True
-    return Batch(
-        np.array(begin, np.int32),
-        np.array(channels, np.int32),
-        modes,
-        circles,
-        attributes,
-        np.array([event.audience == EVERYWHERE for event in events], np.bool_),
-        audience_decided,
-        np.array([event.relevance == EVERYWHERE for event in events], np.bool_),
-    )
+            modes[index, number] = common | circle_of(locator, event, configuration, circles[index, number])
+    return Batch(begin, channels, modes, circles, attributes)
 
 
-def circle_of(locator: Locator, event: Event, configuration: KnownConfiguration, circle: Doubles) -> tuple[int, bool]:
-    """Writes the circle that the event asks a locator with; how it asks, and whether an audience is decided by it."""
+def circle_of(locator: Locator, event: Event, configuration: KnownConfiguration, circle: Doubles) -> int:
+    """Writes the circle that the event asks a locator with; how it asks."""
     match locator:
         case Audience():
             mode, exact = region_circle(event.audience.region, configuration, circle)
-            return mode, exact and event.audience.filter is None
+            return mode | AUDIENCE_MET if exact and event.audience.filter is None else mode
         case Relevance():
-            return region_circle(event.relevance.region, configuration, circle)[0], False
+            return region_circle(event.relevance.region, configuration, circle)[0]
         case Attribute(name):
             point: Value | None = event.attributes.get(name)
         case Publishers(name):
             point = event.publisher.value(name)
     if not isinstance(point, Point):
-        return NOBODY, False
+        return NOBODY
     circle[:3] = straight(point, configuration.space)
-    return CIRCLE, False
+    return CIRCLE
 
 
 def region_circle(region: Region | None, configuration: KnownConfiguration, circle: Doubles) -> tuple[int, bool]:
+    """Also whether the circle is the region."""
     if region is None:
         return EVERYBODY, False
     if isinstance(region, Anchored):
@@ -124,38 +120,32 @@ def batch_of_columns(
     """Of events that bring a position and numbers; a position that is not finite is missing."""
     count = len(subjects)
     at_x, at_y = column(x, count, position), column(y, count, position)
-    placed = np.isfinite(at_x) & np.isfinite(at_y)
-    at_x, at_y = np.where(placed, at_x, 0.0), np.where(placed, at_y, 0.0)
-    modes = np.full((count, len(locators.keys)), NOBODY, np.uint8)
+    placed = np.isfinite(at_x + at_y)
+    asks: int | NDArray[np.uint8] = SETTLED | CIRCLE
+    if not placed.all():
+        at_x, at_y = np.where(placed, at_x, math.nan), np.where(placed, at_y, math.nan)
+        asks = np.where(placed, SETTLED | CIRCLE, NOBODY).astype(np.uint8)
+    modes = np.zeros((count, len(locators.keys)), np.uint8)
     # Audience and relevance are open.
-    modes[:, :2] = EVERYBODY
+    modes[:, :2] = SETTLED | EVERYBODY
     circles = np.zeros((count, len(locators.keys), 4))
     number = locators.numbers.get(Attribute(position))
     if number is not None:
-        modes[:, number] = np.where(placed, CIRCLE, NOBODY)
+        modes[:, number] = asks
         circles[:, number, 0], circles[:, number, 1], circles[:, number, 2] = straight_columns(at_x, at_y, space)
     attributes = clauses.blank(count)
-    values: dict[ColumnKey, Doubles] = {
-        (name, Kind.NUMBER): column(given, count, name) for name, given in numbers.items()
-    }
+    known = clauses.columns.numbers
+    for name, given in numbers.items():
+        if (name, Kind.NUMBER) in known:
+            attributes[:, known[name, Kind.NUMBER]] = column(given, count, name)
     for axis, coordinate in (("x", at_x), ("y", at_y)):
-        values[position, axis] = np.where(placed, coordinate, math.nan)
-    for key, value in values.items():
-        if key in clauses.columns.numbers:
-            attributes[:, clauses.columns.numbers[key]] = value
-    channels: list[int] = []
-    begin = [0]
-    for subject in subjects:
-        channels += topics.channels_of(subject)
-        begin.append(len(channels))
-    open_ = np.ones(count, np.bool_)
-    return Batch(
-        np.array(begin, np.int32), np.array(channels, np.int32), modes, circles, attributes, open_, ~open_, open_
-    )
+        if (position, axis) in known:
+            attributes[:, known[position, axis]] = coordinate
+    return Batch(*topics.channels_of_all(subjects), modes, circles, attributes)
 
 
 def column(given: ArrayLike, count: int, name: str) -> Doubles:
-    values = np.array(given, np.float64)
+    values = np.asarray(given, np.float64)
     if values.shape != (count,):
         raise BadValue(f"column '{name}' has the shape {values.shape}; give one value for each of {count} events")
     return values

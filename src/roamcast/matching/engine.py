@@ -24,7 +24,18 @@ from roamcast.matching.clauses import Clauses
 from roamcast.matching.demands import AUDIENCE, RELEVANCE, WHERE_THE_SUBSCRIBER_IS, Locator, demand_of
 from roamcast.matching.hosts import Hosts, KnownConfiguration
 from roamcast.matching.judge import NOTHING_MORE, Judge, Profile
-from roamcast.matching.layout import HIT, NONE, SLOT, Doubles, Records, Whole, enlarged
+from roamcast.matching.layout import (
+    AUDIENCE_MET,
+    HIT,
+    NONE,
+    SLOT,
+    Bytes,
+    Doubles,
+    Long,
+    Records,
+    Whole,
+    enlarged,
+)
 from roamcast.matching.metric import check_space, is_flat, loosened, reach_of, straight, straight_columns
 from roamcast.matching.names import Names
 from roamcast.matching.pool import TAIL_MIN, UNCELLED, Pool, fits_cells, radius_class
@@ -45,7 +56,7 @@ NOWHERE = (float("inf"), float("inf"), 0.0)
 
 
 class Matches(Struct, frozen=True):
-    """Pairs of an event, by its place in the call, and a slot; by event, then by slot."""
+    """Pairs of an event, by its place in the call, and a slot; by event, and then as they lie in the grids."""
 
     events: Whole
     slots: Whole
@@ -270,17 +281,11 @@ class Engine:
     def _matches(self, batch: Batch, event_of: Callable[[int], Event], now_us: int) -> Matches:
         # Condition (iii) wants a host that both scopes hold, even of open ones.
         hits = self._found(batch, now_us) if len(self._hosts) else self._hits[:0]
-        rows = self._slots[hits["slot"]]
-        event, sure = hits["event"], hits["sure"] != 0
-        by_audience = rows["locator"] == self._locators.numbers[AUDIENCE]
-        audience_decided = batch.audience_open[event] | (by_audience & batch.audience_decided[event] & sure)
-        # What is not sure is the nearness of a place; without one there is nothing to be unsure of.
-        kept = (rows["profile"] == 0) & (sure | by_audience) & audience_decided & batch.relevance_open[event]
+        kept = hits["settled"] != 0
         if not kept.all():
-            self._judge(np.flatnonzero(~kept), kept, hits, audience_decided, event_of)
-        chosen = hits[kept]
-        order = np.argsort(chosen["event"].astype(np.int64) << 32 | chosen["slot"], kind="stable")
-        return Matches(chosen["event"][order], chosen["slot"][order])
+            self._judge(np.flatnonzero(~kept), kept, hits, batch.modes, event_of)
+            hits = hits[kept]
+        return Matches(hits["event"], hits["slot"])
 
     def _found(self, batch: Batch, now_us: int) -> Records:
         """What the kernel lets through; as often as the hits need more room."""
@@ -300,25 +305,27 @@ class Engine:
 
     def _judge(
         self,
-        doubtful: NDArray[np.int64],
+        unsettled: Long,
         kept: NDArray[np.bool_],
         hits: Records,
-        audience_decided: NDArray[np.bool_],
+        modes: Bytes,
         event_of: Callable[[int], Event],
     ) -> None:
         """Asks the model about what the columns leave open."""
         judge: Judge | None = None
         judged = -1
-        for index in doubtful.tolist():
-            number, slot = int(hits["event"][index]), int(hits["slot"][index])
+        for index in unsettled.tolist():
+            number, sure = int(hits["event"][index]), bool(hits["sure"][index])
             if judge is None or number != judged:
                 judge, judged = Judge(event_of(number), self._configuration), number
-            row = self._slots[slot]
-            if not hits["sure"][index] and not self._is_near(judge.event, row):
+            row = self._slots[hits["slot"][index]]
+            if not sure and not self._is_near(judge.event, row):
                 continue
             profile = self._profiles.keys[row["profile"]]
             assert profile is not None
-            kept[index] = judge.accepts(profile, int(row["host"]), bool(audience_decided[index]))
+            # An audience's circle that may be met is asked again; an open audience says yes again.
+            met = bool(modes[number, row["locator"]] & AUDIENCE_MET) and sure
+            kept[index] = judge.accepts(profile, int(row["host"]), met)
 
     def _is_near(self, event: Event, row: Any) -> bool:
         """Nearness by the model's own arithmetic; of what is not asked by nearness, the rest decides."""

@@ -22,9 +22,11 @@ from roamcast.matching.layout import (
     CIRCLE,
     COORDINATE_MAX_M,
     DRIFT_MAX_CELLS,
+    MODE,
     NOBODY,
     NONE,
     ROUNDING_CELLS,
+    SETTLED,
     UNSURE_M,
     UNSURE_SHARE,
     Bytes,
@@ -46,6 +48,11 @@ def compiled(function: Function) -> Function:
         return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
 
 
+def inlined(function: Function) -> Function:
+    """Part of what calls it: passing a dozen arrays would cost more than the few entries of a cell."""
+    return cast(Function, numba.njit(nogil=True, error_model="numpy", inline="always")(function))
+
+
 @compiled
 def admitted(event: int, slot: int, attributes: Doubles, slots: Records, clauses: Records, now_us: int) -> bool:
     """Lifetimes and clauses of one slot."""
@@ -62,12 +69,12 @@ def admitted(event: int, slot: int, attributes: Doubles, slots: Records, clauses
     return True
 
 
-@compiled
+@inlined
 def scan(
     begin: int,
     end: int,
     event: int,
-    tested: bool,
+    mode: int,
     circle: Doubles,
     flat: bool,
     attributes: Doubles,
@@ -80,6 +87,8 @@ def scan(
     count: int,
 ) -> int:
     """Appends what is found from `begin` to `end`; NONE if the hits have no more room."""
+    tested = mode & MODE == CIRCLE
+    nothing_left = mode & SETTLED == SETTLED
     x, y, z, reach_m = circle[0], circle[1], circle[2], circle[3]
     for index in range(begin, end):
         sure = 1
@@ -108,6 +117,7 @@ def scan(
         hits[count].event = event
         hits[count].slot = slot
         hits[count].sure = sure
+        hits[count].settled = nothing_left and sure != 0 and slots[slot].profile == 0
         count += 1
     return count
 
@@ -126,10 +136,11 @@ def span(centre: float, reach_m: float, cell_m: float, margin: float, size: int)
     return int(first), int(last - first + 1)
 
 
-@compiled
+@inlined
 def search_cells(
     event: int,
     group: Any,
+    mode: int,
     circle: Doubles,
     flat: bool,
     attributes: Doubles,
@@ -156,25 +167,13 @@ def search_cells(
             base = group.cells + line * group.columns
             start, end = group.begin + cells[base + left], group.begin + cells[base + left + width - beyond]
             count = scan(
-                start,
-                end,
-                event,
-                True,
-                circle,
-                flat,
-                attributes,
-                entries,
-                heights,
-                slots,
-                clauses,
-                now_us,
-                hits,
+                start, end, event, mode, circle, flat, attributes, entries, heights, slots, clauses, now_us, hits,
                 count,
-            )
+            )  # fmt: skip
             if count >= 0 and beyond > 0:
                 start, end = group.begin + cells[base], group.begin + cells[base + beyond]
                 count = scan(
-                    start, end, event, True, circle, flat, attributes, entries, heights, slots, clauses, now_us, hits,
+                    start, end, event, mode, circle, flat, attributes, entries, heights, slots, clauses, now_us, hits,
                     count,
                 )  # fmt: skip
             if count < 0:
@@ -211,20 +210,20 @@ def search(
                 group = groups[number]
                 number = group.after
                 mode = modes[event, group.locator]
-                if mode == NOBODY:
+                if mode & MODE == NOBODY:
                     continue
                 circle = circles[event, group.locator]
                 start = group.begin
-                if mode == CIRCLE:
+                if mode & MODE == CIRCLE:
                     start += group.sorted
                     count = search_cells(
-                        event, group, circle, flat, attributes, cells, entries, heights, slots, clauses, now_us, hits,
-                        count,
+                        event, group, mode, circle, flat, attributes, cells, entries, heights, slots, clauses,
+                        now_us, hits, count,
                     )  # fmt: skip
                 if count >= 0:
                     end = group.begin + group.sorted + group.tail
                     count = scan(
-                        start, end, event, mode == CIRCLE, circle, flat, attributes, entries, heights, slots, clauses,
+                        start, end, event, mode, circle, flat, attributes, entries, heights, slots, clauses,
                         now_us, hits, count,
                     )  # fmt: skip
                 if count < 0:

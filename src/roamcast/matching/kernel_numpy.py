@@ -10,9 +10,11 @@ from roamcast.matching.layout import (
     CIRCLE,
     COORDINATE_MAX_M,
     DRIFT_MAX_CELLS,
+    MODE,
     NOBODY,
     NONE,
     ROUNDING_CELLS,
+    SETTLED,
     UNSURE_M,
     UNSURE_SHARE,
     Bytes,
@@ -51,9 +53,9 @@ def search(
                 group = groups[number]
                 number = int(group["after"])
                 mode, circle = modes[event, group["locator"]], circles[event, group["locator"]]
-                if mode == NOBODY:
+                if mode & MODE == NOBODY:
                     continue
-                tested = mode == CIRCLE
+                tested = mode & MODE == CIRCLE
                 runs = list(runs_of(group, circle, cells) if tested else whole(group))
                 places = np.concatenate([np.arange(start, end) for start, end in runs])
                 found, sure = met(places, circle, flat, entries, heights) if tested else (places, None)
@@ -66,6 +68,8 @@ def search(
                 hits["event"][count:end] = event
                 hits["slot"][count:end] = slot[kept]
                 hits["sure"][count:end] = 1 if sure is None else sure[kept]
+                settled = (hits["sure"][count:end] != 0) & (slots["profile"][slot[kept]] == 0)
+                hits["settled"][count:end] = settled & bool(mode & SETTLED == SETTLED)
                 count = end
     return len(channel_begin) - 1, count
 

@@ -24,6 +24,10 @@ NONE = -1
 
 # How an event asks the groups of one locator.
 NOBODY, CIRCLE, EVERYBODY = 0, 1, 2
+MODE = 3
+AUDIENCE_MET, RELEVANCE_OPEN = 4, 8
+"""Beside the mode: whoever is found is in the event's audience; the event is relevant everywhere."""
+SETTLED = AUDIENCE_MET | RELEVANCE_OPEN
 
 COORDINATE_MAX_M = 1e9
 """Farther out nothing is put into cells: as far as the model lets a fixed region lie."""
@@ -87,7 +91,8 @@ CLAUSE = np.dtype([("low", "f8"), ("high", "f8"), ("column", "i4"), ("after", "i
 
 HOST = np.dtype([("x", "f8"), ("y", "f8"), ("first", "i4"), ("state", "i4")])
 
-HIT = np.dtype([("event", "i4"), ("slot", "i4"), ("sure", "i4")])
+HIT = np.dtype([("event", "i4"), ("slot", "i4"), ("sure", "i4"), ("settled", "i4")])
+"""`sure` is what distance says; `settled` is a hit of which there is nothing left to ask."""
 
 
 def enlarged(records: Records, size: int) -> Records:

@@ -8,6 +8,11 @@ The meaning is `model.subject.subject_matches`, which is MQTT's: `+` one level, 
 and neither at the first level matches a subject that begins with `$`.
 """
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from roamcast.matching.layout import Whole
 from roamcast.matching.registry import Registry
 from roamcast.model.subject import is_pattern
 
@@ -69,8 +74,17 @@ class Topics:
             found = self._remembered[subject] = self._found(subject)
         return found
 
+    def channels_of_all(self, subjects: Sequence[str]) -> tuple[Whole, Whole]:
+        """Where each subject's channels begin, and all of them one after the other; an empty subject has none."""
+        found = [self.channels_of(subject) for subject in subjects]
+        begin = np.zeros(len(found) + 1, np.int32)
+        np.cumsum([len(each) for each in found], out=begin[1:])
+        return begin, np.array([channel for each in found for channel in each], np.int32)
+
     def _found(self, subject: str) -> tuple[int, ...]:
         channels: list[int] = []
+        if not subject:
+            return ()
         exact = self._channels.numbers.get(subject)
         if exact is not None and not is_pattern(subject):
             channels.append(exact)

@@ -1,0 +1,321 @@
+"""One event against very many subscriptions whose subscribers move: the engine, and what people would use instead.
+
+Subscribers on a square, half of them in hot spots, each wants what is within its radius of one of 50 subjects; events
+come where subscribers are. `near(position, r)` is what a subscription asks, and every fourth one a number as well. All
+figures are per CPU second of whoever does the work: this process, or Redis.
+
+Events go into the engine 64 at a time, as columns and as `Event`s, and one at a time; moves 1,000 at a time and one at a
+time, with the sorting that they cause. Redis has the spatial part only: one geo set a subject, searched with the largest
+radius, pipelined and not. STRtree is one tree of boxes a subject and cannot move. The plain loop asks the compiled
+filter of each subscription of the subject.
+
+Bytes are what tracemalloc sees alive after the subscriptions were made, their own objects gone: columns, tables and
+the names of subscriptions and subscribers.
+
+`python -m bench match` takes 10³ to 10⁶; `python -m bench.match 1000 10000` as many as it is told.
+"""
+
+import gc
+import math
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from bench.redis_geo import Redis, add, redis_server, search
+from roamcast.matching import Engine
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.filter.evaluate import compile_filter
+from roamcast.model.filter.parse import parse_text
+from roamcast.model.filter.scene import Scene
+from roamcast.model.filter.tree import Filter
+from roamcast.model.space import Plane
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US, Point
+
+SCALES = (1_000, 10_000, 100_000, 1_000_000)
+SUBJECTS = 50
+BATCH = 64
+SIDE_M = 20_000.0
+HOT_SPOTS = 40
+HOT_SPOT_M = 500.0
+RADII_M = tuple(range(50, 301, 10))
+STEP_M = 10.0
+MEASURED_S = 1.5
+
+Doubles = NDArray[np.float64]
+
+
+class Population:
+    """Who is where and wants what, the same for everyone who is measured."""
+
+    def __init__(self, count: int, subjects: int) -> None:
+        rng = np.random.default_rng(count)
+        self.count, self.subjects, self.rng = count, subjects, rng
+        spots = rng.uniform(0, SIDE_M, (HOT_SPOTS, 2))
+        self.at = rng.uniform(0, SIDE_M, (count, 2))
+        hot = rng.random(count) < 0.5
+        self.at[hot] = spots[rng.integers(0, HOT_SPOTS, hot.sum())] + rng.normal(0, HOT_SPOT_M, (hot.sum(), 2))
+        self.subject = rng.integers(0, subjects, count)
+        self.radius_m = rng.choice(RADII_M, count)
+        self.severity = np.where(rng.random(count) < 0.25, rng.integers(1, 6, count), 0)
+        self.filters = {
+            (radius_m, severity): parse_text(
+                f"near(position, {radius_m})" + (f" AND severity >= {severity}" if severity else "")
+            )
+            for radius_m in RADII_M
+            for severity in range(6)
+        }
+
+    def filter(self, number: int) -> Filter:
+        return self.filters[int(self.radius_m[number]), int(self.severity[number])]
+
+    def subscription(self, number: int) -> Subscription:
+        subject = f"traffic/{self.subject[number]}"
+        return Subscription(f"s{number}", f"h{number}", subject, 0, FOREVER_US, self.filter(number))
+
+    def context(self, number: int) -> Context:
+        return Context(f"h{number}", Point(float(self.at[number, 0]), float(self.at[number, 1])))
+
+    def events(self, count: int) -> tuple[list[str], Doubles, Doubles, Doubles]:
+        """Subjects, places and severities; events happen where people are."""
+        near = self.at[self.rng.integers(0, self.count, count)] + self.rng.normal(0, 50.0, (count, 2))
+        subjects = [f"traffic/{number}" for number in self.rng.integers(0, self.subjects, count)]
+        return subjects, near[:, 0].copy(), near[:, 1].copy(), self.rng.integers(1, 6, count).astype(float)
+
+    def steps(self, count: int) -> tuple[NDArray[np.int64], Doubles]:
+        """Who moves, and where to: a step of ten metres in any direction."""
+        who = self.rng.integers(0, self.count, count)
+        angle = self.rng.uniform(0, 2 * math.pi, count)
+        self.at[who] += STEP_M * np.stack((np.cos(angle), np.sin(angle)), axis=1)
+        return who, self.at[who]
+
+
+def per_second(action: Callable[[], int], seconds: float = MEASURED_S) -> float:
+    """How many a CPU second, where each call says how many it did; the best of three."""
+    action()
+    best = 0.0
+    for _ in range(3):
+        done, started, until = 0, time.process_time(), time.perf_counter() + seconds / 3
+        while time.perf_counter() < until:
+            done += action()
+        best = max(best, done / (time.process_time() - started))
+    return best
+
+
+def engine_of(population: Population, kernel: str) -> tuple[Engine, float, float]:
+    """Filled one subscription at a time; with bytes and seconds for each."""
+    Engine(Plane(), kernel=kernel).warm_up()
+    gc.collect()
+    engine = Engine(Plane(), kernel=kernel)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    started = time.process_time()
+    for number in range(population.count):
+        engine.place(population.context(number))
+        engine.subscribe(population.subscription(number))
+    seconds = time.process_time() - started
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    return engine, held / population.count, seconds / population.count
+
+
+def as_events(columns: tuple[list[str], Doubles, Doubles, Doubles]) -> list[Event]:
+    publisher = Context("publisher")
+    return [
+        Event(f"e{number}", subject, publisher, 0, FOREVER_US, {"position": Point(x, y), "severity": severity})
+        for number, (subject, x, y, severity) in enumerate(zip(*(list(each) for each in columns), strict=True))
+    ]
+
+
+def engine_figures(population: Population, kernel: str) -> dict[str, float]:
+    engine, held, filled_s = engine_of(population, kernel)
+    columns = [population.events(BATCH) for _ in range(200)]
+    batches = [as_events(each) for each in columns]
+    matched = 0
+    turn = 0
+
+    def by_columns() -> int:
+        nonlocal turn, matched
+        turn = (turn + 1) % len(columns)
+        subjects, x, y, severity = columns[turn]
+        found = engine.match_columns(subjects, x, y, {"severity": severity}, batches[turn].__getitem__, 1)
+        matched += len(found)
+        return BATCH
+
+    def by_events() -> int:
+        nonlocal turn
+        turn = (turn + 1) % len(columns)
+        engine.match(batches[turn], 1)
+        return BATCH
+
+    def one_by_one() -> int:
+        nonlocal turn
+        turn = (turn + 1) % len(columns)
+        for event in batches[turn]:
+            engine.match([event], 1)
+        return BATCH
+
+    for _ in columns:
+        by_columns()
+    figures = {"hits_per_event": matched / (BATCH * len(columns)), "bytes": held, "subscribe_us": filled_s * 1e6}
+    figures["events_per_s"] = per_second(by_columns)
+    figures["event_objects_per_s"] = per_second(by_events)
+    figures["single_events_per_s"] = per_second(one_by_one)
+    numbers = np.array([engine.host_number(f"h{number}") for number in range(population.count)])
+    steps = [population.steps(1_000) for _ in range(max(200, population.count // 1_000))]
+    step = 0
+
+    def move_many() -> int:
+        nonlocal step
+        step = (step + 1) % len(steps)
+        who, to = steps[step]
+        engine.move(numbers[who], to[:, 0], to[:, 1])
+        return len(who)
+
+    def move_one() -> int:
+        nonlocal step
+        step = (step + 1) % len(steps)
+        who, to = steps[step]
+        for number, (x, y) in zip(who[:100].tolist(), to.tolist(), strict=False):
+            engine.place(Context(f"h{number}", Point(x, y)))
+        return 100
+
+    figures["moves_per_s"] = per_second(move_many)
+    figures["single_moves_per_s"] = per_second(move_one)
+    figures["events_per_s_after_moves"] = per_second(by_columns)
+    return figures
+
+
+def loop_figures(population: Population) -> dict[str, float]:
+    """The compiled filters of the subject, one after the other."""
+    by_subject: dict[str, list[int]] = {}
+    for number in range(population.count):
+        by_subject.setdefault(f"traffic/{population.subject[number]}", []).append(number)
+    events = as_events(population.events(1_000))
+    space, turn = Plane(), 0
+
+    def one() -> int:
+        nonlocal turn
+        turn = (turn + 1) % len(events)
+        event = events[turn]
+        for number in by_subject.get(event.subject, ()):
+            scene = Scene(event.attributes.get, population.context(number), event.publisher)
+            compile_filter(population.filter(number), space, None)(scene)
+        return 1
+
+    return {"loop_events_per_s": per_second(one)}
+
+
+def tree_figures(population: Population) -> dict[str, float]:
+    """Shapely: a tree of boxes a subject, and the distance of what they hold, 64 events a call."""
+    trees: dict[str, tuple[shapely.STRtree, Doubles, Doubles]] = {}
+    for subject in range(population.subjects):
+        mine = population.subject == subject
+        at, radius_m = population.at[mine], population.radius_m[mine].astype(float)
+        boxes = shapely.box(*(at - radius_m[:, None]).T, *(at + radius_m[:, None]).T)
+        trees[f"traffic/{subject}"] = shapely.STRtree(boxes), at, radius_m
+    columns = [population.events(BATCH) for _ in range(50)]
+    turn = 0
+
+    def batch() -> int:
+        nonlocal turn
+        turn = (turn + 1) % len(columns)
+        subjects, x, y, _ = columns[turn]
+        by_subject: dict[str, list[int]] = {}
+        for index, subject in enumerate(subjects):
+            by_subject.setdefault(subject, []).append(index)
+        for subject, indices in by_subject.items():
+            tree, at, radius_m = trees[subject]
+            points = shapely.points(x[indices], y[indices])
+            event, found = tree.query(points)
+            place = np.array(indices)[event]
+            away = (at[found, 0] - x[place]) ** 2 + (at[found, 1] - y[place]) ** 2
+            np.flatnonzero(away <= radius_m[found] ** 2)
+        return BATCH
+
+    return {"strtree_events_per_s": per_second(batch)}
+
+
+def redis_figures(population: Population, program: str) -> dict[str, float]:
+    columns = [population.events(BATCH) for _ in range(50)]
+    # One radius for all, with which it finds about as many as there are.
+    radius_m = float(np.sqrt(np.mean(population.radius_m.astype(float) ** 2)))
+    searches = [
+        [search(subject, x, y, radius_m) for subject, x, y in zip(*each[:3], strict=True)] for each in columns
+    ]
+    turn = 0
+    with Redis(program) as redis:
+
+        def pipelined() -> int:
+            nonlocal turn
+            turn = (turn + 1) % len(searches)
+            redis.ask(searches[turn])
+            return BATCH
+
+        def single() -> int:
+            nonlocal turn
+            turn = (turn + 1) % len(searches)
+            for each in searches[turn]:
+                redis.ask([each])
+            return BATCH
+
+        def placed(who: NDArray[np.int64], to: Doubles) -> list[bytes]:
+            return [
+                add(f"traffic/{population.subject[number]}", f"s{number}", x, y)
+                for number, (x, y) in zip(who.tolist(), to.tolist(), strict=True)
+            ]
+
+        for begin in range(0, population.count, 10_000):
+            some = np.arange(begin, min(begin + 10_000, population.count))
+            redis.ask(placed(some, population.at[some]))
+        steps = [placed(*population.steps(1_000)) for _ in range(100)]
+
+        def moved() -> int:
+            nonlocal turn
+            turn = (turn + 1) % len(steps)
+            redis.ask(steps[turn])
+            return len(steps[turn])
+
+        return {
+            "redis_events_per_s": redis.per_second(pipelined, MEASURED_S),
+            "redis_single_events_per_s": redis.per_second(single, MEASURED_S),
+            "redis_moves_per_s": redis.per_second(moved, MEASURED_S),
+        }
+
+
+def measured(count: int, subjects: int) -> dict[str, float]:
+    figures = engine_figures(Population(count, subjects), "numba")
+    if subjects > 1:
+        if count <= 100_000:
+            numpy_only = engine_figures(Population(count, subjects), "numpy")
+            figures["numpy_events_per_s"] = numpy_only["events_per_s"]
+            figures["numpy_moves_per_s"] = numpy_only["moves_per_s"]
+            figures |= loop_figures(Population(count, subjects))
+        figures |= tree_figures(Population(count, subjects))
+        program = redis_server()
+        if program is None:
+            print("  Redis is skipped: there is no redis-server; it is in Debian's package of that name")
+        else:
+            figures |= redis_figures(Population(count, subjects), program)
+    return figures
+
+
+def main(scales: tuple[int, ...] = SCALES) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for count, subjects in [*((count, SUBJECTS) for count in scales), (max(scales), 1)]:
+        print(f"{count:,} subscriptions in {subjects} {'subjects' if subjects > 1 else 'subject'}")
+        for name, value in measured(count, subjects).items():
+            print(f"  {name:28} {value:14,.1f}")
+            figures[f"{count}_in_{subjects}_{name}"] = value
+    return figures
+
+
+if __name__ == "__main__":
+    main(tuple(map(int, sys.argv[1:])) or SCALES)
