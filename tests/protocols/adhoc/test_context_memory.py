@@ -198,7 +198,7 @@ def test_withdrawals_that_are_remembered_are_bounded_and_the_bound_is_noted() ->
     for number in range(1, 5):
         notes += node.handle(number, Received(told(1, number, withdrawn=True), "subscriber"))
     assert sum(isinstance(each, Note) and each.what == "withdrawal_forgotten" for each in notes) == 2
-    assert len(node.withdrawn) == 2
+    assert len(node.keeping.withdrawn) == 2
 
 
 def mine(interest: Any = MIDDLE) -> Subscribe:

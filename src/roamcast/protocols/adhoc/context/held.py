@@ -23,11 +23,11 @@ class Held:
         "expires_us",
         "instantaneous",
         "issued_us",
-        "issuer",
         "reach",
         "region",
         "silent_us",
         "told_us",
+        "written_us",
     )
 
     def __init__(
@@ -42,14 +42,19 @@ class Held:
         self.expires_us = self.issued_us + lifetime_us
         self.instantaneous = lifetime_us == 0
         self.reach = item.reach
-        self.issuer: Context = by_my_clock(item.reach.issuer, now_us, travelled_us)
-        """The issuer as it was when it last told, to be carried forward."""
+        self.written_us = now_us - travelled_us
+        """When the message was made."""
         self.region = item.region
         self.told_us = now_us - travelled_us - item.reach.age_us
         """When the issuer itself last told it. Silence counts from there, however often others pass it on."""
         self.silent_us = self.told_us + round(params.silent_s * 1e6)
         lingers_us = round(params.linger_ms * 1_000) if self.instantaneous else 0
         self.ends_us = min(self.expires_us + lingers_us, self.silent_us)
+
+    @property
+    def issuer(self) -> Context:
+        """The issuer as it was when it last told, to be carried forward."""
+        return at_time(self.reach.issuer, self.written_us)
 
     def lives(self, now_us: int) -> bool:
         """Whether it has not expired, and its issuer has not been silent for so long that it must have gone."""
@@ -161,5 +166,8 @@ def is_inside(region: Shape, point: Point, space: Space) -> bool:
 
 def by_my_clock(context: Context, now_us: int, travelled_us: int) -> Context:
     """A context that was made when its message was, with that time by the receiver's clock."""
-    at_us = now_us - travelled_us
+    return at_time(context, now_us - travelled_us)
+
+
+def at_time(context: Context, at_us: int) -> Context:
     return context if context.at_us == at_us else replace(context, at_us=at_us)

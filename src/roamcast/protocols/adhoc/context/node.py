@@ -71,35 +71,6 @@ from roamcast.protocols.adhoc.routes import Route, Routed
 
 
 class ContextNode:
-    # There are many nodes in a simulation, and each frame goes to many of them: the fewer places it is looked up in,
-    # the better they stay in the processor's cache.
-    __slots__ = (
-        "_hears",
-        "_held_events",
-        "_held_subscriptions",
-        "_journeys",
-        "_known_ids",
-        "_tick_us",
-        "_under_way",
-        "around",
-        "checks",
-        "digests",
-        "domains",
-        "geocast",
-        "held",
-        "host",
-        "issued",
-        "keeping",
-        "meetings",
-        "neighbours",
-        "params",
-        "presence",
-        "refuses",
-        "rng",
-        "space",
-        "telling",
-    )
-
     def __init__(
         self,
         host: str,
@@ -127,7 +98,8 @@ class ContextNode:
         self.keeping = Keeping(params, self.space, self.checks, self.held, self.digests, self.meetings)
         self.telling = Telling(params, self.around, self.issued, self.geocast, self.keeping)
         self._tick_us = round(params.tick_s * 1e6)
-        # What every frame is looked up in.
+        # What every frame is looked up in: there are many nodes in a simulation, and the fewer places a frame leads
+        # to at each, the more of them stay in the processor's cache.
         self._hears = self.neighbours.heard
         self._known_ids = self.geocast.seen.keys
         self._journeys = self.geocast.journeys
