@@ -1,13 +1,20 @@
-"""How fast the simulator is: simulated seconds for each second of CPU, and the cost of one reception.
+"""How fast the simulator is: simulated seconds for each second of CPU, and the cost of one frame.
 
-The base scenario of C12 with flooding at 100 hosts, then at constant density with 400 and 1,000: the cost of a frame
-must stay flat, since it depends on who is near and not on how many hosts there are.
+Three settings at 100, 400 and 1,000 hosts, at the density of the base scenario of C12:
+
+- `context`: that scenario, the whole protocol with its `paper` preset;
+- `geocast`: only its events, instantaneous and with nobody who subscribes, so what is left is geocast and beacons;
+- `flooding`: events flooded. Publishers stay 20 here, since each of them is heard by everybody.
+
+A frame's cost must not depend on how many hosts there are, only on who is near. The first seconds, in which everybody
+starts, are not measured.
 
 Then two hosts that talk, all events scoped, with 10, 1,000 and 4,000 others ten kilometres away: what a delivery
 costs, with the ideal system and the check that only what matches is delivered, must stay flat too.
 """
 
 import math
+import sys
 import time
 from pathlib import Path
 
@@ -17,23 +24,68 @@ from roamcast.experiments.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import Scenario, load_scenario, scenario_from
 
-SCENARIO = Path(__file__).parent.parent / "scenarios" / "context-flooding.toml"
+SCENARIOS = Path(__file__).parent.parent / "scenarios"
+SECONDS = {100: 100.0, 400: 30.0, 1_000: 20.0}
+"""For how many hosts, and how long: so that all take a few seconds of CPU."""
+WARM_UP_S = 10
 
 
 def scaled(scenario: Scenario, hosts: int, seconds: float) -> Scenario:
-    """The same density and traffic per host on a larger square; publishers stay 20, so load per area falls."""
+    """The same density on a larger square; the share of hosts that publish and subscribe stays."""
     group = scenario.hosts[0]
     side_m = 1_000 * math.sqrt(hosts / 100)
     mobility = replace(group.mobility, width_m=side_m, height_m=side_m)
-    rules = tuple(replace(rule, share=20 / hosts) for rule in scenario.publish)
     return replace(
         scenario,
         hosts=(replace(group, count=hosts, mobility=mobility),),
         area_m=(side_m, side_m),
-        publish=rules,
-        subscribe=tuple(replace(rule, share=20 / hosts) for rule in scenario.subscribe),
-        seconds=seconds,
+        seconds=seconds + WARM_UP_S,
     )
+
+
+def context(hosts: int, seconds: float) -> Scenario:
+    return scaled(load_scenario(SCENARIOS / "context-base.toml"), hosts, seconds)
+
+
+def geocast(hosts: int, seconds: float) -> Scenario:
+    scenario = context(hosts, seconds)
+    moments = tuple(replace(rule, lifetime_s=(0.0,)) for rule in scenario.publish)
+    return replace(scenario, publish=moments, subscribe=())
+
+
+def flooding(hosts: int, seconds: float) -> Scenario:
+    scenario = scaled(load_scenario(SCENARIOS / "context-flooding.toml"), hosts, seconds)
+    return replace(
+        scenario,
+        publish=tuple(replace(rule, share=20 / hosts) for rule in scenario.publish),
+        subscribe=tuple(replace(rule, share=20 / hosts) for rule in scenario.subscribe),
+    )
+
+
+SETTINGS = {"context": context, "geocast": geocast, "flooding": flooding}
+
+
+def measured(name: str, hosts: int, scenario: Scenario) -> dict[str, float]:
+    run = Run(scenario, kit_of(scenario.protocol, scenario.radio), seed=1)
+    steps = run.steps()
+    for _ in range(WARM_UP_S):
+        next(steps)
+    before, started = run.result().transmissions, time.process_time()
+    for _ in steps:
+        pass
+    cpu_s = time.process_time() - started
+    seconds, frames = scenario.seconds - WARM_UP_S, run.result().transmissions - before
+    print(
+        f"{name:8} {hosts:5} hosts, {seconds:4.0f} s: {cpu_s:6.2f} s CPU, "
+        f"{seconds / cpu_s:7.1f} simulated s per CPU s, {frames / seconds:7.1f} frames a second, "
+        f"{cpu_s / frames * 1e6:6.1f} µs a frame"
+    )
+    sys.stdout.flush()
+    return {
+        f"{name}.{hosts}.simulated_per_cpu_s": seconds / cpu_s,
+        f"{name}.{hosts}.frames_per_s": frames / seconds,
+        f"{name}.{hosts}.us_per_frame": cpu_s / frames * 1e6,
+    }
 
 
 def pair_and_others(others: int) -> Scenario:
@@ -79,24 +131,10 @@ def delivering_us(others: int) -> float:
 
 
 def main() -> dict[str, float]:
-    base = load_scenario(SCENARIO)
     figures: dict[str, float] = {}
-    for hosts, seconds in ((100, 450.0), (400, 100.0), (1_000, 40.0)):
-        scenario = scaled(base, hosts, seconds)
-        run = Run(scenario, kit_of(scenario.protocol), seed=1)
-        started = time.process_time()
-        for _ in run.steps():
-            pass
-        cpu_s = time.process_time() - started
-        result = run.result()
-        rate = seconds / cpu_s
-        per_frame_us = cpu_s / result.transmissions * 1e6
-        print(
-            f"{hosts:5} hosts, {seconds:5.0f} s: {cpu_s:6.2f} s CPU, {rate:7.1f} simulated s per CPU s, "
-            f"{per_frame_us:6.1f} µs a frame, {result.megabits:.1f} Mbit"
-        )
-        figures[f"simulated_per_cpu_s_{hosts}"] = rate
-        figures[f"us_per_frame_{hosts}"] = per_frame_us
+    for name, setting in SETTINGS.items():
+        for hosts, seconds in SECONDS.items():
+            figures |= measured(name, hosts, setting(hosts, seconds))
     for others in (10, 1_000, 4_000):
         cost_us = delivering_us(others)
         print(f"a pair talking, {others:5} others far away: {cost_us:6.1f} µs a delivery")

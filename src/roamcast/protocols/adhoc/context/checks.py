@@ -38,10 +38,11 @@ class Checks:
     """Of one space; each answers whether what it is given is possible.
 
     In a simulation all who hear a frame are given the same value, one after the other, and ask the same: the last
-    route and the last item that were found possible are known by identity.
+    place, route and item that were found possible are known by identity.
     """
 
     def __init__(self, space: Space) -> None:
+        self._possible_here: Here | None = None
         self._possible_route: Route | None = None
         self._possible_item: EventItem | SubscriptionItem | None = None
         flat = isinstance(space, Plane)
@@ -49,6 +50,14 @@ class Checks:
         self._x_max, self._y_max = (REACH_MAX_M, REACH_MAX_M) if flat else (180.0, 90.0)
 
     def here(self, here: Here) -> bool:
+        if here is self._possible_here:
+            return True
+        possible = self._here(here)
+        if possible:
+            self._possible_here = here
+        return possible
+
+    def _here(self, here: Here) -> bool:
         previous = here.previous
         if not self.place(here.position) or (previous is not None and not self.place(previous)):
             return False

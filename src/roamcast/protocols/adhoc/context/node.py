@@ -213,7 +213,9 @@ class ContextNode:
             return [Note("bad_message", sender)]
         if route.id not in self._known_ids or route.attempt or route.walk is not None:
             return self._heard_first(now_us, message, route, sender)
-        effects: list[Does] = self._look(now_us, sender, here) if self._hears(now_us, sender, here) else []
+        effects: list[Does] = []
+        if self._hears(now_us, sender, here) and (self._held_events or self._held_subscriptions):
+            effects = self._look(now_us, sender, here)
         if self._journeys.held:
             effects = effects + self._carry(now_us)
         entry = self._under_way.get(route.id)
@@ -223,10 +225,7 @@ class ContextNode:
         """What is not a plain copy of a message that was heard before."""
         if not isinstance(message, Routed) or not self.checks.route(route):
             return [Note("bad_message", sender)]
-        here = route.here
-        effects: list[Does] = self._look(now_us, sender, here) if self._hears(now_us, sender, here) else []
-        if self._journeys.held:
-            effects = effects + self._carry(now_us)
+        effects = self._saw(now_us, sender, route.here)
         position = self.around.position(now_us)
         fresh, more = self.geocast.heard(now_us, message, position)
         if fresh and position is not None:
@@ -253,12 +252,12 @@ class ContextNode:
 
     def _saw(self, now_us: int, sender: str, here: Here) -> list[Does]:
         """Somebody is there: who enters a region is told what is held there, and what waits for somebody goes on."""
-        effects: list[Does] = self._look(now_us, sender, here) if self._hears(now_us, sender, here) else []
+        effects: list[Does] = []
+        if self._hears(now_us, sender, here) and (self._held_events or self._held_subscriptions):
+            effects = self._look(now_us, sender, here)
         return effects + self._carry(now_us) if self._journeys.held else effects
 
     def _look(self, now_us: int, sender: str, here: Here) -> list[Does]:
-        if not self._held_events and not self._held_subscriptions:
-            return []
         entered = self.held.just_entered(here.position, here.previous)
         return self.digests.saw(now_us, sender, entered) if entered else []
 
