@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roamcast.model.region import Box
 from roamcast.model.values import Point
-from roamcast.sim.mobility.legs import FOREVER_US, Track, absent, resting, resting_forever
+from roamcast.sim.mobility.legs import FOREVER_US, Track, absent, moving, resting, resting_forever
 from roamcast.sim.mobility.waypoint import RandomWaypoint
 from roamcast.sim.whereabouts import Whereabouts
 
@@ -84,6 +84,12 @@ def test_a_host_that_comes_and_goes_between_two_renewals_is_in_range_only_while_
     whereabouts = Whereabouts([Track(legs) for legs in ([resting_forever(0, Point(0, 0))], visits, leaves)], 100)
     seen = {now_us: whereabouts.in_range(0, now_us) for now_us in (0, 299_999, 300_000, 399_999, 400_000, 500_000)}
     assert seen == {0: [2], 299_999: [2], 300_000: [1, 2], 399_999: [1, 2], 400_000: [1], 500_000: []}
+
+
+def test_hosts_that_fly_apart_farther_than_the_range_within_a_renewal_are_in_range_only_at_first() -> None:
+    away = [moving(0, Point(0, 0), Point(1_000, 0), 50), resting_forever(20_000_000, Point(1_000, 0))]
+    whereabouts = Whereabouts([Track([resting_forever(0, Point(0, 0))]), Track(away)], 10)
+    assert [whereabouts.in_range(0, now_us) for now_us in (0, 200_000, 200_001)] == [[1], [1], []]
 
 
 def test_a_host_exactly_at_the_range_is_in_it() -> None:

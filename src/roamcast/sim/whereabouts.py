@@ -157,8 +157,9 @@ class Whereabouts:
         others = np.concatenate((pairs[:, 1], pairs[:, 0]))
         order = np.argsort(hosts * len(points) + others)
         hosts, others = hosts[order], others[order]
-        apart_m = np.hypot(*(points[others] - points[hosts]).T)
-        settled = (apart_m <= self.range_m - margin_m) & stays[others]
+        apart = points[others] - points[hosts]
+        near_m = self.range_m - margin_m
+        settled = ((apart * apart).sum(axis=1) <= near_m * near_m) & stays[others] & (near_m > 0)
         self._settled = rows_of(hosts[settled], others[settled], len(points))
         self._candidates = rows_of(hosts[~settled], others[~settled], len(points))
 

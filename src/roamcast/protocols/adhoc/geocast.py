@@ -111,7 +111,7 @@ class Geocast:
         if not self.seen.add(route.id):
             return []
         distance_m = distance_to_m(route.target, route.here.position, self.space)
-        entry = UnderWay(message, "flood" if distance_m == 0 else "greedy", distance_m, now_us)
+        entry = UnderWay(route.id, message, "flood" if distance_m == 0 else "greedy", distance_m, now_us)
         if distance_m == 0:
             self.walks.seek(now_us, entry, route.here.position)
         if not contended:
@@ -170,7 +170,7 @@ class Geocast:
         if distance_m == 0:
             if self._gossip_is_silent(route, position):
                 return []
-            entry = UnderWay(message, "flood", 0.0, now_us)
+            entry = UnderWay(route.id, message, "flood", 0.0, now_us)
             self._overhear(entry, route)
             self.walks.seek(now_us, entry, position)
             return self.journeys.wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))
@@ -180,9 +180,9 @@ class Geocast:
         if distance_m < before_m:
             progress = min(1.0, (before_m - distance_m) / params.range_m)
             delay_ms = params.greedy_delay_ms * (1 - progress) + self.rng.uniform(0, params.jitter_ms)
-            return self.journeys.wait(now_us, UnderWay(message, "greedy", distance_m, now_us), delay_ms)
+            return self.journeys.wait(now_us, UnderWay(route.id, message, "greedy", distance_m, now_us), delay_ms)
         if route.detour > 0 or params.bridges:
-            entry = UnderWay(message, "detour" if route.detour > 0 else "bridge", distance_m, now_us)
+            entry = UnderWay(route.id, message, "detour" if route.detour > 0 else "bridge", distance_m, now_us)
             self._overhear(entry, route)
             if entry.way == "detour" or self._bridges(now_us, entry):
                 return self.journeys.wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))

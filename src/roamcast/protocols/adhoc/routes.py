@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from roamcast.model.region import Shape
 from roamcast.model.values import Point
@@ -66,39 +66,24 @@ State: TypeAlias = Literal["waiting", "sent", "held"]
 Way: TypeAlias = Literal["greedy", "flood", "bridge", "detour", "walk"]
 
 
-class UnderWay:
+class UnderWay(Struct):
     """One message at one host."""
 
-    __slots__ = (
-        "carries",
-        "copies",
-        "distance_m",
-        "forwarders",
-        "heard_us",
-        "key",
-        "message",
-        "state",
-        "tries",
-        "walk",
-        "way",
-    )
-
-    def __init__(self, message: Routed, way: Way, distance_m: float, heard_us: int) -> None:
-        self.message = message
-        self.way = way
-        self.key = message.route.id if way != "walk" else walking_key(message.route)
-        self.distance_m = distance_m
-        """Of this host from the region, when it heard the message."""
-        self.heard_us = heard_us
-        self.state: State = "waiting"
-        self.copies = 0
-        self.forwarders: list[Point] = []
-        self.tries = 0
-        self.carries = 0
-        self.walk: Walk | None = None
-        """With which to send it on."""
+    key: str
+    message: Routed
+    way: Way
+    distance_m: float
+    """Of this host from the region, when it heard the message."""
+    heard_us: int
+    state: State = "waiting"
+    copies: int = 0
+    forwarders: list[Point] = field(default_factory=list)
+    tries: int = 0
+    carries: int = 0
+    walk: Walk | None = None
+    """With which to send it on."""
 
 
 def walking_key(route: Route) -> str:
-    """A host that holds a message may be on the way of its walk too, or on that of several."""
+    """Of a message that walks: a host that holds it may be on the way of its walk too, or on that of several."""
     return route.id + WALKING + ("" if route.walk is None else route.walk.name)

@@ -20,7 +20,7 @@ from roamcast.protocols.adhoc.geocast_params import GeocastParams
 from roamcast.protocols.adhoc.journeys import Journeys
 from roamcast.protocols.adhoc.nearness import distance_to_m
 from roamcast.protocols.adhoc.neighbours import NeighbourTable
-from roamcast.protocols.adhoc.routes import Route, Routed, UnderWay, Walk
+from roamcast.protocols.adhoc.routes import Route, Routed, UnderWay, Walk, walking_key
 from roamcast.protocols.recent import Recent
 
 
@@ -109,7 +109,7 @@ class Walks:
             link, entered = (None, None) if found is None else found
         if link is None:
             return []
-        entry = UnderWay(message, "walk", route.escape_m or 0.0, now_us)
+        entry = UnderWay(walking_key(route), message, "walk", route.escape_m or 0.0, now_us)
         known = self.journeys.by_key.get(entry.key)
         effects = [] if known is None else self.journeys.forget(known)
         entry.walk = Walk((link.host,), self.host, walk.start, entered)
