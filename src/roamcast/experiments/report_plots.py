@@ -15,6 +15,8 @@ from roamcast.experiments.experiment import Findings, Plot
 WIDTH, HEIGHT = 470, 280
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 44
 COLOURS = ("#2563eb", "#dc2626", "#059669", "#9333ea", "#d97706", "#0891b2", "#65a30d")
+DASHES = ("none", "7 5", "2 3", "9 3 2 3")
+"""So that one line is seen under another."""
 LABEL_PX = 6.2
 """How wide a character of a label is, about."""
 TICKS = 5
@@ -95,10 +97,11 @@ def line_chart(plot: Plot, lines: Sequence[Line]) -> str:
     across = Axis(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, LEFT, WIDTH - RIGHT)
     up = vertical(ys, plot.logarithmic)
     shapes = [frame(plot, up), *(x_tick(across, tick) for tick in across.ticks())]
-    for (name, line), colour in zip(lines, cycle(len(lines)), strict=True):
+    for index, ((name, line), colour) in enumerate(zip(lines, cycle(len(lines)), strict=True)):
         dots = [(across.at(x), up.at(y)) for x, y in line]
         way = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
-        shapes.append(f"<polyline fill=none stroke={colour} stroke-width=2 points='{way}'/>")
+        dashes = f"stroke-dasharray='{DASHES[index % len(DASHES)]}'"
+        shapes.append(f"<polyline fill=none stroke={colour} stroke-width=2 {dashes} points='{way}'/>")
         if len(dots) <= 2 * TICKS:
             shapes += [
                 f"<circle cx={x:.1f} cy={y:.1f} r=3 fill={colour}><title>{escape(name)} {value:g}</title></circle>"

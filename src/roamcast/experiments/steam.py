@@ -288,9 +288,12 @@ PLACEMENT = Experiment(
 
 
 def saved(findings: Findings) -> float:
-    """Percent of the frames that forwarding by everybody would take."""
-    members = findings.total("expected") - findings.total("missed") + len(findings.rows)
-    return 100 * (1 - findings.total("frames") / members)
+    """Percent of the frames that forwarding by everybody would take; within the radio's range nobody forwards."""
+    everybody = sum(
+        1 + (row.figures["expected"] - row.figures["missed"] if row.parameters["radius_m"] > RADIO_M else 0)
+        for row in findings.rows
+    )
+    return 100 * (1 - findings.total("frames") / everybody)
 
 
 def saving(name: str, beyond: float) -> Claim:

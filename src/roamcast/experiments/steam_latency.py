@@ -4,9 +4,10 @@ What raising an event takes a producer and what delivering one takes a consumer,
 producer announces, of consumers that have subscribed, and of subscriptions to other types that a consumer holds. The
 event has the paper's five parameters, the consumer a conjunctive filter with a term for each. Time is the node's own,
 with the message encoded or decoded as a live runtime would; the radio is not in it. Numbers take turns, and a figure
-is the median of all its turns, so that other load on the machine falls on all of them alike.
+is the median of its quietest turn, so that other load on the machine shows as little as can be.
 """
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -90,11 +91,15 @@ class Pair:
         self.group = self.consumers[0].discovery.relevant[f"p:{MEASURED}"].group
         self.raised = 0
         self.raising_ns: list[int] = []
+        """Of the turn under way."""
         self.delivering_ns: list[int] = []
+        self.raising_us = self.delivering_us = math.inf
+        """The medians of the quietest turns."""
 
     def turn(self) -> None:
         """Some events are raised one after the other, then delivered to one consumer after the other: each has a
         machine of its own, and no other node's work in its caches. What consumers say reaches the producer."""
+        self.raising_ns, self.delivering_ns = [], []
         frames = [self._raise() for _ in range(EVENTS_A_TURN)]
         for number, consumer in enumerate(self.consumers):
             for now_us, encoded in frames:
@@ -106,6 +111,8 @@ class Pair:
                 for each in effects:
                     if isinstance(each, Broadcast):
                         self.producer.handle(now_us + 800, Received(each.message, f"c{number}", self.group))
+        self.raising_us = min(self.raising_us, statistics.median(self.raising_ns) / 1_000)
+        self.delivering_us = min(self.delivering_us, statistics.median(self.delivering_ns) / 1_000)
 
     def _raise(self) -> tuple[int, bytes]:
         self.raised += 1
@@ -125,8 +132,7 @@ def latencies(parameters: Parameters, _seed: int) -> Figures:
             pair.turn()
     figures: Figures = {}
     for count, pair in pairs.items():
-        figures[f"raising@{count}"] = statistics.median(pair.raising_ns) / 1_000
-        figures[f"delivering@{count}"] = statistics.median(pair.delivering_ns) / 1_000
+        figures |= {f"raising@{count}": pair.raising_us, f"delivering@{count}": pair.delivering_us}
     return figures
 
 
@@ -148,8 +154,8 @@ LATENCY = Experiment(
     requirement="S13",
     title="What raising and delivering an event take a node",
     section="5.3, figures 11 and 12",
-    about="Medians in µs. The paper has 1.8 ms for raising on a notebook of its time, most of that for sending, and "
-    "µs for filters; what can be compared is that scale does not matter.",
+    about="Medians of the quietest of forty turns, in µs. The paper has 1.8 ms for raising on a notebook of its "
+    "time, most of that for sending, and µs for filters; what can be compared is that scale does not matter.",
     measure=latencies,
     settings={
         preset: tuple({"of": of} for of in ("announcements", "subscribers", "subscriptions"))
