@@ -63,7 +63,7 @@ FIGURE_9 = Experiment(
         ),
         Claim("linear in time", "straight lines; within 15 %", between(curvature, 0.0, 15.0, ".1f")),
     ),
-    plots=(Plot("seconds", "time, s", "messages", messages, "kind"),),
+    plots=(Plot("seconds", "time, s", "messages", messages, "kind", logarithmic=True),),
 )
 
 EXPERIMENTS = (FIGURE_9,)
