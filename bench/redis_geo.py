@@ -1,7 +1,7 @@
 """Redis as a peer: geo sets in a server of our own on a socket file, and the CPU time that it takes.
 
-The client writes a pipeline of commands with a PING behind them and reads until the answer to that; what that costs is
-the client's affair, only the CPU time of the server counts. Plane metres become degrees near the equator.
+The client writes a pipeline of commands with a PING behind them and reads until the answer to that; what that costs
+is the client's affair, only the CPU time of the server counts. Plane metres become degrees near the equator.
 """
 
 import os

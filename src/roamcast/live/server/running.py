@@ -183,7 +183,7 @@ class RunningBroker:
                 self.server.logbook.snapshot(self.server.core.snapshot(), self.witness.snapshot_done)
             await self._commit.close()
         self.guard.close()
-        self.witness.close()
+        self.witness.close(self.server.now_us())
 
 
 def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:

@@ -75,6 +75,13 @@ class Diary:
             except Exception as problem:
                 self.problem = problem
 
+    def end(self, at_us: int) -> None:
+        """Stopped in order: the journal says so."""
+        self._stop.set()
+        self._thread.join()
+        if self.problem is None:
+            self._journal.end(at_us)
+
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
@@ -158,9 +165,9 @@ class Witness(Watch):
         else:
             self.log.warning("snapshot not stored", why=str(problem))
 
-    def close(self) -> None:
+    def close(self, now_us: int) -> None:
         if self.diary is not None:
-            self.diary.close()
+            self.diary.end(now_us)
 
 
 def silent(*_: object, **__: object) -> None:
