@@ -6,27 +6,40 @@ the event says of it. Found by the matching engine (`roamcast.matching`).
 """
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.live.broker.drift import Drift
 from roamcast.live.mqtt.messages import Subscription as Asked
+from roamcast.live.mqtt.topics import FilterTree
 from roamcast.matching import Engine
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+from roamcast.model.filter import EVERYTHING
 from roamcast.model.match import matches
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US
 
 CARRY_EVERY_US = 1_000
+
+
+PLANS_MAX = 10_000
+
+Recipients: TypeAlias = list[tuple[str, list[Asked]]]
+"""Clients, with those of their subscriptions that want something."""
+UNKNOWN: Recipients = []
 
 
 class Entry(Struct, frozen=True):
     client: str
     asked: Asked
     wanted: Subscription
+    plain: bool
+    """Whether it wants every message of its topics."""
 
 
 class Audience:
@@ -41,6 +54,9 @@ class Audience:
         """By group and pattern of a shared subscription, how many messages it has had."""
         self._passing_turns: dict[tuple[str, str], int] = {}
         """Of QoS 0, which is not logged: it must not change whose turn it is with the others."""
+        self._tree: FilterTree[Entry] = FilterTree()
+        self._plans: dict[str, Recipients | None] = {}
+        """By topic, what `plain` found; until any subscription changes."""
         self._engine = Engine(space, None)
         self._drift = Drift(space)
         self._carried_us = 0
@@ -60,7 +76,9 @@ class Audience:
 
     def subscribe(self, client: str, asked: Asked, wanted: Subscription) -> None:
         self._remove(wanted.id)
-        self._entries[wanted.id] = Entry(client, asked, wanted)
+        entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted))
+        self._tree.add(asked.filter.pattern, wanted.id, entry)
+        self._plans.clear()
         self._scoped += is_scoped(wanted)
         self._engine.subscribe(wanted)
 
@@ -70,6 +88,8 @@ class Audience:
     def _remove(self, subscription_id: str) -> None:
         entry = self._entries.pop(subscription_id, None)
         if entry is not None:
+            self._tree.remove(entry.asked.filter.pattern, subscription_id)
+            self._plans.clear()
             self._scoped -= is_scoped(entry.wanted)
             self._engine.unsubscribe(subscription_id)
 
@@ -84,11 +104,37 @@ class Audience:
 
     # Who gets what.
 
-    def of(self, event: Event, now_us: int, passing: bool = False) -> list[tuple[str, list[Asked]]]:
+    def plain(self, topic: str) -> Recipients | None:
+        """Who gets every message of a topic, whatever it says; None if that depends on the message."""
+        plan = self._plans.get(topic, UNKNOWN)
+        if plan is UNKNOWN:
+            if len(self._plans) >= PLANS_MAX:
+                self._plans.clear()
+            plan = self._plans[topic] = self._plan(topic)
+        return plan
+
+    def _plan(self, topic: str) -> Recipients | None:
+        found: dict[str, list[Asked]] = {}
+        for entry in self._tree.match(topic):
+            if not entry.plain:
+                return None
+            found.setdefault(entry.client, []).append(entry.asked)
+        return sorted(found.items())
+
+    def of(self, event: Event, now_us: int) -> Recipients:
         """Clients, in the order of their names, with those of their subscriptions that want the event."""
+        moment_us = event.published_us if event.instantaneous else now_us
+        return self._recipients(event, self._wanting((event,), now_us, moment_us)[0], False)
+
+    def of_passing(self, events: Sequence[Event], now_us: int) -> list[Recipients]:
+        """The same of many events that were published now, with QoS 0."""
+        found = self._wanting(events, now_us, now_us)
+        return [self._recipients(event, entries, True) for event, entries in zip(events, found, strict=True)]
+
+    def _recipients(self, event: Event, entries: Sequence[Entry], passing: bool) -> Recipients:
         found: dict[str, list[Asked]] = {}
         shared: dict[tuple[str, str], list[Entry]] = {}
-        for entry in self._wanting(event, now_us):
+        for entry in entries:
             if entry.asked.no_local and entry.client == event.publisher.host:
                 continue
             group = entry.asked.filter.group
@@ -101,16 +147,18 @@ class Audience:
             found.setdefault(chosen.client, []).append(chosen.asked)
         return sorted(found.items()) if len(found) > 1 else list(found.items())
 
-    def _wanting(self, event: Event, now_us: int) -> Sequence[Entry]:
+    def _wanting(self, events: Sequence[Event], now_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
         engine, entries = self._engine, self._entries
         if not entries:
-            return ()
+            return [()] * len(events)
         self._carry(now_us)
-        guest = self._guest(event, now_us)
-        moment_us = event.published_us if event.instantaneous else now_us
-        found = [entries[engine.id_of(slot)] for slot in engine.match((event,), moment_us).slots.tolist()]
-        if guest:
-            engine.forget(event.publisher.host)
+        guests = [event.publisher.host for event in events if self._guest(event, now_us)]
+        found = [
+            [entries[engine.id_of(slot)] for slot in slots]
+            for slots in engine.match(events, moment_us).by_event(len(events))
+        ]
+        for guest in guests:
+            engine.forget(guest)
         return found
 
     def _guest(self, event: Event, now_us: int) -> bool:
@@ -161,6 +209,17 @@ def audience_of(
         audience.subscribe(entry.client, entry.asked, entry.wanted)
     audience._turns = turns
     return audience
+
+
+def is_plain(asked: Asked, wanted: Subscription) -> bool:
+    return (
+        wanted.filter == EVERYTHING
+        and not is_scoped(wanted)
+        and wanted.expires_us == FOREVER_US
+        and not wanted.modulator
+        and not asked.no_local
+        and asked.filter.group is None
+    )
 
 
 def is_scoped(wanted: Subscription) -> bool:

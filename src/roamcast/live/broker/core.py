@@ -18,7 +18,7 @@ the bounds of queues and patience (docs/PROTOCOL.md, section 7).
 """
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -141,10 +141,10 @@ class Core:
             self.station.fired(timer)
             self.admission.look_around()
 
-    def passing(self, now_us: int, client: str, message: Message) -> list[AnyOrder]:
-        """A message of QoS 0 of a client here."""
+    def passing(self, now_us: int, batch: Sequence[tuple[str, Message]]) -> list[AnyOrder]:
+        """Messages of QoS 0 of clients here, in the order in which they came."""
         self.station.now_us = now_us
-        self.publishing.pass_on(client, message)
+        self.publishing.pass_on(batch)
         return self.station.take_orders()
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyOrder]:

@@ -85,9 +85,9 @@ class LetGo(Order, frozen=True, gc=False):
 
 
 class Hand(Order, frozen=True, gc=False):
-    """A delivery of QoS 0: now or never."""
+    """A delivery of QoS 0, the same for all these: now or never."""
 
-    client: str
+    clients: tuple[str, ...]
     delivery: Delivery
 
 

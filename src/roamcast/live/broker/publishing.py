@@ -1,10 +1,10 @@
 """What clients publish, on its way to clients here and to other brokers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from roamcast.live.broker.audience import Audience
+from roamcast.live.broker.audience import Audience, Recipients
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.inputs import Published, Released, Will
@@ -55,7 +55,8 @@ class Publishing:
         self._publish(visitor, event, message, packet_id)
 
     def _publish(self, visitor: Visitor, event: Event, message: Message, packet_id: int) -> None:
-        self.station.order(Record(event, visitor.client))
+        if self.station.records:
+            self.station.order(Record(event, visitor.client))
         if message.qos == 0:
             self._route_passing(event, message, CLIENT, 0)
             return
@@ -105,28 +106,56 @@ class Publishing:
             if delivery.qos:
                 reliable.append((SOURCE + client, tuple(f"{client}:{each.filter.text}" for each in asked)))
             else:
-                self._hand(event, client, asked, delivery)
+                self.station.order(Hand((client,), delivery))
+                self._record(event, client, asked)
         return reliable
 
-    def _hand(self, event: Event, client: str, asked: list[Subscription], delivery: Delivery) -> None:
-        self.station.order(Hand(client, delivery))
-        for each in asked:
-            self.station.order(Record(event, client, f"{client}:{each.filter.text}"))
+    def _record(self, event: Event, client: str, asked: list[Subscription]) -> None:
+        if self.station.records:
+            for each in asked:
+                self.station.order(Record(event, client, f"{client}:{each.filter.text}"))
+
+    def _hand(self, message: Message, recipients: Recipients) -> None:
+        """The same delivery for all who see the message alike, which is nearly all."""
+        alike: dict[tuple[bool, tuple[int, ...]], tuple[Delivery, list[str]]] = {}
+        for client, asked in recipients:
+            delivery = delivery_of(0, message, asked, False)
+            key = (delivery.retain, delivery.subscription_ids)
+            alike.setdefault(key, (delivery, []))[1].append(client)
+        for delivery, clients in alike.values():
+            self.station.order(Hand(tuple(clients), delivery))
 
     # QoS 0.
 
-    def pass_on(self, client: str, message: Message) -> None:
-        visitor = self.station.visitors.get(client)
-        if visitor is None:
-            return
-        travels = self.station.has_neighbours()
-        try:
-            event = self.events.passing_event_of(visitor.context, message, self.station.now_us, travels)
-        except (BadProperty, BadValue) as problem:
-            self._refuse(visitor, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
-            return
-        self.station.order(Record(event, client))
-        self._route_passing(event, message, CLIENT, 0)
+    def pass_on(self, batch: Sequence[tuple[str, Message]]) -> None:
+        """All that came in a tick: those whose recipients depend on what they say are matched in one call."""
+        travels, waiting = self.station.has_neighbours(), list[tuple[Message, Event]]()
+        for client, message in batch:
+            visitor = self.station.visitors.get(client)
+            if visitor is None:
+                continue
+            plan = self.audience.plain(message.topic)
+            if plan is not None and not (travels or self.station.records or message.user_properties):
+                if plan:
+                    self._pass_waiting(waiting)
+                    self._hand(message, plan)
+                continue
+            try:
+                event = self.events.passing_event_of(visitor.context, message, self.station.now_us, travels)
+            except (BadProperty, BadValue) as problem:
+                self._refuse(visitor, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+                continue
+            if self.station.records:
+                self.station.order(Record(event, client))
+            waiting.append((message, event))
+        self._pass_waiting(waiting)
+
+    def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
+        if waiting:
+            found = self.audience.of_passing([event for _, event in waiting], self.station.now_us)
+            for (message, event), recipients in zip(waiting, found, strict=True):
+                self._pass(event, message, recipients, CLIENT, 0)
+            waiting.clear()
 
     def heard_passing(self, peer: str, passing: Passing) -> None:
         message = self.events.message_of(passing.event)
@@ -136,8 +165,12 @@ class Publishing:
         self._route_passing(passing.event, message, peer, passing.hops)
 
     def _route_passing(self, event: Event, message: Message, source: str, hops: int) -> None:
-        for client, asked in self.audience.of(event, self.station.now_us, passing=True):
-            self._hand(event, client, asked, delivery_of(0, message, asked, False))
+        self._pass(event, message, self.audience.of_passing((event,), self.station.now_us)[0], source, hops)
+
+    def _pass(self, event: Event, message: Message, recipients: Recipients, source: str, hops: int) -> None:
+        self._hand(message, recipients)
+        for client, asked in recipients:
+            self._record(event, client, asked)
         if self.station.has_neighbours():
             said, _ = self.station.broker.neighbourhood.router.route(Notified(event, 0, None, hops), source)
             for peer, _ in said:

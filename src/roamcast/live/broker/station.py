@@ -52,6 +52,8 @@ class Station:
         self.now_us = 0
         self.reminded: dict[str, Reminded] = {}
         """Answers that came since somebody looked, by client."""
+        self.records = False
+        """Whether anybody keeps a journal."""
         self.touched: dict[str, None] = {}
         """Clients of whom a neighbour or a timer has said something since somebody looked."""
         self._orders: list[AnyOrder] = []
@@ -159,8 +161,9 @@ class Station:
             self.finish(visitor, numbered.number)
             return
         self._let_go[visitor.client] = packet_id
-        for name in numbered.subscriptions:
-            self.order(Record(numbered.event, visitor.client, name))
+        if self.records:
+            for name in numbered.subscriptions:
+                self.order(Record(numbered.event, visitor.client, name))
 
     def _pack(self, name: str) -> bytes:
         visitor = self.visitors.get(name.removeprefix(SOURCE))

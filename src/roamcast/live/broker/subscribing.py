@@ -119,6 +119,6 @@ class Subscribing:
             if session is None or not self.audience.wants_retained(event, wanted, now_us):
                 continue
             if min(message.qos, asked.qos) == 0:
-                self.station.order(Hand(visitor.client, delivery_of(0, message, [asked], True)))
+                self.station.order(Hand((visitor.client,), delivery_of(0, message, [asked], True)))
             else:
                 self.station.perform(self.station.broker.border.give(session, event, 0, (RETAINED, wanted.id)))

@@ -49,12 +49,13 @@ class Performing:
     def _perform(self, order: AnyOrder) -> None:
         watch, now_us = self.server.watch, self.server.now_us()
         match order:
-            case Hand(client, delivery):
-                socket = self.server.clients.get(client)
-                if socket is not None:
-                    socket.mqtt.deliver(now_us, delivery)
-                    watch.handed(delivery.qos, len(delivery.message.payload))
-                    socket.attend()
+            case Hand(names, delivery):
+                for name in names:
+                    socket = self.server.clients.get(name)
+                    if socket is not None:
+                        socket.mqtt.deliver(now_us, delivery)
+                        socket.attend()
+                watch.handed(delivery.qos, len(delivery.message.payload), len(names))
             case LetGo(client, through):
                 self._let_go(now_us, client, through)
             case Record(event, client, subscription):

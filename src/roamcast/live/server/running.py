@@ -71,6 +71,7 @@ class RunningBroker:
             raise
         self.guard = Guard(policy, settings.security.limits, space)
         self.server = BrokerServer(core, settings.connections, self._commit, self.guard, self.witness)
+        core.station.records = journal is not None
         self.server.give(Restarted())
         try:
             await self._open()

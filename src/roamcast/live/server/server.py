@@ -31,7 +31,7 @@ from roamcast.live.broker.inputs import (
 from roamcast.live.broker.visitor import packet_id_of
 from roamcast.live.mqtt import events, packets
 from roamcast.live.mqtt.limits import Limits
-from roamcast.live.mqtt.messages import message_of_will
+from roamcast.live.mqtt.messages import Message, message_of_will
 from roamcast.live.mqtt.outgoing import Frames
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.connection import ClientSocket
@@ -85,6 +85,8 @@ class BrokerServer:
         self._clock_us = clock_us
         self._now_us = 0
         self._dirty: list[ClientSocket] = []
+        self._passing: list[tuple[str, Message]] = []
+        """Messages of QoS 0 of this tick, with their publishers."""
         self._tick_is_due = False
         self._timer: Handle | None = None
         self._timer_us = 0
@@ -113,6 +115,9 @@ class BrokerServer:
 
     def _tick(self) -> None:
         self._tick_is_due = False
+        if self._passing:
+            batch, self._passing = self._passing, []
+            self.performing.perform(self.core.passing(self.now_us(), batch))
         self.logbook.commit()
         self.flush()
         if self.logbook.logged_bytes > SNAPSHOT_EVERY_BYTES and self.logbook.settled:
@@ -245,7 +250,8 @@ class BrokerServer:
             self._reported(name, message.payload)
         else:
             self.watch.passed(message)
-            self.performing.perform(self.core.passing(self.now_us(), name, message))
+            self._passing.append((name, message))
+            self._tick_soon()
 
     def _pace(self, client: ClientSocket, wait_us: int) -> None:
         """Who sends too much is not read from for a while: TCP tells it to wait."""

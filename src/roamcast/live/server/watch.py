@@ -18,8 +18,8 @@ class Watch(Protocol):
         """A message of QoS 0 has come from a client."""
         ...
 
-    def handed(self, qos: int, payload_bytes: int) -> None:
-        """A message goes to a client's socket."""
+    def handed(self, qos: int, payload_bytes: int, count: int) -> None:
+        """A message goes to the sockets of so many clients."""
         ...
 
     def disconnected(self, client: str, reason: Reason, detail: str) -> None: ...
@@ -43,7 +43,7 @@ class SilentWatch(Watch):
     def passed(self, message: Message) -> None:
         return
 
-    def handed(self, qos: int, payload_bytes: int) -> None:
+    def handed(self, qos: int, payload_bytes: int, count: int) -> None:
         return
 
     def disconnected(self, client: str, reason: Reason, detail: str) -> None:

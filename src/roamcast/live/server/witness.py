@@ -146,8 +146,8 @@ class Witness(Watch):
     def passed(self, message: Message) -> None:
         self.metrics.received(0, len(message.payload))
 
-    def handed(self, qos: int, payload_bytes: int) -> None:
-        self.metrics.sent(qos, payload_bytes)
+    def handed(self, qos: int, payload_bytes: int, count: int) -> None:
+        self.metrics.sent(qos, payload_bytes * count, count)
 
     def disconnected(self, client: str, reason: Reason, detail: str) -> None:
         self._debug("client left", client=client, reason=reason.name.lower(), detail=detail)
