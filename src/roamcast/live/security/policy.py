@@ -16,6 +16,8 @@ A will is a publication like others: `may_publish` is asked when it comes to be 
 from collections.abc import Mapping
 from functools import lru_cache
 
+from msgspec import Struct
+
 from roamcast.live.mqtt.packets import Connect
 from roamcast.live.mqtt.reasons import BadPacket, Reason
 from roamcast.live.mqtt.topics import parse_filter
@@ -30,6 +32,15 @@ from roamcast.model.values import Point
 SELF_REPORT = "$roam/me"
 """What a client publishes here says something about itself alone, so everybody may who is let in."""
 IDENTITIES_CACHED = 16_384
+
+
+class Grant(Struct, frozen=True):
+    """What one rule means for one client."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    area: Shape | None
+    publisher_inside: bool
 
 
 class Policy:
@@ -53,7 +64,7 @@ class Policy:
         self._decoy = decoy_hash
         self.open = not rules and password_hashes is None and not asks_certificates
         self._anonymous = self.open if anonymous is None else anonymous
-        self._rules_of = lru_cache(IDENTITIES_CACHED)(self._find_rules_of)
+        self._grants_of = lru_cache(IDENTITIES_CACHED)(self._find_grants_of)
 
     def connect(self, connect: Connect, certificate_name: str | None = None) -> Admission:
         """`certificate_name` is the common name of a certificate that was verified.
@@ -82,11 +93,11 @@ class Policy:
         if self.open or topic == SELF_REPORT:
             return ALLOWED
         misplaced = False
-        for rule, shape in self._rules_of(identity):
-            patterns = (topic_pattern(each, identity) for each in rule.publish)
-            if not any(each is not None and subject_matches(each, topic) for each in patterns):
+        for grant in self._grants_of(identity):
+            if not any(subject_matches(each, topic) for each in grant.publish):
                 continue
-            if shape is None or self._stays_in(shape, rule.publisher_inside, identity, position, regions):
+            area = grant.area
+            if area is None or self._stays_in(area, grant.publisher_inside, identity, position, regions):
                 return ALLOWED
             misplaced = True
         where = " from here or into there" if misplaced else ""
@@ -100,15 +111,21 @@ class Policy:
             return Verdict(Reason.TOPIC_FILTER_INVALID, problem.detail)
         if self.open:
             return ALLOWED
-        for rule, _ in self._rules_of(identity):
-            patterns = (topic_pattern(each, identity) for each in rule.subscribe)
-            if any(each is not None and subject_covers(each, wanted) for each in patterns):
+        for grant in self._grants_of(identity):
+            if any(subject_covers(each, wanted) for each in grant.subscribe):
                 return ALLOWED
         return Verdict(Reason.NOT_AUTHORIZED, f"{described(identity)} may not subscribe to {wanted}")
 
-    def _find_rules_of(self, identity: Identity) -> tuple[tuple[Rule, Shape | None], ...]:
-        pairs = zip(self._rules, self._shapes, strict=True)
-        return tuple((rule, shape) for rule, shape in pairs if rule.speaks_of(identity))
+    def _find_grants_of(self, identity: Identity) -> tuple[Grant, ...]:
+        def meant(patterns: tuple[str, ...]) -> tuple[str, ...]:
+            found = (topic_pattern(each, identity) for each in patterns)
+            return tuple(each for each in found if each is not None)
+
+        return tuple(
+            Grant(meant(rule.publish), meant(rule.subscribe), shape, rule.publisher_inside)
+            for rule, shape in zip(self._rules, self._shapes, strict=True)
+            if rule.speaks_of(identity)
+        )
 
     def _stays_in(
         self,
