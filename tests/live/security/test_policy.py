@@ -88,6 +88,23 @@ def test_l7_the_name_in_a_certificate_is_the_user_and_no_other_name_may_come_wit
     assert isinstance(policy.connect(Connect("c", username="bob", password=b"p"), "ann"), Refused)
 
 
+def test_l7_nobody_comes_in_under_a_client_id_that_rules_tie_to_another_user() -> None:
+    rules = (Rule(clients=("%u-*",), publish=("#",)),)
+    policy = Policy(PLANE, rules, {"ann": "ann's", "eve": "eve's"}, decoy_hash="decoy", anonymous=True)
+
+    def digest_for(user: str, client_id: str) -> str:
+        coming = policy.connect(Connect(client_id, username=user, password=b"p"))
+        assert isinstance(coming, ToVerify)
+        return coming.hash
+
+    assert digest_for("ann", "ann-phone") == "ann's"
+    assert digest_for("eve", "eve-phone") == "eve's"
+    assert digest_for("eve", "ann-phone") == "decoy"
+    assert policy.connect(Connect("ann-phone"), "ann") == Admitted(ANN)
+    assert isinstance(policy.connect(Connect("ann-phone"), "eve"), Refused)
+    assert isinstance(policy.connect(Connect("ann-phone")), Refused)
+
+
 def test_l7_the_common_name_is_read_from_a_verified_certificate_alone() -> None:
     subject = ((("organizationName", "o"),), (("commonName", "ann"),))
     assert common_name({"subject": subject}) == "ann"

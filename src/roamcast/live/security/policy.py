@@ -10,6 +10,9 @@ that only its own machine can reach it.
   a hash that no password has, so that the time it takes does not tell who exists.
 - Without both, the client is anonymous, and let in only if that was said or nothing is configured.
 
+Whoever no rule speaks of is not let in: nothing would be allowed, but under another's client id its session and what
+waits in it would be taken. Rules with `clients = ["%u-*"]` tie client ids to users.
+
 A will is a publication like others: `may_publish` is asked when it comes to be published.
 """
 
@@ -75,16 +78,26 @@ class Policy:
             if connect.username not in (None, certificate_name):
                 detail = f"'{connect.username}' came with the certificate of '{certificate_name}'"
                 return refused(Reason.NOT_AUTHORIZED, detail)
-            return Admitted(Identity(connect.client_id, certificate_name))
+            return self._admitted(Identity(connect.client_id, certificate_name))
         if self._hashes is not None and connect.username is not None:
             if connect.password is None:
                 return refused(Reason.BAD_USER_NAME_OR_PASSWORD, f"'{connect.username}' gave no password")
             identity = Identity(connect.client_id, connect.username)
-            return ToVerify(identity, self._hashes.get(connect.username, self._decoy), connect.password)
+            # Nobody learns from the answer, or its time, whether it was the rules or the password.
+            digest = self._hashes.get(connect.username, self._decoy) if self._spoken_of(identity) else self._decoy
+            return ToVerify(identity, digest, connect.password)
         if self._anonymous:
             # A name that nobody can verify is not one that a rule may speak of.
-            return Admitted(Identity(connect.client_id))
+            return self._admitted(Identity(connect.client_id))
         return refused(Reason.NOT_AUTHORIZED, "a user name and password, or a client certificate, is needed")
+
+    def _admitted(self, identity: Identity) -> Admission:
+        if self._spoken_of(identity):
+            return Admitted(identity)
+        return refused(Reason.NOT_AUTHORIZED, f"no rule speaks of {described(identity)}")
+
+    def _spoken_of(self, identity: Identity) -> bool:
+        return not self._rules or bool(self._grants_of(identity))
 
     def may_publish(
         self, identity: Identity, topic: str, position: Point | None = None, regions: tuple[Region, ...] = ()
