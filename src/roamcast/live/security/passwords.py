@@ -1,6 +1,6 @@
 """Users and their passwords: a file of argon2id hashes, and a checker that keeps the loop free while it computes.
 
-One line is one user, `name:hash`; what begins with `#` is a remark. A hash takes some 50 ms on purpose, so a few
+One line is one user, `name:hash`; what begins with `#` is a remark. A hash takes long on purpose, so a few
 threads verify, a bounded number of clients may wait for them, and what was right a moment ago is remembered as a
 keyed digest, for the many clients that come back at once when a link was down.
 """
