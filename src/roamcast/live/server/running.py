@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from roamcast.live.broker.core import Core
-from roamcast.live.broker.inputs import Restarted, decode_batch
+from roamcast.live.broker.core import BadState, Core
+from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
 from roamcast.live.http import HttpServer, Metrics, Routes, health_route, metrics_route
 from roamcast.live.links.links import Links
 from roamcast.live.server.connection import ClientSocket
@@ -82,10 +82,20 @@ class RunningBroker:
     def _recovered(self, log: Log) -> Core:
         settings = self.settings
         loaded = log.load()
-        if loaded.snapshot is not None:
-            core = Core.restored(loaded.snapshot)
-        else:
+        if loaded.snapshot is None:
+            # Written before anything else, so that this life of the broker stays the same whenever it is killed.
             core = Core(settings.name, loaded.life, settings.protocol, settings.keeping, settings.model_space())
+            log.append(encode_batch([]))
+            log.snapshot(core.snapshot())
+            return core
+        core = Core.restored(loaded.snapshot)
+        if core.host != settings.name:
+            raise BadState(
+                f"{settings.data} is the data of a broker called '{core.host}', not '{settings.name}'; give that name, "
+                "or another directory"
+            )
+        if core.space != settings.model_space():
+            raise BadState(f"{settings.data} is the data of a broker in another space than '{settings.space}'")
         for batch in loaded.batches:
             for entry in decode_batch(batch):
                 core.handle(entry.now_us, entry.given)
