@@ -91,8 +91,8 @@ class RunningBroker:
         core = Core.restored(loaded.snapshot)
         if core.host != settings.name:
             raise BadState(
-                f"{settings.data} is the data of a broker called '{core.host}', not '{settings.name}'; give that name, "
-                "or another directory"
+                f"{settings.data} is the data of a broker called '{core.host}', not '{settings.name}'; give that "
+                "name, or another directory"
             )
         if core.space != settings.model_space():
             raise BadState(f"{settings.data} is the data of a broker in another space than '{settings.space}'")
