@@ -54,10 +54,11 @@ class Context(Struct, frozen=True, array_like=True):
         return found
 
     def position_at(self, now_us: int, space: Space) -> Point | None:
-        if self.position is None or self.velocity is None or now_us == self.at_us:
-            return self.position
+        position, velocity = self.position, self.velocity
+        if position is None or velocity is None or now_us == self.at_us:
+            return position
         seconds = (now_us - self.at_us) / 1e6
-        return space.moved(self.position, self.velocity.east * seconds, self.velocity.north * seconds)
+        return space.moved(position, velocity.east * seconds, velocity.north * seconds)
 
     def at(self, now_us: int, space: Space) -> "Context":
         """This context carried forward to `now_us`."""
