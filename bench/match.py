@@ -1,13 +1,13 @@
 """One event against very many subscriptions whose subscribers move: the engine, and what people would use instead.
 
-Subscribers on a square, half of them in hot spots, each wants what is within its radius of one of 50 subjects; events
-come where subscribers are. `near(position, r)` is what a subscription asks, and every fourth one a number as well.
-All figures are per CPU second of whoever does the work: this process, or Redis.
+Subscribers on a square, half of them in hot spots, each wants what is within its radius of one of 50 subjects;
+events come where subscribers are. `near(position, r)` is what a subscription asks, and every fourth one a number as
+well. All figures are per CPU second of whoever does the work: this process, or Redis.
 
 Events go into the engine 64 at a time, as columns and as `Event`s, and one at a time; moves 1,000 at a time and one
-at a time, with the sorting that they cause. Redis has the spatial part only: one geo set a subject, searched with the
-largest radius, pipelined and not. STRtree is one tree of boxes a subject and cannot move. The plain loop asks the
-compiled filter of each subscription of the subject.
+at a time, with the sorting that they cause. Redis has the spatial part only: one geo set a subject, searched with
+the largest radius, pipelined and not. STRtree is one tree of boxes a subject and cannot move. The plain loop asks
+the compiled filter of each subscription of the subject.
 
 Bytes are what tracemalloc sees alive after the subscriptions were made, their own objects gone: columns, tables and
 the names of subscriptions and subscribers.

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from roamcast.matching import kernel_numpy
-from roamcast.matching.layout import Bytes, Doubles, Records, Whole
+from roamcast.matching.layout import Bytes, Doubles, Long, Records, Whole
 from roamcast.model.values import BadValue
 
 
@@ -27,6 +27,7 @@ class Kernel(Protocol):
         clauses: Records,
         flat: bool,
         now_us: int,
+        runs: Long,
         hits: Records,
     ) -> tuple[int, int]: ...
 

@@ -295,7 +295,7 @@ class Engine:
             reached, count = self._kernel.search(
                 first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
                 pool.channel_groups, pool.groups, pool.cells, pool.entries, pool.heights, self._slots,
-                self._clauses.rows, self._flat, now_us, self._hits,
+                self._clauses.rows, self._flat, now_us, pool.runs, self._hits,
             )  # fmt: skip
             parts.append(self._hits[:count].copy())
             if reached == first:

@@ -22,6 +22,7 @@ from roamcast.matching.layout import (
     CIRCLE,
     COORDINATE_MAX_M,
     DRIFT_MAX_CELLS,
+    ENTRY,
     MODE,
     NOBODY,
     NONE,
@@ -31,11 +32,14 @@ from roamcast.matching.layout import (
     UNSURE_SHARE,
     Bytes,
     Doubles,
+    Long,
     Records,
     Whole,
 )
 
 NAME = "numba"
+SLOT_LINK = ENTRY.fields["slot"][1] // 4  # type: ignore[index]
+"""Where an entry's slot stands among its halves of doubles."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,11 +50,6 @@ def compiled(function: Function) -> Function:
     except RuntimeError:
         # No directory can be written to: compiled anew in each process.
         return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
-
-
-def inlined(function: Function) -> Function:
-    """Part of what calls it: passing a dozen arrays would cost more than the few entries of a cell."""
-    return cast(Function, numba.njit(nogil=True, error_model="numpy", inline="always")(function))
 
 
 @compiled
@@ -69,57 +68,16 @@ def admitted(event: int, slot: int, attributes: Doubles, slots: Records, clauses
     return True
 
 
-@inlined
-def scan(
-    begin: int,
-    end: int,
-    event: int,
-    mode: int,
-    circle: Doubles,
-    flat: bool,
-    attributes: Doubles,
-    entries: Records,
-    heights: Doubles,
-    slots: Records,
-    clauses: Records,
-    now_us: int,
-    hits: Records,
-    count: int,
-) -> int:
-    """Appends what is found from `begin` to `end`; NONE if the hits have no more room."""
-    tested = mode & MODE == CIRCLE
-    nothing_left = mode & SETTLED == SETTLED
-    x, y, z, reach_m = circle[0], circle[1], circle[2], circle[3]
-    for index in range(begin, end):
-        sure = 1
-        if tested:
-            dx = entries[index].x - x
-            dy = entries[index].y - y
-            limit = entries[index].radius + reach_m
-            squared = dx * dx + dy * dy
-            if flat:
-                if not squared <= limit * limit:
-                    continue
-            else:
-                dz = heights[index] - z
-                squared += dz * dz
-                outer = limit * (1 + UNSURE_SHARE) + UNSURE_M
-                if not squared <= outer * outer:
-                    continue
-                inner = limit * (1 - UNSURE_SHARE) - UNSURE_M
-                if inner < 0 or squared > inner * inner:
-                    sure = 0
-        slot = entries[index].slot
-        if slot < 0 or not admitted(event, slot, attributes, slots, clauses, now_us):
-            continue
-        if count >= len(hits):
-            return NONE
-        hits[count].event = event
-        hits[count].slot = slot
-        hits[count].sure = sure
-        hits[count].settled = nothing_left and sure != 0 and slots[slot].profile == 0
-        count += 1
-    return count
+@compiled
+def met(squared: float, limit: float, flat: bool) -> int:
+    """0: too far; 1: near enough; 2: so near the limit that the model must say."""
+    if flat:
+        return 1 if squared <= limit * limit else 0
+    outer = limit * (1 + UNSURE_SHARE) + UNSURE_M
+    if not squared <= outer * outer:
+        return 0
+    inner = limit * (1 - UNSURE_SHARE) - UNSURE_M
+    return 2 if inner < 0 or squared > inner * inner else 1
 
 
 @compiled
@@ -136,24 +94,13 @@ def span(centre: float, reach_m: float, cell_m: float, margin: float, size: int)
     return int(first), int(last - first + 1)
 
 
-@inlined
-def search_cells(
-    event: int,
-    group: Any,
-    mode: int,
-    circle: Doubles,
-    flat: bool,
-    attributes: Doubles,
-    cells: Whole,
-    entries: Records,
-    heights: Doubles,
-    slots: Records,
-    clauses: Records,
-    now_us: int,
-    hits: Records,
-    count: int,
-) -> int:
-    """The sorted entries of one group that the circle meets."""
+@compiled
+def runs_of(group: Any, mode: int, circle: Doubles, cells: Whole, runs: Long) -> int:
+    """Writes from where to where the entries lie that may be met; how many such runs there are."""
+    end = group.begin + group.sorted + group.tail
+    if mode & MODE != CIRCLE:
+        runs[0, 0], runs[0, 1] = group.begin, end
+        return 1
     reach_m = (group.reach_m + circle[3]) * (1 + UNSURE_SHARE) + 2 * UNSURE_M
     margin = group.drift + ROUNDING_CELLS
     left, width = span(circle[0], reach_m, group.cell_m, margin, group.columns)
@@ -161,27 +108,78 @@ def search_cells(
     low, depth = span(circle[2], reach_m, group.cell_m, margin, group.layers)
     left &= group.columns - 1
     beyond = max(0, left + width - group.columns)
+    count = 0
     for layer in range(low, low + depth):
         for row in range(south, south + height):
             line = (layer & (group.layers - 1)) * group.rows + (row & (group.rows - 1))
             base = group.cells + line * group.columns
-            start, end = group.begin + cells[base + left], group.begin + cells[base + left + width - beyond]
-            count = scan(
-                start, end, event, mode, circle, flat, attributes, entries, heights, slots, clauses, now_us, hits,
-                count,
-            )  # fmt: skip
-            if count >= 0 and beyond > 0:
-                start, end = group.begin + cells[base], group.begin + cells[base + beyond]
-                count = scan(
-                    start, end, event, mode, circle, flat, attributes, entries, heights, slots, clauses, now_us, hits,
-                    count,
-                )  # fmt: skip
-            if count < 0:
-                return count
-    return count
+            runs[count, 0] = group.begin + cells[base + left]
+            runs[count, 1] = group.begin + cells[base + left + width - beyond]
+            count += 1
+            if beyond > 0:
+                runs[count, 0], runs[count, 1] = group.begin + cells[base], group.begin + cells[base + beyond]
+                count += 1
+    runs[count, 0], runs[count, 1] = group.begin + group.sorted, end
+    return count + 1
 
 
 @compiled
+def search_views(
+    first: int,
+    channel_begin: Whole,
+    channels: Whole,
+    modes: Bytes,
+    circles: Doubles,
+    attributes: Doubles,
+    channel_groups: Whole,
+    groups: Records,
+    cells: Whole,
+    places: Doubles,
+    links: Whole,
+    heights: Doubles,
+    slots: Records,
+    clauses: Records,
+    flat: bool,
+    now_us: int,
+    runs: Long,
+    hits: Whole,
+) -> tuple[int, int]:
+    """One function with all its loops: to pass the arrays on costs more than the few entries of a cell."""
+    count = 0
+    for event in range(first, len(channel_begin) - 1):
+        complete = count
+        for place in range(channel_begin[event], channel_begin[event + 1]):
+            number = channel_groups[channels[place]]
+            while number >= 0:
+                locator = groups[number].locator
+                mode = modes[event, locator]
+                if mode & MODE != NOBODY:
+                    circle = circles[event, locator]
+                    x, y, z, reach_m = circle[0], circle[1], circle[2], circle[3]
+                    for run in range(runs_of(groups[number], mode, circle, cells, runs)):
+                        for index in range(runs[run, 0], runs[run, 1]):
+                            found = 1
+                            if mode & MODE == CIRCLE:
+                                dx, dy = places[index, 0] - x, places[index, 1] - y
+                                squared = dx * dx + dy * dy
+                                if not flat:
+                                    squared += (heights[index] - z) * (heights[index] - z)
+                                found = met(squared, places[index, 2] + reach_m, flat)
+                            slot = links[index, SLOT_LINK]
+                            if found == 0 or slot < 0:
+                                continue
+                            if not admitted(event, slot, attributes, slots, clauses, now_us):
+                                continue
+                            if count >= len(hits):
+                                return event, complete
+                            hits[count, 0], hits[count, 1], hits[count, 2] = event, slot, found == 1
+                            settled = mode & SETTLED == SETTLED and found == 1 and slots[slot].profile == 0
+                            hits[count, 3] = settled
+                            count += 1
+                number = groups[number].after
+    return len(channel_begin) - 1, count
+
+
 def search(
     first: int,
     channel_begin: Whole,
@@ -198,37 +196,19 @@ def search(
     clauses: Records,
     flat: bool,
     now_us: int,
+    runs: Long,
     hits: Records,
 ) -> tuple[int, int]:
-    """The hits of the events from `first` on: up to which event there was room, and how many they are."""
-    count = 0
-    for event in range(first, len(channel_begin) - 1):
-        complete = count
-        for place in range(channel_begin[event], channel_begin[event + 1]):
-            number = channel_groups[channels[place]]
-            while number >= 0:
-                group = groups[number]
-                number = group.after
-                mode = modes[event, group.locator]
-                if mode & MODE == NOBODY:
-                    continue
-                circle = circles[event, group.locator]
-                start = group.begin
-                if mode & MODE == CIRCLE:
-                    start += group.sorted
-                    count = search_cells(
-                        event, group, mode, circle, flat, attributes, cells, entries, heights, slots, clauses,
-                        now_us, hits, count,
-                    )  # fmt: skip
-                if count >= 0:
-                    end = group.begin + group.sorted + group.tail
-                    count = scan(
-                        start, end, event, mode, circle, flat, attributes, entries, heights, slots, clauses,
-                        now_us, hits, count,
-                    )  # fmt: skip
-                if count < 0:
-                    return event, complete
-    return len(channel_begin) - 1, count
+    """The hits of the events from `first` on: up to which event there was room, and how many they are.
+
+    Where all entries are looked at they are read as plain numbers: a field by its name costs ten times as much.
+    """
+    places, links = entries.view(np.float64).reshape(-1, 4), entries.view(np.int32).reshape(-1, 8)
+    plain_hits = hits.view(np.int32).reshape(-1, 4)
+    return search_views(
+        first, channel_begin, channels, modes, circles, attributes, channel_groups, groups, cells, places, links,
+        heights, slots, clauses, flat, now_us, runs, plain_hits,
+    )  # fmt: skip
 
 
 @compiled

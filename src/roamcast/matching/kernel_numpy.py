@@ -19,6 +19,7 @@ from roamcast.matching.layout import (
     UNSURE_SHARE,
     Bytes,
     Doubles,
+    Long,
     Records,
     Whole,
 )
@@ -42,6 +43,7 @@ def search(
     clauses: Records,
     flat: bool,
     now_us: int,
+    runs: Long,  # noqa: ARG001 - scratch that numpy has no use for
     hits: Records,
 ) -> tuple[int, int]:
     count = 0
@@ -56,8 +58,8 @@ def search(
                 if mode & MODE == NOBODY:
                     continue
                 tested = mode & MODE == CIRCLE
-                runs = list(runs_of(group, circle, cells) if tested else whole(group))
-                places = np.concatenate([np.arange(start, end) for start, end in runs])
+                spans = runs_of(group, circle, cells) if tested else whole(group)
+                places = np.concatenate([np.arange(start, end) for start, end in spans])
                 found, sure = met(places, circle, flat, entries, heights) if tested else (places, None)
                 slot = entries["slot"][found]
                 kept = np.flatnonzero(slot >= 0)

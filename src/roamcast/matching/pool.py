@@ -24,6 +24,7 @@ from roamcast.matching.layout import (
     NONE,
     RADIUS_MAX_M,
     Doubles,
+    Long,
     Records,
     Whole,
     enlarged,
@@ -34,9 +35,9 @@ GroupKey: TypeAlias = tuple[int, int, int]
 
 UNCELLED = 99
 """The class of what cannot be put into cells: too far out, too wide, or nowhere."""
-TAIL_MIN = 64
-TAIL_PER_ROOT = 4
-CELL_PER_RADIUS = 0.5
+TAIL_MIN = 32
+TAIL_PER_ROOT = 2
+CELL_PER_RADIUS = 1.0
 ENTRIES_PER_CELL = 2
 
 
@@ -61,6 +62,8 @@ class Pool:
         # A group that has not been sorted yet has one cell, and nothing in it: these two.
         self.cells: Whole = np.zeros(2, np.int32)
         self.channel_groups: Whole = np.full(4, NONE, np.int32)
+        self.runs: Long = np.zeros((4, 2), np.int64)
+        """Scratch for the kernel, with room for every row of the largest grid, twice, and its tail."""
         self.numbers: dict[GroupKey, int] = {}
         self._keys: dict[int, GroupKey] = {}
         self._free: list[int] = []
@@ -215,6 +218,7 @@ class Pool:
             doublings += 1
         sizes = [2 ** ((doublings + len(axes) - 1 - axis) // len(axes)) for axis in range(len(axes))]
         group["columns"], group["rows"], group["layers"] = (*sizes, 1)[:3]
+        self.runs = enlarged(self.runs, 2 * math.prod(sizes[1:]) + 1)
         reach_m = float(entries["radius"].max())
         cell_m = reach_m * CELL_PER_RADIUS if reach_m > 0 else spread(axes, sizes)
         cell_m = group["cell_m"] = max(cell_m, CELL_MIN_M)

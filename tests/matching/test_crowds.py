@@ -1,0 +1,133 @@
+"""Crowds that move, large enough for grids, tails and packing; and proof that the comparison would notice (C6)."""
+
+import math
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from roamcast.matching import kernel_numpy, pool
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.filter import parse_text
+from roamcast.model.region import Anchored, Circle
+from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.model.space import Earth, Plane, Space
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import Point
+from tests.matching.worlds import KERNELS, World
+
+PEOPLE = 150
+PLACES = {
+    "plane": (Plane(), Point(0.0, 0.0)),
+    "far out on a plane": (Plane(), Point(-9.9e8, 9.9e8)),
+    "equator": (Earth(), Point(12.0, 0.0)),
+    "date line": (Earth(), Point(180.0, -17.0)),
+    "pole": (Earth(), Point(33.0, 89.999)),
+}
+
+
+class Crowd:
+    """People within some kilometres of a place, who move, come and go, and are told of what happens there."""
+
+    def __init__(self, space: Space, middle: Point, kernel: str, seed: int) -> None:
+        self.world = World(space, kernel, neighbour_range_m=50.0)
+        self.space, self.middle, self.rng = space, middle, Random(seed)
+        self.matched = 0
+
+    def somewhere(self) -> Point:
+        spread_m = self.rng.choice((200.0, 2_000.0))
+        return self.space.moved(self.middle, self.rng.gauss(0, spread_m), self.rng.gauss(0, spread_m))
+
+    def place(self, name: str) -> None:
+        self.world.place(Context(name, self.somewhere(), attributes={"speed": self.rng.randrange(5)}))
+
+    def subscribe(self, name: str) -> None:
+        radius_m = self.rng.choice((20, 100, 150, 300, 2_000))
+        text = self.rng.choice(
+            (
+                "near(position, {r})",
+                "near(position, {r}) AND level >= 2",
+                "level = 3",
+                "near(position, {r}) AND speed < me.speed",
+            )
+        )
+        interest = Scope(Anchored(Circle(Point(0, 0), radius_m), name)) if self.rng.random() < 0.2 else EVERYWHERE
+        subject = self.rng.choice(("news", "news/local", "news/#"))
+        wanted = parse_text(text.format(r=radius_m))
+        self.world.subscribe(Subscription(f"of {name}", name, subject, 0, 1_000, wanted, interest))
+
+    def event(self) -> Event:
+        at = self.somewhere()
+        audience = Scope(Circle(at, 500.0)) if self.rng.random() < 0.3 else EVERYWHERE
+        relevance = Scope(Circle(at, 300.0)) if self.rng.random() < 0.3 else EVERYWHERE
+        content = {"position": at, "level": self.rng.randrange(4), "speed": self.rng.randrange(5)}
+        subject = self.rng.choice(("news", "news/local"))
+        return Event("e", subject, Context("press"), 0, 1_000, content, relevance, audience)
+
+    def wander(self) -> None:
+        engine, contexts = self.world.engine, self.world.contexts
+        for name, context in contexts.items():
+            assert context.position is not None
+            step_m = self.rng.choice((1.0, 30.0))
+            angle = self.rng.uniform(0, math.tau)
+            to = self.space.moved(context.position, step_m * math.cos(angle), step_m * math.sin(angle))
+            contexts[name] = replace(context, position=to)
+        to_all = [context.position for context in contexts.values() if context.position is not None]
+        engine.move([engine.host_number(name) for name in contexts], [to.x for to in to_all], [to.y for to in to_all])
+
+    def live(self, rounds: int) -> None:
+        for number in range(PEOPLE):
+            self.place(f"p{number}")
+            self.subscribe(f"p{number}")
+        for _ in range(rounds):
+            self.wander()
+            for _ in range(10):
+                name = f"p{self.rng.randrange(PEOPLE)}"
+                self.rng.choice((self.place, self.subscribe, lambda name: self.world.unsubscribe(f"of {name}")))(name)
+            happened = [self.event() for _ in range(6)]
+            self.world.check(happened)
+            self.matched += sum(map(len, self.world.found(happened, 10)))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("where", PLACES)
+def test_c6_a_crowd_on_the_move_is_told_what_the_definition_says(
+    where: str, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "TAIL_MIN", 4)
+    space, middle = PLACES[where]
+    crowd = Crowd(space, middle, kernel, seed=7)
+    crowd.live(rounds=6)
+    assert crowd.matched > 100
+
+
+def test_both_kernels_find_the_same_in_the_same_order() -> None:
+    found = []
+    for kernel in KERNELS:
+        crowd = Crowd(Plane(), Point(0.0, 0.0), kernel, seed=3)
+        crowd.live(rounds=2)
+        events = [crowd.event() for _ in range(20)]
+        found.append(crowd.world.engine.match(events, 10).by_event(len(events)))
+    assert found[0] == found[1]
+
+
+def test_an_engine_that_forgets_how_far_entries_strayed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checker can fail: without the widening, who left the cell is missed."""
+    monkeypatch.setattr(pool, "TAIL_MIN", 4)
+    monkeypatch.setattr(kernel_numpy, "strayed", lambda *_: 0.0)
+    crowd = Crowd(Plane(), Point(0.0, 0.0), "numpy", seed=7)
+    with pytest.raises(AssertionError):
+        crowd.live(rounds=40)
+
+
+def test_an_engine_with_a_radius_a_little_too_small_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(Plane(), "numpy")
+    world.place(Context("me", Point(0.0, 0.0)))
+    world.subscribe(Subscription("s", "me", "news", 0, 100, parse_text("near(position, 5)")))
+    at_the_rim = [Event("e", "news", Context("press"), 0, 100, {"position": Point(3.0, 4.0)})]
+    world.check(at_the_rim)
+    assert world.found(at_the_rim, 10) == [["s"]]
+    world.engine._pool.entries["radius"] *= 1 - 1e-15
+    with pytest.raises(AssertionError):
+        world.check(at_the_rim)

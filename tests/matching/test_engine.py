@@ -1,0 +1,136 @@
+"""What the engine promises beside its answers: bounds, refusals, memory that comes back (C6, L2)."""
+
+import math
+
+import pytest
+
+from roamcast.matching import Engine
+from roamcast.matching.clauses import COLUMNS_MAX
+from roamcast.matching.engine import LOCATORS_MAX
+from roamcast.matching.names import Names
+from roamcast.matching.topics import Topics
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.filter import parse_text
+from roamcast.model.space import Plane
+from roamcast.model.subject import subject_matches
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import BadValue, Point
+from tests.matching.worlds import KERNELS, PATTERNS, SUBJECTS, World
+
+
+@pytest.mark.parametrize("numbers", [[7], [-1], [1 << 20]])
+def test_only_hosts_with_a_position_can_be_moved(numbers: list[int]) -> None:
+    engine = Engine(Plane())
+    engine.place(Context("here", Point(0, 0)))
+    with pytest.raises(BadValue, match="place them first"):
+        engine.move(numbers, [0.0], [0.0])
+
+
+@pytest.mark.parametrize(("x", "y"), [([math.nan], [0.0]), ([0.0], [math.inf]), ([0.0, 1.0], [0.0])])
+def test_a_move_to_no_place_is_refused(x: list[float], y: list[float]) -> None:
+    engine = Engine(Plane())
+    number = engine.place(Context("here", Point(0, 0)))
+    with pytest.raises(BadValue):
+        engine.move([number], x, y)
+
+
+@pytest.mark.parametrize("slot", [-1, 0, 99])
+def test_a_slot_that_stands_for_nothing_is_refused(slot: int) -> None:
+    with pytest.raises(BadValue, match="no subscription has the slot"):
+        Engine(Plane()).id_of(slot)
+
+
+def test_a_kernel_nobody_knows_is_refused() -> None:
+    with pytest.raises(BadValue, match="numba and numpy"):
+        Engine(Plane(), kernel="fortran")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_events_in_columns_match_as_events(kernel: str) -> None:
+    world = World(Plane(), kernel)
+    for number in range(40):
+        world.place(Context(f"h{number}", Point(10.0 * number, 0.0)))
+        text = "near(position, 25) AND level > 1" if number % 2 else "near(position, 25) AND level <> 2"
+        world.subscribe(Subscription(f"s{number}", f"h{number}", "news", 0, 100, parse_text(text)))
+    places = [0.0, 55.0, 395.0, math.nan]
+    levels = [1.0, 2.0, 3.0, 3.0]
+    events = [
+        Event(
+            "e",
+            "news",
+            Context("press"),
+            0,
+            100,
+            {"level": level} | ({} if math.isnan(x) else {"position": Point(x, 0)}),
+        )
+        for x, level in zip(places, levels, strict=True)
+    ]
+    by_columns = world.engine.match_columns(
+        ["news"] * 4, places, [0.0] * 4, {"level": levels}, events.__getitem__, 10
+    )
+    assert by_columns.by_event(4) == world.engine.match(events, 10).by_event(4)
+    world.check(events)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_more_hits_than_there_was_room_for_are_all_found(kernel: str) -> None:
+    engine = Engine(Plane(), kernel=kernel)
+    engine.place(Context("me"))
+    for number in range(3_000):
+        engine.subscribe(Subscription(f"s{number}", "me", "news", 0, 100))
+    events = [Event("e", "news", Context("press"), 0, 100)] * 3
+    assert [len(each) for each in engine.match(events, 10).by_event(3)] == [3_000] * 3
+
+
+def test_attributes_and_places_beyond_the_bounds_are_left_to_the_model() -> None:
+    world = World(Plane(), "numpy")
+    world.place(Context("me", Point(0, 0)))
+    for number in range(COLUMNS_MAX + LOCATORS_MAX + 10):
+        wanted = parse_text(f"near(at{number}, 5) AND value{number} > 3")
+        world.subscribe(Subscription(f"s{number}", "me", "news", 0, 100, wanted))
+    last = COLUMNS_MAX + LOCATORS_MAX + 9
+    for number in (0, last):
+        content = {f"at{number}": Point(1, 1), f"value{number}": 4}
+        events = [Event("e", "news", Context("press"), 0, 100, content)]
+        world.check(events)
+        assert world.found(events, 10) == [[f"s{number}"]]
+
+
+def test_what_comes_and_goes_leaves_nothing_behind() -> None:
+    engine = Engine(Plane())
+    for number in range(3_000):
+        wanted = parse_text(f"near(position, {number % 100 + 1}) AND kind = 'k{number}'")
+        engine.place(Context(f"h{number}", Point(number, 0)))
+        engine.subscribe(Subscription("s", f"h{number}", f"subject/{number}", 0, 100, wanted))
+        engine.unsubscribe("s")
+        engine.forget(f"h{number}")
+    assert len(engine) == 0
+    assert len(engine._hosts.names) == len(engine._topics) == len(engine._clauses.texts) == 0
+    assert len(engine._pool.entries) < 10_000
+    assert len(engine._hosts.rows) < 100
+
+
+@pytest.mark.parametrize("subject", [*SUBJECTS, "x", "a/x/c", "/", "/b"])
+def test_topics_are_found_as_the_model_matches_them(subject: str) -> None:
+    topics = Topics()
+    patterns = (*PATTERNS, "/+", "+/#", "a/+/c", "/#")
+    channels = {topics.take(pattern): pattern for pattern in patterns}
+    found = [channels[each] for each in topics.channels_of(subject)]
+    assert sorted(found) == sorted(pattern for pattern in patterns if subject_matches(pattern, subject))
+    for channel in channels:
+        assert topics.drop(channel)
+    assert topics.channels_of(subject) == ()
+    assert not topics._root.children
+
+
+def test_names_keep_their_numbers_while_others_come_and_go() -> None:
+    names, numbers = Names(), {}
+    for number in range(500):
+        numbers[f"näme {number}"] = names.add(f"näme {number}")
+        if number % 3 == 0:
+            names.remove(numbers.pop(f"näme {number // 2 * 2 if number % 2 == 0 else number}"))
+    assert {name: names.find(name) for name in numbers} == numbers
+    assert all(names.name(number) == name for name, number in numbers.items())
+    assert names.find("nobody") == -1
+    assert len(names) == len(numbers)
