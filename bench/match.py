@@ -10,17 +10,19 @@ the largest radius, pipelined and not. STRtree is one tree of boxes a subject an
 the compiled filter of each subscription of the subject.
 
 Bytes are what tracemalloc sees alive after the subscriptions were made, their own objects gone: columns, tables and
-the names of subscriptions and subscribers.
+the names of subscriptions and subscribers. It is slow, so beyond 100,000 it is by how much the process has grown.
 
 `python -m bench match` takes 10³ to 10⁶; `python -m bench.match 1000 10000` as many as it is told.
 """
 
 import gc
 import math
+import resource
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import shapely
@@ -47,6 +49,7 @@ HOT_SPOT_M = 500.0
 RADII_M = tuple(range(50, 301, 10))
 STEP_M = 10.0
 MEASURED_S = 1.5
+TRACED_MAX = 100_000
 
 Doubles = NDArray[np.float64]
 
@@ -108,20 +111,28 @@ def per_second(action: Callable[[], int], seconds: float = MEASURED_S) -> float:
     return best
 
 
+def held_bytes(traced: bool) -> int:
+    if traced:
+        return tracemalloc.get_traced_memory()[0]
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
 def engine_of(population: Population, kernel: str) -> tuple[Engine, float, float]:
     """Filled one subscription at a time; with bytes and seconds for each."""
     Engine(Plane(), kernel=kernel).warm_up()
     gc.collect()
     engine = Engine(Plane(), kernel=kernel)
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
+    traced = population.count <= TRACED_MAX
+    if traced:
+        tracemalloc.start()
+    before = held_bytes(traced)
     started = time.process_time()
     for number in range(population.count):
         engine.place(population.context(number))
         engine.subscribe(population.subscription(number))
     seconds = time.process_time() - started
     gc.collect()
-    held = tracemalloc.get_traced_memory()[0] - before
+    held = held_bytes(traced) - before
     tracemalloc.stop()
     return engine, held / population.count, seconds / population.count
 
