@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -31,6 +32,9 @@ from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.values import BadValue, Kind, Point, Value
 
+Straight: TypeAlias = tuple[float, float, float, float]
+"""A circle: its centre and its reach, in straight metres."""
+
 REACH_MAX_M = 1e100
 """Of a circle that an event asks with; its square is still a double."""
 
@@ -53,57 +57,69 @@ def batch_of_events(
     clauses: Clauses,
     configuration: KnownConfiguration,
 ) -> Batch:
-    count = len(events)
-    modes = np.zeros((count, len(locators.keys)), np.uint8)
-    circles = np.zeros((count, len(locators.keys), 4))
-    attributes = clauses.blank(count)
     subjects = [event.subject if event.published_us <= now_us <= event.expires_us else "" for event in events]
     begin, channels = topics.channels_of_all(subjects)
+    width = len(locators.keys)
+    modes = np.zeros((len(events), width), np.uint8)
+    circles = np.zeros((len(events), width, 4))
+    attributes = clauses.blank(len(events))
     asked = list(locators.numbers.items())
+    # Gathered in lists and written at once: single numbers are slow to write into arrays.
+    asking: list[int] = []
+    at: list[int] = []
+    found: list[Straight] = []
+    valued: list[int] = []
+    values: list[float] = []
     for index, event in enumerate(events):
-        if begin[index] == begin[index + 1]:
-            continue
-        clauses.fill(attributes[index], event.attributes)
-        common = RELEVANCE_OPEN if event.relevance == EVERYWHERE else 0
-        if event.audience == EVERYWHERE:
+        common = RELEVANCE_OPEN if event.relevance is EVERYWHERE or event.relevance == EVERYWHERE else 0
+        if event.audience is EVERYWHERE or event.audience == EVERYWHERE:
             common |= AUDIENCE_MET
-        for locator, number in asked:
-            modes[index, number] = common | circle_of(locator, event, configuration, circles[index, number])
+        row = [NOBODY] * width
+        for locator, number in asked if subjects[index] else ():
+            mode, circle = circle_of(locator, event, configuration)
+            row[number] = common | mode
+            if circle is not None:
+                at.append(index * width + number)
+                found.append(circle)
+        asking += row
+        clauses.collect(event.attributes, index * attributes.shape[1], valued, values)
+    modes.reshape(-1)[:] = asking
+    if found:
+        circles.reshape(-1, 4)[at] = found
+    if values:
+        attributes.reshape(-1)[valued] = values
     return Batch(begin, channels, modes, circles, attributes)
 
 
-def circle_of(locator: Locator, event: Event, configuration: KnownConfiguration, circle: Doubles) -> int:
-    """Writes the circle that the event asks a locator with; how it asks."""
+def circle_of(locator: Locator, event: Event, configuration: KnownConfiguration) -> tuple[int, Straight | None]:
+    """How the event asks a locator, and with which circle."""
     match locator:
         case Audience():
-            mode, exact = region_circle(event.audience.region, configuration, circle)
-            return mode | AUDIENCE_MET if exact and event.audience.filter is None else mode
+            mode, circle, exact = region_circle(event.audience.region, configuration)
+            return (mode | AUDIENCE_MET if exact and event.audience.filter is None else mode), circle
         case Relevance():
-            return region_circle(event.relevance.region, configuration, circle)[0]
+            return region_circle(event.relevance.region, configuration)[:2]
         case Attribute(name):
             point: Value | None = event.attributes.get(name)
         case Publishers(name):
             point = event.publisher.value(name)
     if not isinstance(point, Point):
-        return NOBODY
-    circle[:3] = straight(point, configuration.space)
-    return CIRCLE
+        return NOBODY, None
+    return CIRCLE, (*straight(point, configuration.space), 0.0)
 
 
-def region_circle(region: Region | None, configuration: KnownConfiguration, circle: Doubles) -> tuple[int, bool]:
+def region_circle(region: Region | None, configuration: KnownConfiguration) -> tuple[int, Straight | None, bool]:
     """Also whether the circle is the region."""
     if region is None:
-        return EVERYBODY, False
+        return EVERYBODY, None, False
     if isinstance(region, Anchored):
         anchor = configuration.contexts.get(region.host)
         if anchor is None or anchor.position is None:
-            return NOBODY, False
+            return NOBODY, None, False
     found = around(region, configuration)
     if found is None or not found.reach_m <= REACH_MAX_M:
-        return EVERYBODY, False
-    circle[:3] = straight(found.centre, configuration.space)
-    circle[3] = found.reach_m
-    return CIRCLE, found.exact
+        return EVERYBODY, None, False
+    return CIRCLE, (*straight(found.centre, configuration.space), found.reach_m), found.exact
 
 
 def batch_of_columns(

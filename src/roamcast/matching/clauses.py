@@ -56,21 +56,22 @@ class Clauses:
         """A row for each event; NaN is a value that is missing, or of another kind."""
         return np.full((events, max(1, len(self.columns.keys))), math.nan)
 
-    def fill(self, row: Doubles, attributes: dict[str, Value]) -> None:
+    def collect(self, attributes: dict[str, Value], begin: int, places: list[int], values: list[float]) -> None:
+        """Appends an event's values and where they belong, in a row that begins there."""
         numbers = self.columns.numbers
+        if not numbers:
+            return
         for name, value in attributes.items():
-            kind = kind_of(value)
             if isinstance(value, Point):
                 for key, coordinate in (((name, "x"), value.x), ((name, "y"), value.y)):
                     if key in numbers:
-                        row[numbers[key]] = coordinate
+                        places.append(begin + numbers[key])
+                        values.append(coordinate)
                 continue
-            column = numbers.get((name, kind))
+            column = numbers.get((name, kind_of(value)))
             if column is None:
                 continue
-            if isinstance(value, str):
-                row[column] = self.texts.numbers.get(value, math.nan)
-            else:
-                number = number_of(value)
-                assert number is not None
-                row[column] = number
+            number = self.texts.numbers.get(value) if isinstance(value, str) else number_of(value)
+            if number is not None:
+                places.append(begin + column)
+                values.append(number)

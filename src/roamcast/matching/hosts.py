@@ -30,7 +30,7 @@ class Hosts(Mapping[str, Context]):
         self.names = Names()
         self.rows: Records = np.zeros(16, HOST)
         self._rich: dict[int, Context] = {}
-        """Contexts that are more than a name and a position."""
+        """Contexts of which a filter can read more than the name and the position."""
         self._present = 0
 
     def __getitem__(self, name: str) -> Context:
@@ -80,10 +80,10 @@ class Hosts(Mapping[str, Context]):
         row["state"] = PRESENT if position is None else PLACED
         if position is not None:
             row["x"], row["y"] = position.x, position.y
-        if context == Context(context.host, position):
-            self._rich.pop(number, None)
-        else:
+        if context.velocity is not None or context.attributes:
             self._rich[number] = context
+        else:
+            self._rich.pop(number, None)
         return number
 
     def remove(self, number: int) -> None:
