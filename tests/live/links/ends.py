@@ -100,6 +100,7 @@ class Relay:
         self.target_port = port
         self.port = 0
         self.swallows = False
+        self.refuses = False
         self.accepted = 0
         self._server: asyncio.Server | None = None
         self._writers: list[asyncio.StreamWriter] = []
@@ -119,8 +120,17 @@ class Relay:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def drop(self) -> None:
+        """Ends all connections as they are, in the middle of whatever passes."""
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            writer.transport.abort()
+
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
+        if self.refuses:
+            writer.transport.abort()
+            return
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.target_port)
         self._writers += [writer, there_writer]
         loop = asyncio.get_running_loop()

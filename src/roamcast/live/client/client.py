@@ -1,0 +1,370 @@
+"""An application's client of brokers: publish, subscribe with a filter and a place, move, roam (L2, L3).
+
+    async with Client("car-7", brokers=["mqtt://one:1883", "mqtt://two:1883"]) as client:
+        await client.move(Point(24.94, 60.17), velocity=Velocity(10, 0))
+        warnings = await client.subscribe("warning/+", "near(position, 200)")
+        async for event in warnings:
+            print(event.subject, event.attributes)
+
+It stays connected: when a broker is lost it goes to the next of the list, with its name and session, so that what it
+subscribed to holds and what waits for it follows (`session.py` says what exactly). `publish` returns when a broker
+has the event for good. An event of QoS 1 or 2 counts as received when the application asks for the one after it.
+
+Everything runs on the event loop of `async with`; calls from other threads are not meant.
+"""
+
+import asyncio
+import secrets
+import ssl as tls
+from collections.abc import AsyncIterator, Mapping, Sequence
+from random import Random
+from types import TracebackType
+
+from msgspec.structs import replace
+
+from roamcast.live.client.attachment import Attachment
+from roamcast.live.client.content import ScopeLike, attributes_of
+from roamcast.live.client.errors import ClientError, PublicationRefused, SubscriptionRefused
+from roamcast.live.client.inbox import ClientEvent, Handed, Inbox
+from roamcast.live.client.itinerary import Itinerary
+from roamcast.live.client.line import address_of
+from roamcast.live.client.packing import (
+    ID,
+    RETAINED_ALWAYS,
+    RETAINED_NEVER,
+    Report,
+    publication,
+    subscription_packet,
+)
+from roamcast.live.client.session import Arrived, Confirmed, Result, Withdrawn
+from roamcast.live.mqtt.decoding import decode
+from roamcast.live.mqtt.encoding import encode
+from roamcast.live.mqtt.packets import V5, Connect, Publish, Subscribe, Unsubscribe
+from roamcast.live.mqtt.reasons import FAILURE_FROM, BadPacket, Reason
+from roamcast.model.filter import Filter
+from roamcast.model.values import Point, Value, Velocity
+from roamcast.protocols.recent import Recent
+
+RECEIVE_MAX = 512
+"""Events of QoS 1 and 2 that the application has not had; a broker sends no more."""
+INBOX_MAX = 10_000
+"""Events of QoS 0 that wait for the application; the next are dropped."""
+PUBLISHING_MAX = 10_000
+RECENT_MAX = 20_000
+
+
+class ClientSubscription:
+    """What `subscribe` gives: iterate over it for its events alone, or over `client.events()` for those of all."""
+
+    def __init__(self, client: "Client", number: int, subject: str, topic_filter: str) -> None:
+        self.id = number
+        self.subject = subject
+        self.topic_filter = topic_filter
+        """As MQTT has it: a second subscription to the same subject has a name before it."""
+        self.inbox: Inbox | None = None
+        self._client = client
+
+    def __aiter__(self) -> AsyncIterator[ClientEvent]:
+        return self._client.inbox_of(self)
+
+    async def unsubscribe(self) -> None:
+        await self._client.unsubscribe(self)
+
+
+class Client:
+    def __init__(
+        self,
+        name: str,
+        brokers: Sequence[str],
+        *,
+        username: str | None = None,
+        password: str | bytes | None = None,
+        ssl: tls.SSLContext | None = None,
+        resume: bool = False,
+        session_expiry_s: int = 3_600,
+        keep_alive_s: int = 30,
+        connect_s: float = 10.0,
+        generator: Random | None = None,
+    ) -> None:
+        """`resume` takes up the session that an earlier run of the application left, and leaves one behind. `ssl` is
+        used for `mqtts://`; `generator` draws the pauses between attempts to reach a broker."""
+        if not name:
+            raise ValueError("a client needs a name: its session is found by it")
+        self.name = name
+        self.sessions_lost = 0
+        """How often a broker did not know the session any more: what waited in it is lost."""
+        self.events_dropped = 0
+        """Events of QoS 0 that the application was too slow for."""
+        self._resume = resume
+        connect = Connect(
+            name,
+            clean_start=not resume,
+            keep_alive_s=keep_alive_s,
+            username=username,
+            password=password.encode() if isinstance(password, str) else password,
+            session_expiry_s=session_expiry_s,
+            receive_max=RECEIVE_MAX,
+        )
+        itinerary = Itinerary(list(brokers), generator or Random(name))
+        self._attachment = Attachment(self, connect, itinerary, ssl, connect_s)
+        self._session = self._attachment.session
+        self._confirmations: dict[int, asyncio.Future[Confirmed]] = {}
+        self._subscriptions: dict[int, ClientSubscription] = {}
+        self._numbers = 0
+        self._common = Inbox(self._had)
+        self._recent = Recent(RECENT_MAX)
+        self._room = asyncio.Semaphore(PUBLISHING_MAX)
+        self._life = secrets.token_hex(4)
+        self._published = 0
+        self._report = Report()
+
+    # Coming and going.
+
+    async def __aenter__(self) -> "Client":
+        await self._attachment.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for inbox in [self._common, *(each.inbox for each in self._subscriptions.values() if each.inbox is not None)]:
+            inbox.finish()
+            inbox.end()
+        await self._attachment.leave(ends_session=not self._resume)
+        self._attachment.fail(ClientError("the client has left"))
+
+    @property
+    def broker(self) -> str | None:
+        """Where it is connected now."""
+        return None if self._attachment.line is None else str(self._attachment.address)
+
+    async def roam(self, broker: str) -> None:
+        """Goes to another broker, with everything. If that cannot be reached it is `NotConnected`, and the client is
+        or will be at one of its list."""
+        await self._attachment.roam(address_of(broker))
+
+    # The application.
+
+    async def publish(
+        self,
+        subject: str,
+        content: Mapping[str, Value] | bytes = b"",
+        *,
+        qos: int = 1,
+        relevance: ScopeLike | None = None,
+        audience: ScopeLike | None = None,
+        expiry_s: int | None = None,
+        retain: bool = False,
+        properties: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """Returns when a broker has it for good; with QoS 0, when it has left. Raises `PublicationRefused`."""
+        self._published += 1
+        own_id = f"{self.name}.{self._life}.{self._published}"
+        scopes = {"relevance": relevance, "audience": audience}
+        packet = publication(self.name, own_id, subject, content, scopes, tuple(properties))
+        await self._publish(replace(packet, qos=qos, retain=retain, message_expiry_s=expiry_s))
+
+    async def move(
+        self,
+        position: Point | None = None,
+        *,
+        velocity: Velocity | None = None,
+        destination: Point | None = None,
+        pause_s: float = 0.0,
+        attributes: Mapping[str, Value] | None = None,
+        qos: int = 1,
+    ) -> None:
+        """Tells the broker where this client is and what it is like. What is left out stays as it was, but a velocity
+        holds for the position that it comes with."""
+        await self._publish(replace(self._report.add(position, velocity, destination, pause_s, attributes), qos=qos))
+
+    async def subscribe(
+        self,
+        subject: str,
+        filter: str | Filter | None = None,  # noqa: A002 - the word of the model and of the wire
+        *,
+        interest: ScopeLike | None = None,
+        publishers: ScopeLike | None = None,
+        modulator: str | None = None,
+        expiry_s: int | None = None,
+        qos: int = 1,
+        retained: bool = True,
+    ) -> ClientSubscription:
+        """Wants events of a subject, which may have wildcards. Raises `SubscriptionRefused` with the broker's words.
+
+        `retained` says whether what was retained before is wanted too.
+        """
+        check_qos(qos)
+        self._numbers += 1
+        number = self._numbers
+        taken = {each.topic_filter for each in self._subscriptions.values()}
+        topic_filter = f"$roam/{number}/{subject}" if subject in taken else subject
+        scopes = {"interest": interest, "publishers": publishers}
+        packet = subscription_packet(self.name, number, topic_filter, filter, scopes, modulator, expiry_s)
+        wish = replace(packet.wishes[0], qos=qos, retain_handling=RETAINED_ALWAYS if retained else RETAINED_NEVER)
+        subscription = self._subscriptions[number] = ClientSubscription(self, number, subject, topic_filter)
+        try:
+            confirmed = await self._request(replace(packet, wishes=(wish,)))
+        except BaseException:
+            self._subscriptions.pop(number, None)
+            raise
+        if confirmed.reason >= FAILURE_FROM:
+            del self._subscriptions[number]
+            raise SubscriptionRefused(f"subscription to '{subject}'", confirmed.reason, confirmed.text)
+        return subscription
+
+    async def unsubscribe(self, subscription: ClientSubscription) -> None:
+        """Its events that are here can still be had."""
+        if self._subscriptions.pop(subscription.id, None) is None:
+            return
+        await self._request(Unsubscribe(0, (subscription.topic_filter,)))
+        if subscription.inbox is not None:
+            subscription.inbox.end()
+
+    def events(self) -> AsyncIterator[ClientEvent]:
+        """The events of all subscriptions that are not iterated over themselves, in the order in which they came."""
+        return self._common
+
+    def inbox_of(self, subscription: ClientSubscription) -> Inbox:
+        if subscription.inbox is None:
+            subscription.inbox = Inbox(self._had)
+            self._common.move(subscription.id, subscription.inbox, self._is_common)
+            if self._attachment.problem is not None:
+                subscription.inbox.end(self._attachment.problem)
+        return subscription.inbox
+
+    # Requests and their answers.
+
+    async def _publish(self, packet: Publish) -> None:
+        self._check(packet)
+        if packet.qos == 0:
+            line = await self._attachment.line_but(None)
+            await line.writable.wait()
+            line.write([packet])
+            return
+        async with self._room:
+            confirmed = await self._confirmed(self._session.publish(packet))
+        if confirmed.reason >= FAILURE_FROM:
+            raise PublicationRefused(f"publication of '{packet.topic}'", confirmed.reason, confirmed.text)
+
+    def _check(self, packet: Publish) -> None:
+        """What cannot be sent is said here; later it would be in the way of everything behind it."""
+        if self._attachment.problem is not None:
+            raise self._attachment.problem
+        what = f"publication of '{packet.topic[:100]}'"
+        check_qos(packet.qos)
+        try:
+            size = sendable_bytes(replace(packet, packet_id=1 if packet.qos else 0))
+        except BadPacket as problem:
+            raise PublicationRefused(what, problem.reason, problem.detail) from problem
+        line = self._attachment.line
+        if line is not None and line.packet_bytes_max is not None and size > line.packet_bytes_max:
+            text = f"{size} bytes, and the broker takes at most {line.packet_bytes_max}"
+            raise PublicationRefused(what, Reason.PACKET_TOO_LARGE, text)
+
+    async def _request(self, packet: Subscribe | Unsubscribe) -> Confirmed:
+        if self._attachment.problem is not None:
+            raise self._attachment.problem
+        try:
+            sendable_bytes(replace(packet, packet_id=1))
+        except BadPacket as problem:
+            return Confirmed(0, problem.reason, problem.detail)
+        return await self._confirmed(self._session.request(packet))
+
+    async def _confirmed(self, token: int) -> Confirmed:
+        future: asyncio.Future[Confirmed] = asyncio.get_running_loop().create_future()
+        self._confirmations[token] = future
+        self._attachment.settle()
+        try:
+            return await future
+        finally:
+            self._confirmations.pop(token, None)
+
+    def result(self, result: Result) -> None:
+        match result:
+            case Arrived():
+                self._arrived(result)
+            case Confirmed(token):
+                future = self._confirmations.get(token)
+                if future is not None and not future.done():
+                    future.set_result(result)
+            case Withdrawn():
+                self._withdrawn(result)
+
+    def session_lost(self) -> None:
+        self.sessions_lost += 1
+        report = self._report.whole()
+        if report is not None:
+            self._session.publish(report, first=True)
+
+    def failed(self, problem: Exception) -> None:
+        for future in self._confirmations.values():
+            if not future.done():
+                future.set_exception(problem)
+        self._common.end(problem)
+        for subscription in self._subscriptions.values():
+            if subscription.inbox is not None:
+                subscription.inbox.end(problem)
+
+    def _withdrawn(self, result: Withdrawn) -> None:
+        for number, subscription in list(self._subscriptions.items()):
+            if subscription.topic_filter == result.filter:
+                problem = SubscriptionRefused(f"subscription to '{subscription.subject}'", result.reason, result.text)
+                (subscription.inbox or self._common).end(problem)
+                del self._subscriptions[number]
+
+    # Events.
+
+    def _arrived(self, arrived: Arrived) -> None:
+        packet, delivery = arrived.packet, arrived.delivery
+        own_id = next((value for name, value in packet.user_properties if name == ID), None)
+        numbers = packet.subscription_ids or (0,)
+        if own_id is not None:
+            numbers = tuple(each for each in numbers if self._recent.add(f"{each} {own_id}"))
+        event = ClientEvent(
+            packet.topic,
+            attributes_of(packet.payload),
+            packet.payload,
+            tuple(each for each in numbers if each),
+            own_id,
+            packet.qos,
+            packet.retain,
+            packet.message_expiry_s,
+            packet.user_properties,
+        )
+        handed = Handed(event, delivery)
+        inboxes = self._inboxes(event) if numbers else []
+        if packet.qos == 0:
+            self.events_dropped += sum(len(each) >= INBOX_MAX for each in inboxes)
+            inboxes = [each for each in inboxes if len(each) < INBOX_MAX]
+        for inbox in inboxes:
+            inbox.put(handed)
+        if not inboxes:
+            self._had(handed)
+
+    def _inboxes(self, event: ClientEvent) -> list[Inbox]:
+        own = [self._subscriptions[each].inbox for each in event.subscriptions if each in self._subscriptions]
+        found = [each for each in own if each is not None]
+        return [*found, self._common] if self._is_common(event) else found
+
+    def _is_common(self, event: ClientEvent) -> bool:
+        """Whether some subscription of it, or a forgotten one, has no inbox of its own."""
+        own = [self._subscriptions.get(each) for each in event.subscriptions]
+        return not own or any(each is None or each.inbox is None for each in own)
+
+    def _had(self, handed: Handed) -> None:
+        if handed.delivery is not None:
+            self._session.taken(handed.delivery)
+            self._attachment.settle()
+
+
+def sendable_bytes(packet: Publish | Subscribe | Unsubscribe) -> int:
+    """How large it is on the wire; raises `BadPacket` for what a broker would have to hang up at, again and again."""
+    data = encode(packet, V5)
+    decode(data, V5)
+    return len(data)
+
+
+def check_qos(qos: int) -> None:
+    if qos not in (0, 1, 2):
+        raise ValueError(f"QoS {qos}: give 0 (at most once), 1 (at least once) or 2 (exactly once)")

@@ -1,0 +1,89 @@
+"""What an application asks for, as packets of MQTT (docs/PROTOCOL.md has the same from the broker's side)."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from roamcast.live.client.content import ScopeLike, filter_text, payload_of, plain, scope_text
+from roamcast.live.mqtt.packets import Pairs, Publish, Subscribe, Wish
+from roamcast.model.filter import Filter
+from roamcast.model.values import Point, Value, Velocity
+
+ID = "id"
+"""The user property with the publisher's own name for an event: what comes twice by QoS 1 is known by it."""
+REPORT_TOPIC = "$roam/me"
+RETAINED_ALWAYS, RETAINED_NEVER = 0, 2
+
+_encoder = msgspec.json.Encoder()
+
+
+def publication(
+    client: str,
+    own_id: str,
+    subject: str,
+    content: Mapping[str, Value] | bytes,
+    scopes: Mapping[str, ScopeLike | None],
+    properties: Pairs,
+) -> Publish:
+    payload = bytes(content) if isinstance(content, bytes | bytearray | memoryview) else payload_of(content)
+    pairs = ((ID, own_id), *properties, *_scope_pairs(client, scopes))
+    return Publish(subject, payload, user_properties=pairs)
+
+
+def subscription_packet(
+    client: str,
+    number: int,
+    topic_filter: str,
+    filter_: str | Filter | None,
+    scopes: Mapping[str, ScopeLike | None],
+    modulator: str | None,
+    expiry_s: int | None,
+) -> Subscribe:
+    said = {
+        "filter": None if filter_ is None else filter_text(filter_),
+        "modulator": modulator,
+        "expiry": None if expiry_s is None else str(expiry_s),
+    }
+    pairs = tuple((name, value) for name, value in said.items() if value is not None)
+    return Subscribe(0, (Wish(topic_filter),), number, pairs + _scope_pairs(client, scopes))
+
+
+def _scope_pairs(client: str, scopes: Mapping[str, ScopeLike | None]) -> Pairs:
+    return tuple((name, scope_text(scope, client)) for name, scope in scopes.items() if scope is not None)
+
+
+class Report:
+    """What the brokers were told of this client, whole: one that has lost the session is told again."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, object] = {}
+
+    def add(
+        self,
+        position: Point | None,
+        velocity: Velocity | None,
+        destination: Point | None,
+        pause_s: float,
+        attributes: Mapping[str, Value] | None,
+    ) -> Publish:
+        """What is new; what is None is left out."""
+        said: dict[str, object] = {}
+        if position is not None:
+            said["position"] = [position.x, position.y]
+        if velocity is not None:
+            said["velocity"] = [velocity.east, velocity.north]
+        if destination is not None:
+            said["destination"] = [destination.x, destination.y]
+        if pause_s:
+            said["pause_s"] = pause_s
+        if attributes is not None:
+            said["attributes"] = {name: plain(value) for name, value in attributes.items()}
+        kept = {} if "position" not in self._told else {"position": self._told["position"]}
+        if "attributes" in self._told:
+            kept["attributes"] = self._told["attributes"]
+        # How it moves holds for the position that it came with.
+        self._told = {**(self._told if position is None else kept), **said}
+        return Publish(REPORT_TOPIC, _encoder.encode(said), 1)
+
+    def whole(self) -> Publish | None:
+        return Publish(REPORT_TOPIC, _encoder.encode(self._told), 1) if self._told else None
