@@ -10,9 +10,11 @@ from roamcast.live.client.errors import (
     Refused,
     SubscriptionRefused,
 )
+from roamcast.live.client.ground import BrokerGround
 from roamcast.live.client.inbox import ClientEvent
 
 __all__ = [
+    "BrokerGround",
     "Client",
     "ClientError",
     "ClientEvent",

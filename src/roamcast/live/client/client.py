@@ -56,8 +56,10 @@ RECENT_MAX = 20_000
 class ClientSubscription:
     """What `subscribe` gives: iterate over it for its events alone, or over `client.events()` for those of all."""
 
-    def __init__(self, client: "Client", number: int, subject: str, topic_filter: str) -> None:
+    def __init__(self, client: "Client", number: int, subject: str, topic_filter: str, label: str) -> None:
         self.id = number
+        self.label = label
+        """The application's own name for it."""
         self.subject = subject
         self.topic_filter = topic_filter
         """As MQTT has it: a second subscription to the same subject has a name before it."""
@@ -189,10 +191,11 @@ class Client:
         expiry_s: int | None = None,
         qos: int = 1,
         retained: bool = True,
+        label: str = "",
     ) -> ClientSubscription:
         """Wants events of a subject, which may have wildcards. Raises `SubscriptionRefused` with the broker's words.
 
-        `retained` says whether what was retained before is wanted too.
+        `retained` says whether what was retained before is wanted too; `label` is the application's own name for it.
         """
         check_qos(qos)
         self._numbers += 1
@@ -202,7 +205,7 @@ class Client:
         scopes = {"interest": interest, "publishers": publishers}
         packet = subscription_packet(self.name, number, topic_filter, filter, scopes, modulator, expiry_s)
         wish = replace(packet.wishes[0], qos=qos, retain_handling=RETAINED_ALWAYS if retained else RETAINED_NEVER)
-        subscription = self._subscriptions[number] = ClientSubscription(self, number, subject, topic_filter)
+        subscription = self._subscriptions[number] = ClientSubscription(self, number, subject, topic_filter, label)
         try:
             confirmed = await self._request(replace(packet, wishes=(wish,)))
         except BaseException:
@@ -224,6 +227,14 @@ class Client:
     def events(self) -> AsyncIterator[ClientEvent]:
         """The events of all subscriptions that are not iterated over themselves, in the order in which they came."""
         return self._common
+
+    def subscriptions(self) -> list[ClientSubscription]:
+        return list(self._subscriptions.values())
+
+    def labels_of(self, event: ClientEvent) -> list[str]:
+        """The labels of the subscriptions that an event came for, as far as they hold still."""
+        found = [self._subscriptions.get(each) for each in event.subscriptions]
+        return [each.label for each in found if each is not None]
 
     def inbox_of(self, subscription: ClientSubscription) -> Inbox:
         if subscription.inbox is None:
