@@ -7,6 +7,7 @@ by those who would use it.
 """
 
 from functools import cache
+from typing import TypeGuard
 
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -15,6 +16,7 @@ from roamcast.model.scope import Scope
 from roamcast.model.space import Plane, Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point, Value
+from roamcast.node.boundary import Message
 from roamcast.protocols.adhoc.context.messages import (
     Answer,
     EventItem,
@@ -24,7 +26,7 @@ from roamcast.protocols.adhoc.context.messages import (
     SubscriptionItem,
 )
 from roamcast.protocols.adhoc.neighbours import Here
-from roamcast.protocols.adhoc.routes import Route
+from roamcast.protocols.adhoc.routes import Route, Routed
 
 REACH_MAX_M = 1e9
 """How far from the origin of a plane places lie, and how large circles are: beyond the Moon."""
@@ -38,12 +40,12 @@ class Checks:
     """Of one space; each answers whether what it is given is possible.
 
     In a simulation all who hear a frame are given the same value, one after the other, and ask the same: the last
-    place, route and item that were found possible are known by identity.
+    place, message and item that were found possible are known by identity.
     """
 
     def __init__(self, space: Space) -> None:
         self._possible_here: Here | None = None
-        self._possible_route: Route | None = None
+        self._possible_message: Message | None = None
         self._possible_item: EventItem | SubscriptionItem | None = None
         flat = isinstance(space, Plane)
         self.flat = flat
@@ -66,15 +68,16 @@ class Checks:
     def place(self, point: Point) -> bool:
         return -self._x_max <= point.x <= self._x_max and -self._y_max <= point.y <= self._y_max
 
-    def route(self, route: Route) -> bool:
-        if route is self._possible_route:
+    def routed(self, message: Message) -> TypeGuard[Routed]:
+        """Whether it travels by geocast, on a route that is possible."""
+        if message is self._possible_message:
             return True
-        possible = self._route(route)
+        possible = isinstance(message, Routed) and self.route(message.route)
         if possible:
-            self._possible_route = route
+            self._possible_message = message
         return possible
 
-    def _route(self, route: Route) -> bool:
+    def route(self, route: Route) -> bool:
         return (
             0 <= route.age_us <= FOREVER_US
             and 0 <= route.hops <= COUNT_MAX

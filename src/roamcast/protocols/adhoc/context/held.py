@@ -143,14 +143,18 @@ class Holdings:
     def just_entered(self, position: Point, previous: Point | None) -> list[AnyHeld]:
         """What is held in regions that a host at `position` has entered since it was at `previous` (C11)."""
         found: list[AnyHeld] = []
-        space = self.space
         if position == previous:
             return found
+        space, y = self.space, position.y
         for rows in self._tables:
             for row in rows.values():
-                if row.instantaneous or not is_inside(row.region, position, space):
+                region = row.region
+                # Nearly all regions are boxes, and most neighbours are outside of them.
+                if type(region) is Box and (y < region.low.y or y > region.high.y):
                     continue
-                if previous is None or not is_inside(row.region, previous, space):
+                if row.instantaneous or not is_inside(region, position, space):
+                    continue
+                if previous is None or not is_inside(region, previous, space):
                     found.append(row)
         return found
 

@@ -203,34 +203,38 @@ class ContextNode:
     def _received(self, now_us: int, message: Message, sender: str) -> list[Does]:
         if self.around.context.position is None:
             return []
-        # Asking a message whether it is `Routed` takes longer than anything else here: once is for first copies.
+        # Asking a message whether it is `Routed` takes longer than asking it for its route.
         route = getattr(message, "route", None)
         if type(route) is not Route:
             return self._heard_nearby(now_us, message, sender)
+        here, first = route.here, None
+        if route.id not in self._known_ids or route.attempt or route.walk is not None:
+            # Not a plain copy of what was heard before, of which nothing but the last hop would matter.
+            if not self.checks.routed(message):
+                return [Note("bad_message", sender)]
+            first = message
         # On a plane every place that can be said can be reckoned with.
-        here = route.here
         if not self.checks.flat and not self.checks.here(here):
             return [Note("bad_message", sender)]
-        if route.id not in self._known_ids or route.attempt or route.walk is not None:
-            return self._heard_first(now_us, message, route, sender)
         effects: list[Does] = []
         if self._hears(now_us, sender, here) and (self._held_events or self._held_subscriptions):
             effects = self._look(now_us, sender, here)
         if self._journeys.held:
             effects = effects + self._carry(now_us)
+        if first is not None:
+            more = self._heard_first(now_us, first)
+            return effects + more if effects else more
         entry = self._under_way.get(route.id)
         return effects if entry is None else effects + self.geocast.heard_again(now_us, entry, route)
 
-    def _heard_first(self, now_us: int, message: Message, route: Route, sender: str) -> list[Does]:
+    def _heard_first(self, now_us: int, message: Routed) -> list[Does]:
         """What is not a plain copy of a message that was heard before."""
-        if not isinstance(message, Routed) or not self.checks.route(route):
-            return [Note("bad_message", sender)]
-        effects = self._saw(now_us, sender, route.here)
         position = self.around.position(now_us)
-        fresh, more = self.geocast.heard(now_us, message, position)
-        if fresh and position is not None:
-            more = more + self._arrived(now_us, message, position)
-        return effects + more if effects else more
+        fresh, effects = self.geocast.heard(now_us, message, position)
+        if not fresh or position is None:
+            return effects
+        arrived = self._arrived(now_us, message, position)
+        return effects + arrived if arrived else effects
 
     def _heard_nearby(self, now_us: int, message: Message, sender: str) -> list[Does]:
         """What does not travel: beacons, digests, queries and answers."""
