@@ -7,6 +7,10 @@ change subscriptions under the same name, and crash and start anew with the subs
 counts the events it has seen and writes the number on each. Afterwards every subscription must have got every event
 it accepts, once, each publisher's in order, with the numbers 1, 2, 3, …, from 1 again after each change or crash; and
 when all clients have been out of reach for long enough no broker may remember anything of them.
+
+In some trials brokers crash as well while all run about, and come back with nothing. Then all of that must hold but
+for one thing: an event that was published before they are together again may be missing from a subscription if a
+broker had it when it crashed (`held_by`), or if its client was told since that something is lost (`events_lost`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +28,7 @@ from roamcast.model.filter import parse_text
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point, Value
-from roamcast.node.boundary import Does, Node, Publish, Subscribe, Unsubscribe
+from roamcast.node.boundary import Does, Message, Node, Publish, Subscribe, Unsubscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
 from roamcast.protocols.broker.modulators.interface import derived
@@ -56,6 +60,9 @@ LOSSES = (
     "publication_refused",
     "modulator_refused",
 )
+BY_CRASHES = ("events_lost", "order_given_up")
+"""Those that a crash of a broker brings about."""
+DOWN_S = (0.02, 2.0)
 
 
 @registered(COUNTING)
@@ -84,6 +91,8 @@ class OverlayTrialParams(Struct, frozen=True):
     speed_max_mps: float = 60.0
     seconds: float = 40.0
     """How long they run about."""
+    crashes: bool = False
+    """Whether brokers crash meanwhile."""
 
 
 USUAL = OverlayTrialParams()
@@ -129,7 +138,13 @@ class OverlayTrial:
         self.ended: set[str] = set()
         self.published: list[Event] = []
         self.apart_us = round((TOGETHER_S + params.seconds) * 1e6)
-        self.leaves_us = self.apart_us + round((SETTLES_S + 20) * 1e6)
+        # With a crash, an event may wait for one before it that is lost.
+        self.settles_s = SETTLES_S + (overlay.hold_s_max + 10 if params.crashes else 0)
+        self.leaves_us = self.apart_us + round((self.settles_s + 20) * 1e6)
+        self.faults = Random(f"overlay faults/{seed}")
+        self.crashes = 0
+        self.held: set[str] = set()
+        """Events that a broker had when it crashed."""
         self.world = World(
             [
                 Resident(name, Track(self._legs(name)), self._node)
@@ -190,9 +205,11 @@ class OverlayTrial:
         self.pass_s(TOGETHER_S - 8)
         while self.world.kernel.now_us < self.apart_us:
             self._act(self.rng.choice(self.clients))
+            if self.params.crashes and self.faults.random() < 0.015:
+                self.crash_broker(self.faults.choice(self.brokers))
             self.pass_s(self.rng.choice(PAUSES_S))
-        self.pass_s(SETTLES_S)
-        for client in self.clients:
+        self.pass_s(self.settles_s)
+        for client in [*self.clients, *self.clients] if self.params.crashes else self.clients:
             self.publish(client)
         self.pass_s(10)
 
@@ -270,6 +287,16 @@ class OverlayTrial:
         for name in self._mine(client):
             self._again(name)
 
+    def crash_broker(self, broker: str) -> None:
+        """It forgets everything, and is back soon."""
+        if self.world.by_name[broker].crashed:
+            return
+        self.crashes += 1
+        self.held |= held_by(self.nodes[broker])
+        self.world.crash(broker, keeps_disk=False)
+        back_us = self.world.kernel.now_us + round(self.faults.uniform(*DOWN_S) * 1e6)
+        self.world.kernel.at(back_us, self.world.restart, broker)
+
     def unsubscribe(self, client: str) -> None:
         mine = self._mine(client)
         if mine:
@@ -293,7 +320,7 @@ class OverlayTrial:
 
     def check(self) -> None:
         for what in LOSSES:
-            if what in self.ledger.notes:
+            if what in self.ledger.notes and not (self.crashes and what in BY_CRASHES):
                 raise Failure(f"{self.ledger.notes[what]} times '{what}' was noted")
         for subscription in self.subscriptions.values():
             self._check_subscription(subscription)
@@ -315,7 +342,7 @@ class OverlayTrial:
                 and each.id not in self.unsure
                 and accepted_by(replace(subscription, modulator=""), each)
             ]
-            missing = [each for each in required if each not in set(got)]
+            missing = [each for each in required if each not in set(got) and not self._may_be_lost(name, each)]
             if missing:
                 raise Failure(f"{name} never got {len(missing)} events, {missing[0]} the first of them")
         for publisher in self.clients:
@@ -329,6 +356,13 @@ class OverlayTrial:
         versions = [self.subscriptions[name], *self.earlier.get(name, [])]
         return any(accepted_by(replace(each, modulator=""), event) for each in versions)
 
+    def _may_be_lost(self, name: str, event_id: str) -> bool:
+        """To a crash, as the top of this file says."""
+        published_us = next(each.published_us for each in self.published if each.id == event_id)
+        told_us = self.ledger.noted_us.get((self.subscriptions[name].subscriber, "events_lost"), -1)
+        told = self.crashes > 0 and told_us >= published_us
+        return published_us <= self.apart_us and (event_id in self.held or told)
+
     def _check_counts(self, name: str) -> None:
         counts = self.ledger.counts.get(name, [])
         begun, before = 0, None
@@ -337,7 +371,8 @@ class OverlayTrial:
             if count != 1 and (before is None or count != before + 1):
                 raise Failure(f"the modulator of {name} has lost count: {counts}")
             before = count
-        if begun > 1 + len(self.earlier.get(name, [])):
+        # A modulator that a crash took begins anew, for one crash maybe twice: with its own broker, and its home.
+        if begun > 1 + len(self.earlier.get(name, [])) + 2 * self.crashes:
             raise Failure(f"the modulator of {name} has begun {begun} times: {counts}")
 
     def leave(self) -> None:
@@ -349,6 +384,20 @@ class OverlayTrial:
                 # The other brokers are still there.
                 if count > (len(self.brokers) - 1 if what == "brokers told" else 0):
                     raise Failure(f"{name} still has {count} {what} after everybody has left")
+
+
+def held_by(broker: OverlayBroker) -> set[str]:
+    """The events that a broker has: of clients, of modulators, for other brokers, and for what is to come."""
+    held = {each.event.id for session in broker.clients.sessions.values() for each in session.counterpart.kept}
+    held |= {each.event.id for session in broker.clients.sessions.values() for each in session.ahead.values()}
+    for post in broker.clients.posts.values():
+        held |= {event.id for waiting in post.held.values() for event, _, _ in waiting}
+    insides: list[Message] = []
+    for flow in broker.brokers.flows.of.values():
+        insides += [*(each.inside for each in flow.waiting), *flow.ahead.values()]
+    for arrival in broker.relocation.arriving.arrivals.values():
+        insides += [each[0] for each in arrival.buffered if isinstance(each, tuple)]
+    return held | {each.event_id for each in insides if each.event_id is not None}
 
 
 def try_overlay(seed: int, overlay: OverlayParams = QUICK, params: OverlayTrialParams = USUAL) -> OverlayTrial:

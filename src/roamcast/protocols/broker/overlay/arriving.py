@@ -15,6 +15,7 @@ from roamcast.protocols.broker.overlay.messages import (
     Agree,
     Ask,
     Cancel,
+    Enrol,
     Handoff,
     HandoffPart,
     Modulated,
@@ -48,6 +49,7 @@ class Arriving:
         self.brokers = brokers
         self.clients = clients
         self.acquaintance = acquaintance
+        self.losses = acquaintance.departing.losses
         self.space = space
         self.arrivals: dict[tuple[str, str], Arrival] = {}
         """By client and the broker it comes from."""
@@ -99,7 +101,7 @@ class Arriving:
             effects += self._install(now_us, state, handoff, arrival.missed if arrival is not None else 0)
         if handoff.session is not None and not self._has(handoff.client, handoff.session):
             session = session_from(handoff.client, handoff.session, now_us, self.params.clients)
-            effects += self.clients.arrived(now_us, session)
+            effects += [*self.clients.arrived(now_us, session), *self.losses.complete(now_us, handoff.client)]
         for each in arrival.buffered if arrival is not None else []:
             match each:
                 case Retire():
@@ -131,7 +133,13 @@ class Arriving:
             return [Note("modulator_refused", name), *([refused] if home == self.host else [])]
         post.missed += missed
         effects: list[Does] = [*post.troubles()]
-        if entry is not None:
+        self.brokers.news[name] = (now_us, handoff.informed)
+        if entry is None:
+            # This broker has crashed since it agreed. Versions are no later than the clock, or by a few.
+            self.brokers.directory.enrol(
+                Enrol(state.subscription, self.host, max(now_us, state.made + 1), state.made)
+            )
+        else:
             for broker in self.brokers.told:
                 effects += self.brokers.say(now_us, broker, entry) if broker not in handoff.told else []
         return effects
@@ -172,12 +180,21 @@ class Arriving:
         arrival.buffered.append(each)
         return []
 
-    def bereave(self, broker: str) -> list[Does]:
-        """A broker is given up: nothing can come from it."""
+    def bereave(self, now_us: int, broker: str) -> list[Does]:
+        """A broker is given up, or has crashed: nothing can come from it."""
         effects: list[Does] = []
-        for client, sender in [each for each in self.arrivals if each[1] == broker]:
-            del self.arrivals[(client, sender)]
-            effects.append(Note("arrival_given_up", client))
+        for key in [each for each in self.arrivals if each[1] == broker]:
+            effects += self._give_up(now_us, key)
+        return effects
+
+    def _give_up(self, now_us: int, key: tuple[str, str]) -> list[Does]:
+        """What will never come, and others believe to be here, is gone."""
+        ask = self.arrivals.pop(key).ask
+        effects: list[Does] = [Note("arrival_given_up", ask.client)]
+        for name, made in ask.subscriptions:
+            entry = self.brokers.directory.entries.get(name)
+            if entry is not None and entry.place == self.host and not self.clients.has_post(name, made):
+                effects += [*self.clients.retire(now_us, name, made), *self.losses.lose(now_us, name, made)]
         return effects
 
     def tend(self, now_us: int) -> list[Does]:
@@ -186,6 +203,5 @@ class Arriving:
         age_us = microseconds(self.params.clients.counterpart_age_s_max)
         for key, arrival in list(self.arrivals.items()):
             if now_us - arrival.since_us > age_us:
-                del self.arrivals[key]
-                effects.append(Note("arrival_given_up", arrival.ask.client))
+                effects += self._give_up(now_us, key)
         return effects

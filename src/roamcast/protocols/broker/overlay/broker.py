@@ -41,6 +41,8 @@ from roamcast.protocols.broker.overlay.messages import (
     Rows,
     Search,
     SwitchedOff,
+    Unknown,
+    Whereabouts,
 )
 from roamcast.protocols.broker.overlay.monitor import ResourceMonitor
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
@@ -87,6 +89,7 @@ class OverlayBroker:
             "arrivals": len(self.relocation.arriving.arrivals),
             "messages": self.brokers.flows.left(),
             "brokers told": len(self.brokers.told),
+            "news": len(self.brokers.news),
         }
 
     def tables(self) -> OverlayTables:
@@ -141,15 +144,15 @@ class OverlayBroker:
             case _:
                 self.brokers.topology.forgive(now_us)
                 again = SetTimer("tend", now_us + microseconds(self.params.tend_s))
-                tended = [*self.clients.tend(now_us), *self.relocation.tend(now_us)]
+                tended = [*self.clients.tend(now_us), *self.relocation.tend(now_us), *self.brokers.spread(now_us)]
                 return [again, *tended, *self._give_up(now_us), *self.brokers.flows.knock(now_us)]
 
     def _give_up(self, now_us: int) -> list[Does]:
         """Whoever has not answered for too long."""
         effects: list[Does] = []
         for broker in self.brokers.flows.overdue(now_us):
-            effects += [Note("broker_given_up", broker), *self.clients.bereave(now_us, broker)]
-            effects += [*self.relocation.bereave(now_us, broker), *self.clients.recover(now_us, broker)]
+            effects += [Note("broker_given_up", broker), *self.relocation.losses.bereave(now_us, broker)]
+            effects += [*self.relocation.bereave(now_us, broker), *self.relocation.losses.recover(now_us, broker)]
             self.brokers.give_up(now_us, broker)
         self.brokers.forget_lost(now_us)
         return effects
@@ -187,10 +190,21 @@ class OverlayBroker:
         ready, effects = self.brokers.flows.arrive(now_us, parcel)
         effects += self._heard_again(now_us, sender)
         for peer in self.brokers.flows.restarted:
-            effects += [*self.relocation.acquaintance.introduce(now_us, peer), *self.clients.recover(now_us, peer)]
+            effects += self._restarted(now_us, peer)
         self.brokers.flows.restarted.clear()
         for inside in ready:
             effects += self._hear_broker(now_us, inside, sender)
+        return effects
+
+    def _restarted(self, now_us: int, peer: str) -> list[Does]:
+        """A broker has crashed, and is here again."""
+        relocation = self.relocation
+        effects = relocation.acquaintance.introduce(now_us, peer)
+        effects += [*relocation.losses.recover(now_us, peer), *relocation.losses.orphan(now_us, peer)]
+        effects += [*relocation.arriving.bereave(now_us, peer), *relocation.departing.restarted(now_us, peer)]
+        # What it has now it will tell. What it had is gone, also for those who believe it where it was before.
+        for discharge in self.brokers.directory.without(peer):
+            effects += self.brokers.say_all(now_us, discharge)
         return effects
 
     def _hear_client(self, now_us: int, message: Message, client: str, hops: int) -> list[Does]:
@@ -233,9 +247,12 @@ class OverlayBroker:
                 return self.relocation.acquaintance.meet(now_us, sender)
             case Enrol():
                 return self.clients.enrolled(inside)
-            case Discharge(subscription_id, version, made):
-                directory.discharge(subscription_id, version, made)
-                return []
+            case Discharge():
+                return self.relocation.losses.discharged(now_us, inside)
+            case Whereabouts():
+                return self.clients.told_of(now_us, inside, sender)
+            case Unknown():
+                return self.clients.enquired(now_us, inside, sender)
             case Produces():
                 directory.produces(inside)
                 return []

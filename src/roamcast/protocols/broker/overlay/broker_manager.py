@@ -13,7 +13,7 @@ from roamcast.node.boundary import Does, Send, SetTimer
 from roamcast.protocols.broker.overlay.channel import SystemChannel, TopologyChanged
 from roamcast.protocols.broker.overlay.directory import Directory
 from roamcast.protocols.broker.overlay.flows import Flows
-from roamcast.protocols.broker.overlay.messages import Inside, Row, Rows
+from roamcast.protocols.broker.overlay.messages import Inside, Row, Rows, Whereabouts
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.search import Found
 from roamcast.protocols.broker.overlay.topology import Topology
@@ -36,6 +36,8 @@ class BrokerManager:
         """Who gets all rows the next time, if it is a neighbour then."""
         self.told: dict[str, None] = {}
         """The brokers that were told of what is here, and are told of every change."""
+        self.news: dict[str, tuple[int, tuple[str, ...]]] = {}
+        """Posts that have come here: since when, and which brokers know."""
         self.take: Callable[[int, Inside, str], list[Does]] = lambda *_: []
         """What the broker does with a message from a broker, which may be itself."""
 
@@ -50,6 +52,25 @@ class BrokerManager:
         effects: list[Does] = []
         for broker in self.told:
             effects += self.flows.say(now_us, broker, inside)
+        return effects
+
+    def spread(self, now_us: int) -> list[Does]:
+        """Once a period, tells all that do not know yet of posts that have come here, many at once. One that has gone
+        on is the next broker's to tell."""
+        period_us = microseconds(self.params.update_period_s)
+        if not any(now_us - since_us >= period_us for since_us, _ in self.news.values()):
+            return []
+        news, self.news = self.news, {}
+        entries = self.directory.entries
+        here = [(entries[name], informed) for name, (_, informed) in news.items() if name in entries]
+        effects: list[Does] = []
+        for broker in self.told:
+            posts = tuple(
+                (entry.subscription.id, entry.made, entry.version)
+                for entry, informed in here
+                if entry.place == self.host and broker not in informed
+            )
+            effects += self.flows.say(now_us, broker, Whereabouts(self.host, posts)) if posts else []
         return effects
 
     # Topology.

@@ -6,11 +6,13 @@ that cannot be reached gets what it missed later, and is told of what the bounds
 long is forgotten, here and everywhere.
 """
 
+from msgspec.structs import replace
+
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Does, Note, Send
 from roamcast.protocols.broker.counterpart import Counterpart
-from roamcast.protocols.broker.messages import Accepted, Attach, Lost, Pub
+from roamcast.protocols.broker.messages import Accepted, Attach, Pub
 from roamcast.protocols.broker.modulators.interface import BadModulator
 from roamcast.protocols.broker.overlay.broker_manager import BrokerManager
 from roamcast.protocols.broker.overlay.messages import (
@@ -27,6 +29,8 @@ from roamcast.protocols.broker.overlay.messages import (
     Retire,
     Routed,
     SwitchedOff,
+    Unknown,
+    Whereabouts,
 )
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.posts import Post
@@ -74,7 +78,12 @@ class ClientManager:
         session.counterpart.acknowledge(attach.after)
         if not session.departing:
             effects += self._take_over(now_us, session, attach)
-        return [*effects, *session.send(session.counterpart.after(attach.after)), *session.tell_off()]
+        return [
+            *effects,
+            *session.send(session.counterpart.after(attach.after)),
+            *session.tell_off(),
+            *session.tell_missing(),
+        ]
 
     def _take_over(self, now_us: int, session: HomeSession, attach: Attach) -> list[Does]:
         """The client's word on what it wants replaces what was known."""
@@ -130,14 +139,14 @@ class ClientManager:
         """Asks whether those are there on whom clients of this broker, or posts here, depend."""
         others = {post.home: None for post in self.posts.values()}
         for session in self.sessions.values():
-            others.update(dict.fromkeys(self._places(session)))
+            others.update(dict.fromkeys(self.places(session)))
         effects: list[Does] = []
         for broker in others:
             if broker != self.host and self.brokers.flows.quiet(now_us, broker):
                 effects += self.brokers.say(now_us, broker, Met())
         return effects
 
-    def _places(self, session: HomeSession) -> dict[str, list[Subscription]]:
+    def places(self, session: HomeSession) -> dict[str, list[Subscription]]:
         """Where the session's own posts are, and which."""
         places: dict[str, list[Subscription]] = {}
         for name, subscription in session.subscriptions.items():
@@ -182,13 +191,16 @@ class ClientManager:
 
     def retire(self, now_us: int, subscription_id: str, made: int) -> list[Does]:
         """A post here is no longer needed."""
-        if self.has_post(subscription_id, made):
+        here = self.has_post(subscription_id, made)
+        if here:
             del self.posts[subscription_id]
         entry = self.brokers.directory.entries.get(subscription_id)
         if entry is None or entry.made != made:
             return []
+        if not here and entry.place != self.host:
+            return self.brokers.say(now_us, entry.place, Retire(subscription_id, made))
         discharge = Discharge(subscription_id, entry.version, made)
-        self.brokers.directory.discharge(subscription_id, entry.version, made)
+        self.brokers.directory.discharge(discharge)
         return self.brokers.say_all(now_us, discharge)
 
     def has_post(self, subscription_id: str, made: int) -> bool:
@@ -204,44 +216,21 @@ class ClientManager:
             del self.posts[name]
         return []
 
-    def recover(self, now_us: int, broker: str) -> list[Does]:
-        """A broker has crashed, or is gone, and posts of clients of this one with it: they are made anew, here."""
-        self.gone = {client: each for client, each in self.gone.items() if each[1] != broker}
+    def told_of(self, now_us: int, whereabouts: Whereabouts, sender: str) -> list[Does]:
+        """Another broker says where posts have gone."""
+        directory = self.brokers.directory
+        for name, made, version in whereabouts.posts:
+            directory.moved(name, made, version, whereabouts.place)
+        unknown = tuple((name, made) for name, made, _ in whereabouts.posts if name not in directory.entries)
+        return self.brokers.say(now_us, sender, Unknown(unknown)) if unknown else []
+
+    def enquired(self, now_us: int, unknown: Unknown, sender: str) -> list[Does]:
         effects: list[Does] = []
-        for session in self.sessions.values():
-            lost = [] if session.departing else self._places(session).get(broker, [])
-            effects += self.renew(now_us, session, lost)
+        for name, made in unknown.posts:
+            entry = self.brokers.directory.entries.get(name)
+            if self.has_post(name, made) and entry is not None and entry.place == self.host:
+                effects += self.brokers.say(now_us, sender, entry)
         return effects
-
-    def renew(self, now_us: int, session: HomeSession, lost: list[Subscription]) -> list[Does]:
-        """New posts for these subscriptions; what the old ones had is lost, and the client is told."""
-        effects: list[Does] = []
-        for subscription in lost:
-            effects += self.unsubscribe(now_us, session, subscription.id)
-            effects += self.subscribe(now_us, session, subscription)
-        return [*effects, Send(session.client, Lost(None))] if lost else effects
-
-    def bereave(self, now_us: int, broker: str) -> list[Does]:
-        """A broker is given up: what waits for it is lost, and posts here of its clients have nobody to work for."""
-        effects: list[Does] = []
-        for name, post in list(self.posts.items()):
-            if post.home == broker:
-                effects += self.retire(now_us, name, post.made)
-        flow = self.brokers.flows.of.get(broker)
-        routed = [] if flow is None else [each.inside for each in flow.waiting if isinstance(each.inside, Routed)]
-        # Backwards, so that the chain ends behind what has arrived.
-        for each in reversed(routed):
-            session = self.sessions.get(each.event.publisher.host)
-            for address in each.addresses if session is not None else ():
-                self._count_missed(session, address)
-            effects.append(Note("event_refused", each.event.id))
-        return effects
-
-    def _count_missed(self, session: HomeSession | None, address: Address) -> None:
-        name = address.subscription_id
-        if session is not None and session.chain.get(name, (0, 0))[0] == address.made:
-            session.chain[name] = (address.made, address.after)
-            session.missed[name] = session.missed.get(name, 0) + address.missed + 1
 
     # Events.
 
@@ -289,11 +278,23 @@ class ClientManager:
         """An event has reached one of its posts."""
         post = self.posts.get(address.subscription_id)
         if post is None or post.made != address.made:
+            later = self.brokers.directory.later(address)
+            if later is not None and later.place != self.host:
+                return self._send_on(now_us, routed, address, later, sender)
             # Its sender believes in a post that is gone.
-            gone = Discharge(address.subscription_id, address.version, address.made)
+            gone = Discharge(address.subscription_id, address.version, address.made, certain=False)
             return self.brokers.say(now_us, sender, gone)
         made = post.take(now_us, routed.event, routed.serial, address)
         return [*self.send_home(now_us, post, made), *self._troubles(now_us, post)]
+
+    def _send_on(self, now_us: int, routed: Routed, address: Address, entry: Enrol, sender: str) -> list[Does]:
+        """The post has gone elsewhere, which its sender had no need to know until now."""
+        posts = ((address.subscription_id, entry.made, entry.version),)
+        onward = replace(routed, addresses=(replace(address, version=entry.version),))
+        return [
+            *self.brokers.say(now_us, sender, Whereabouts(entry.place, posts)),
+            *self.brokers.say(now_us, entry.place, onward),
+        ]
 
     def _troubles(self, now_us: int, post: Post) -> list[Does]:
         """What has gone wrong in a modulator; that it is off, its consumer must know."""

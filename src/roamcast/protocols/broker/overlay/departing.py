@@ -7,6 +7,7 @@ still change its mind.
 from roamcast.node.boundary import Does, Note
 from roamcast.protocols.broker.overlay.broker_manager import BrokerManager
 from roamcast.protocols.broker.overlay.client_manager import ClientManager
+from roamcast.protocols.broker.overlay.losses import Losses
 from roamcast.protocols.broker.overlay.messages import (
     Agree,
     Ask,
@@ -17,6 +18,7 @@ from roamcast.protocols.broker.overlay.messages import (
     PostState,
     Refuse,
     Retire,
+    Whereabouts,
 )
 from roamcast.protocols.broker.overlay.moves import Move
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
@@ -25,8 +27,11 @@ from roamcast.protocols.broker.overlay.sessions import HomeSession
 
 
 class Departing:
-    def __init__(self, host: str, params: OverlayParams, brokers: BrokerManager, clients: ClientManager) -> None:
+    def __init__(
+        self, host: str, params: OverlayParams, brokers: BrokerManager, clients: ClientManager, losses: Losses
+    ) -> None:
         self.host = host
+        self.losses = losses
         self.params = params
         self.brokers = brokers
         self.clients = clients
@@ -102,17 +107,30 @@ class Departing:
             if session is None or session.born != move.born:
                 return self._call_off(now_us, move)
             session.departing = True
-        # A post elsewhere sends to the home as well, so its broker must know whether it was met or not.
-        entries = self.brokers.directory.entries.values()
-        elsewhere = [each.place for each in entries if each.subscription.subscriber == agree.client]
-        reachable = [each for each in elsewhere if each not in self.brokers.flows.lost]
-        brokers = dict.fromkeys([*self.brokers.told, self.host, *reachable])
-        move.awaits = set(brokers)
-        detour = Detour(agree.client, agree.move, move.ask.subscriptions, move.ask.with_home, move.to, move.born)
+        move.told = (*self.brokers.told, self.host)
+        move.informed = self._concerned(move)
+        move.awaits = set(move.informed)
+        entries = self.brokers.directory.entries
+        posts = tuple(
+            (name, made, entries[name].version + 1) for name, made in move.ask.subscriptions if name in entries
+        )
+        detour = Detour(agree.client, agree.move, posts, move.ask.with_home, move.to, move.born)
         effects: list[Does] = []
-        for broker in brokers:
+        for broker in move.informed:
             effects += self.brokers.say(now_us, broker, detour)
         return effects
+
+    def _concerned(self, move: Move) -> tuple[str, ...]:
+        """Who must take the new way before anything is handed over: the two, brokers with producers (as in the
+        paper), and those with whom what moves works together: the home of a post, the posts of a home. What others
+        send to where it was is sent on (`client_manager.py`)."""
+        directory, posts = self.brokers.directory, self.clients.posts
+        homes = [posts[name].home for name, made in move.ask.subscriptions if self.clients.has_post(name, made)]
+        elsewhere = [
+            each.place for each in directory.entries.values() if each.subscription.subscriber == move.ask.client
+        ]
+        concerned = dict.fromkeys([self.host, move.to, *directory.homes(), *homes, *elsewhere])
+        return tuple(each for each in concerned if each not in self.brokers.flows.lost)
 
     def refused(self, refuse: Refuse) -> list[Does]:
         move = self._move(refuse.client, refuse.move)
@@ -148,12 +166,23 @@ class Departing:
         if session is not None:
             del self.clients.sessions[client]
             self.clients.gone[client] = (now_us, move.to, session.born)
-        told = (*self.brokers.told, self.host)
         state = None if session is None else session.state()
+        handoff = Handoff(client, move.ask.move, tuple(posts), state, move.told, move.informed)
         effects: list[Does] = [Note("handed_over", client)]
-        for message in [*cut(Handoff(client, move.ask.move, tuple(posts), state, told)), *move.afterwards]:
+        known = [] if session is None else self._posts_elsewhere(session, move.to)
+        for message in [*known, *cut(handoff), *move.afterwards]:
             effects += self.brokers.say(now_us, move.to, message)
         return effects
+
+    def _posts_elsewhere(self, session: HomeSession, to: str) -> list[Whereabouts]:
+        """Where the posts of a session are: its home broker must know, and the next one may not."""
+        places = self.clients.places(session)
+        entries = self.brokers.directory.entries
+        return [
+            Whereabouts(place, tuple((each.id, entries[each.id].made, entries[each.id].version) for each in posts))
+            for place, posts in places.items()
+            if place != to
+        ]
 
     def _departing(self, move: Move) -> HomeSession | None:
         """The session that moves, unless it is over and the client has begun anew."""
@@ -171,6 +200,17 @@ class Departing:
                 effects += [] if move.awaits else self._hand_over(now_us, move)
         return effects
 
+    def restarted(self, now_us: int, broker: str) -> list[Does]:
+        """A broker has crashed: it knows nothing of what moves, and will not say that it takes the new way."""
+        effects: list[Does] = []
+        for move in [each for each in self.moves.values() if each.awaits is not None]:
+            move.told = tuple(each for each in move.told if each != broker)
+            move.informed = tuple(each for each in move.informed if each != broker)
+            if move.awaits is not None:
+                move.awaits.discard(broker)
+            effects += [] if move.awaits else self._hand_over(now_us, move)
+        return effects
+
     def _take_back(self, now_us: int, move: Move) -> list[Does]:
         """D is gone. After step 3 nothing comes here any more, so all posts begin anew."""
         del self.moves[move.ask.client]
@@ -183,7 +223,7 @@ class Departing:
         session = self._departing(move)
         if session is not None:
             session.departing = False
-            effects += self.clients.renew(now_us, session, list(session.subscriptions.values()))
+            effects += self.losses.renew(now_us, session, list(session.subscriptions.values()))
         return effects
 
     def _move(self, client: str, number: int) -> Move | None:

@@ -4,9 +4,9 @@ Over the air, from host to host: `Search`. By unicast: `Here` (the answer), `Row
 broker says to another one, along a path of brokers), and what clients and home brokers say: that of all brokers and
 clients (`broker/messages/`), and `Nearest`, `HomeIs`, `NotHome`, `Leave`, `Refused`, `Silent`.
 
-Inside parcels: `Met`, `Enrol`, `Discharge`, `Produces` (the directory), `Routed` and `Modulated` (events before and
-behind a modulator), `SwitchedOff`, `Retire`, and the relocation: `Ask`, `Agree`, `Refuse`, `Cancel`, `Detour`,
-`Detoured`, `Handoff`, `HandoffPart`.
+Inside parcels: `Met`, `Enrol`, `Discharge`, `Whereabouts`, `Unknown`, `Produces` (the directory), `Routed` and
+`Modulated` (events before and behind a modulator), `SwitchedOff`, `Retire`, and the relocation: `Ask`, `Agree`,
+`Refuse`, `Cancel`, `Detour`, `Detoured`, `Handoff`, `HandoffPart`.
 """
 
 from typing import TypeAlias
@@ -89,6 +89,21 @@ class Discharge(Message, frozen=True, tag="discharge"):
     subscription_id: str
     version: int
     made: int
+    certain: bool = True
+    """Else the sender only knows that it does not have it."""
+
+
+class Whereabouts(Message, frozen=True, tag="whereabouts"):
+    """Where these posts are now, by subscription, when they were made, and the version of that news."""
+
+    place: str
+    posts: tuple[tuple[str, int, int], ...]
+
+
+class Unknown(Message, frozen=True, tag="unknown"):
+    """The sender was told where these posts are, and has never heard of their subscriptions: tell it."""
+
+    posts: tuple[tuple[str, int], ...]
 
 
 class Produces(Message, frozen=True, tag="produces"):
@@ -195,18 +210,19 @@ class Cancel(Message, frozen=True, tag="cancel"):
 
 
 class Detour(Message, frozen=True, tag="detour"):
-    """Step 3: from now on, `to` is where these are; and if `with_home`, the client's session of that birth."""
+    """Step 3: from now on, `to` is where these are, by subscription, when made, and version; and if `with_home`, the
+    client's session of that birth."""
 
     client: str
     move: int
-    subscriptions: tuple[tuple[str, int], ...]
+    posts: tuple[tuple[str, int, int], ...]
     with_home: bool
     to: str
     born: int = 0
 
 
 class Detoured(Message, frozen=True, tag="detoured"):
-    """Step 4, to both brokers: everything that the sender sends from now on takes the new way."""
+    """Step 4: everything that the sender sends from now on takes the new way."""
 
     client: str
     move: int
@@ -250,6 +266,8 @@ class SessionState(Struct, frozen=True, array_like=True):
     missed: tuple[tuple[str, int], ...]
     off: tuple[str, ...] = ()
     """The subscriptions whose modulators are switched off."""
+    missing: bool = False
+    """Whether the client must be told that a post was lost."""
 
 
 class Handoff(Message, frozen=True, tag="handoff"):
@@ -260,6 +278,8 @@ class Handoff(Message, frozen=True, tag="handoff"):
     posts: tuple[PostState, ...]
     session: SessionState | None
     told: tuple[str, ...]
+    informed: tuple[str, ...] = ()
+    """Those of them that know where these are now."""
 
 
 class HandoffPart(Message, frozen=True, tag="handoff_part"):
@@ -275,6 +295,8 @@ Inside: TypeAlias = (
     Met
     | Enrol
     | Discharge
+    | Whereabouts
+    | Unknown
     | Produces
     | Routed
     | Modulated

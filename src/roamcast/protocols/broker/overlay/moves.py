@@ -19,6 +19,10 @@ class Move(Struct):
     asked_us: int
     born: int
     """Of the session, if it moves."""
+    told: tuple[str, ...] = ()
+    """Who knows of what moves, when step 3 began."""
+    informed: tuple[str, ...] = ()
+    """Who was told in step 3."""
     awaits: set[str] | None = None
     """Who has not said yet that it takes the new way; None before step 3."""
     afterwards: list[Retire] = field(default_factory=list)

@@ -6,20 +6,21 @@ What moves is a set of a client's posts and, if its home moves too, its session.
 |---|---|---|
 | 1 | S | `Ask`s D |
 | 2 | D | notes what will come, `Agree`s; from now on it buffers what arrives for that |
-| 3 | S | tells every broker that knows of these posts, itself and D among them, to `Detour` |
-| 4 | each of them | sends to D from now on, and says so to S and to D (`Detoured`) |
+| 3 | S | tells every broker that has producers, itself and D, to `Detour` |
+| 4 | each of them | sends to D from now on, and says so to S (`Detoured`), in the paper also to D |
 | 5 | S | goes on with what still comes, until all have said so |
 | 6 | D | buffers |
 | 7 | S | hands everything over with its state (`Handoff`) and forgets it |
 | 8 | D | takes it over, then what it has buffered; if it is the home now, it tells the client |
 
-Why nothing is lost: flows keep order, so behind a broker's `Detoured` nothing of it comes to S any more. Why nothing
-is doubled or disordered: each event is sent to one of the two; a post takes the events of a producer along their
-chain (`posts.py`), so that neither a producer that moves at the same time nor an event that was faster changes the
-order, and its output is numbered. Until step 3 S can still change its mind, after it D gets everything, however late.
+Why nothing is lost: flows keep order, so behind a broker's `Detoured` nothing of it comes to S any more. A producer
+may be at a broker that was not told, by a move of its own or as a new one. What that one sends to S goes on to D, by
+the directory (`directory.py`), and the sender is corrected.
 
-Every broker may have producers and not all are at the producer's side at each moment, so all of them are told; the
-paper tells those with producers.
+Why nothing is doubled or disordered: each event is sent to one of the two; a post takes the events of a producer
+along their chain (`posts.py`), so that neither a producer that moves at the same time nor an event that was faster
+changes the order, and its output is numbered. Until step 3 S can still change its mind, after it D gets everything,
+however late.
 """
 
 from roamcast.model.space import Space
@@ -29,6 +30,7 @@ from roamcast.protocols.broker.overlay.arriving import Arriving
 from roamcast.protocols.broker.overlay.broker_manager import BrokerManager
 from roamcast.protocols.broker.overlay.client_manager import ClientManager
 from roamcast.protocols.broker.overlay.departing import Departing
+from roamcast.protocols.broker.overlay.losses import Losses
 from roamcast.protocols.broker.overlay.messages import (
     Agree,
     Ask,
@@ -51,7 +53,8 @@ class Relocation:
         self.host = host
         self.brokers = brokers
         self.clients = clients
-        self.departing = Departing(host, params, brokers, clients)
+        self.losses = Losses(brokers, clients)
+        self.departing = Departing(host, params, brokers, clients, self.losses)
         self.acquaintance = Acquaintance(host, params, brokers, clients, self.departing)
         self.arriving = Arriving(host, params, brokers, clients, self.acquaintance, space)
 
@@ -80,26 +83,23 @@ class Relocation:
                 return self.arriving.put_together(now_us, inside, sender)
 
     def detour(self, now_us: int, detour: Detour, sender: str) -> list[Does]:
-        for name, made in detour.subscriptions:
-            self.brokers.directory.moved(name, made, detour.to)
+        for name, made, version in detour.posts:
+            self.brokers.directory.moved(name, made, version, detour.to)
+        moved = {(name, made) for name, made, _ in detour.posts}
         if detour.with_home:
             for post in self.clients.posts.values():
                 # What leaves S itself is S's to the end.
-                moving = sender == self.host and (post.subscription.id, post.made) in detour.subscriptions
+                moving = sender == self.host and (post.subscription.id, post.made) in moved
                 if post.subscription.subscriber == detour.client and post.born == detour.born and not moving:
                     post.home = detour.to
         if not detour.move:
             # Word of a home that moved before, from where it was: nobody waits for an answer.
             return []
-        detoured = Detoured(detour.client, detour.move)
-        return [
-            *self.brokers.say(now_us, detour.to, detoured),
-            *self.brokers.say(now_us, sender, detoured),
-        ]
+        return self.brokers.say(now_us, sender, Detoured(detour.client, detour.move))
 
     def bereave(self, now_us: int, broker: str) -> list[Does]:
         """A broker is given up: nobody waits for it, and nothing can go to it or come from it."""
-        return [*self.arriving.bereave(broker), *self.departing.bereave(now_us, broker)]
+        return [*self.arriving.bereave(now_us, broker), *self.departing.bereave(now_us, broker)]
 
     def tend(self, now_us: int) -> list[Does]:
         return [*self.departing.tend(now_us), *self.arriving.tend(now_us)]

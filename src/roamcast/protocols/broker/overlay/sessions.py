@@ -75,6 +75,13 @@ class HomeSession(Session):
         """Of whose modulators nothing comes any more. Said whenever the client attaches, as the word may get lost."""
         return [Send(self.client, Silent(name)) for name in self.off] if self.attached else []
 
+    def tell_missing(self) -> list[Does]:
+        """That a post was lost with all it had."""
+        if not self.missing or not self.attached:
+            return []
+        self.missing = False
+        return [Send(self.client, Lost(None))]
+
     def state(self) -> SessionState:
         return SessionState(
             self.born,
@@ -91,6 +98,7 @@ class HomeSession(Session):
             tuple((name, made, serial) for name, (made, serial) in self.chain.items()),
             tuple(self.missed.items()),
             tuple(self.off),
+            self.missing,
         )
 
 
@@ -113,4 +121,5 @@ def session_from(client: str, state: SessionState, now_us: int, bounds: BrokerPa
     session.chain = {name: (made, serial) for name, made, serial in state.chain}
     session.missed = dict(state.missed)
     session.off = dict.fromkeys(state.off)
+    session.missing = state.missing
     return session
