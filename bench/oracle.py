@@ -1,18 +1,24 @@
-"""The oracle on much data: position fixes × events, seconds of wall clock and of CPU, plain and with all conditions.
+"""The oracle on much data: position fixes × events, against single processes that join the same files.
 
 Hosts on a square of 10 km, a fix every ten seconds, 100,000 instantaneous events with a circular audience that
 moves with their publishers, every host subscribed once. `plain` has nothing but that circle; `five` has all
-conditions of C6 in every pair: a content filter, a region of relevance, a publication domain by attribute.
+conditions of C6 in every pair: a content filter, a region of relevance, a publication domain by attribute. Peers
+(`oracle_peers.py`) compute `plain` only, and write their pairs to Parquet as the oracle does. All start from the
+prepared tables; the oracle's time includes its index. Sessions are open and code is compiled before the clock starts.
 
-`python -m bench oracle` takes 1 million fixes; `python -m bench.oracle 1 10 50` as many millions as it is told.
+`python -m bench oracle` takes 1 million fixes; `python -m bench.oracle 1 10 50` as many millions as it is told, with
+`--peers duckdb,polars,sedonadb` (all of them; those that are not installed are skipped), `--kinds plain,five`.
 """
 
+import argparse
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +34,11 @@ from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
 from roamcast.pipeline.job import Settings
-from roamcast.pipeline.oracle.task import expected, matched
+from roamcast.pipeline.registry import chain, job_named
 from roamcast.pipeline.session import open_session
 from roamcast.pipeline.store import Store, StoredInputs
 from roamcast.pipeline.survey import MOVES_PER_BUCKET, MOVES_PER_HOST
-from roamcast.pipeline.tables import EVENTS, EXPECTED, LIVES, MATCHED, STATES, TRACKS
+from roamcast.pipeline.tables import EVENTS, EXPECTED, LIVES, STATES, TRACKS
 
 EVENTS_ALL = 100_000
 FIXES_PER_HOST = 1_000
@@ -45,8 +51,8 @@ SPEED_MPS = 8.0
 class Data:
     """Tables of one size, in their buckets."""
 
-    def __init__(self, root: Path, millions: int, *, five: bool) -> None:
-        self.hosts = millions * 1_000_000 // FIXES_PER_HOST
+    def __init__(self, root: Path, millions: float, *, five: bool) -> None:
+        self.hosts = round(millions * 1_000_000) // FIXES_PER_HOST
         self.five = five
         self.root = root
         rows = max(MOVES_PER_BUCKET, MOVES_PER_HOST * self.hosts)
@@ -57,8 +63,13 @@ class Data:
         self.settings = Settings(Plane(), 200.0, None, 0, FIXES_PER_HOST * STEP_US - 1, self.bucket_us, 100_000)
         rng = np.random.default_rng(1)
         self.x, self.y = rng.uniform(0, SIDE_M, self.hosts), rng.uniform(0, SIDE_M, self.hosts)
+        events = []
         for number in range(self.buckets):
             self.write_bucket(number, steps, rng)
+            events.append(self.events(number, rng))
+        self.put(EVENTS, "events.parquet", pa.concat_tables(events))
+        self.put(LIVES, "lives.parquet", self.lives())
+        (root / "tables" / STATES.name).mkdir(exist_ok=True)
 
     def write_bucket(self, number: int, steps: int, rng: Any) -> None:
         tracks = []
@@ -70,9 +81,7 @@ class Data:
             self.x = np.clip(self.x + east * STEP_US / 1e6, 0, SIDE_M)
             self.y = np.clip(self.y + north * STEP_US / 1e6, 0, SIDE_M)
         columns = [pa.concat_arrays([pa.array(part) for part in parts]) for parts in zip(*tracks, strict=True)]
-        self.put(TRACKS, number, pa.Table.from_arrays(columns, schema=schema_of(TRACKS)))
-        self.put(LIVES, number, self.lives())
-        self.put(EVENTS, number, self.events(number, steps, rng))
+        self.put(TRACKS, f"bucket={number}/part.parquet", pa.Table.from_arrays(columns, schema=schema_of(TRACKS)))
         if self.five:
             attributes = pa.array([[("kind", {"text": "car"})]], STATES.schema.field("attributes").type)
             states = {
@@ -81,7 +90,7 @@ class Data:
                 "until_us": np.full(self.hosts, 2**60),
                 "attributes": attributes.take(pa.array(np.zeros(self.hosts, np.int64))),
             }
-            self.put(STATES, number, pa.table(states, schema=schema_of(STATES)))
+            self.put(STATES, f"bucket={number}/part.parquet", pa.table(states, schema=schema_of(STATES)))
 
     def lives(self) -> Any:
         wanted = parse_text("level >= 0") if self.five else EVERYTHING
@@ -103,7 +112,7 @@ class Data:
         lives = first.take(pa.array(np.zeros(self.hosts, np.int64)))
         return lives.set_column(0, "subscription_id", self.names).set_column(1, "subscriber", self.names)
 
-    def events(self, number: int, steps: int, rng: Any) -> Any:
+    def events(self, number: int, rng: Any) -> Any:
         share = EVENTS_ALL // self.buckets + (number < EVENTS_ALL % self.buckets)
         who = rng.integers(0, self.hosts, share)
         at_us = np.sort(rng.integers(number * self.bucket_us, (number + 1) * self.bucket_us, share))
@@ -132,63 +141,135 @@ class Data:
             )
         return pa.Table.from_pylist(rows, schema=schema_of(EVENTS))
 
-    def put(self, table: Any, number: int, rows: Any) -> None:
-        place = self.root / "tables" / table.name / f"bucket={number}"
-        place.mkdir(parents=True)
-        pq.write_table(rows, place / "part.parquet", compression="zstd")
+    def put(self, table: Any, name: str, rows: Any) -> None:
+        place = self.root / "tables" / table.name / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, place, compression="zstd")
 
 
 def schema_of(table: Any) -> Any:
     return pa.schema([field.with_nullable(True) for field in table.schema if field.name != "bucket"])
 
 
-def cpu_s() -> float:
-    """What this process, its Spark and all workers have used; those that ended are counted by who started them."""
-    ticks, parents = {}, {}
+def processes() -> dict[int, tuple[str, float, int]]:
+    """This process and all that it started, by number: its kind, CPU seconds, and bytes of memory."""
+    parents, found = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            words = stat.read_text().rpartition(")")[2].split()
+            name, _, rest = stat.read_text().rpartition(")")
+            words = rest.split()
         except OSError:
             continue
-        parents[int(stat.parent.name)] = int(words[1])
-        ticks[int(stat.parent.name)] = sum(map(int, words[11:15]))
+        number = int(stat.parent.name)
+        parents[number] = int(words[1])
+        used_s = sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+        kind = "jvm" if "(java" in name else "driver" if number == os.getpid() else "workers"
+        found[number] = kind, used_s, int(words[21]) * os.sysconf("SC_PAGE_SIZE")
 
     def ours(process: int) -> bool:
         return process == os.getpid() or (process in parents and ours(parents[process]))
 
-    return sum(used for process, used in ticks.items() if ours(process)) / os.sysconf("SC_CLK_TCK")
+    return {number: each for number, each in found.items() if ours(number)}
 
 
-def timed(name: str, spark: Any, data: Data) -> dict[str, float]:
-    started, used = time.perf_counter(), cpu_s()
-    hits = oracle(spark, data)
-    wall_s, used_s = time.perf_counter() - started, cpu_s() - used
-    print(f"{name:32} {wall_s:7.1f} s wall, {used_s:7.1f} s CPU, {hits:,} pairs", flush=True)
-    return {f"{name}.wall_s": wall_s, f"{name}.cpu_s": used_s, f"{name}.pairs": float(hits)}
+class Watch(threading.Thread):
+    """How much memory each kind of process takes at most, looked at five times a second."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.most: dict[str, float] = {"driver": 0.0, "jvm": 0.0, "workers": 0.0, "all": 0.0}
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        while not self.done.wait(0.2):
+            now = dict.fromkeys(self.most, 0.0)
+            for kind, _, held in processes().values():
+                now[kind] += held / 2**20
+                now["all"] += held / 2**20
+            self.most = {kind: max(most, now[kind]) for kind, most in self.most.items()}
+
+
+def timed(spark: Any, data: Data) -> dict[str, float]:
+    started, used_s = time.perf_counter(), sum(each[1] for each in processes().values())
+    watch = Watch()
+    watch.start()
+    pairs = oracle(spark, data)
+    wall_s = time.perf_counter() - started
+    watch.done.set()
+    cpu_s = sum(each[1] for each in processes().values()) - used_s
+    memory = {f"{kind}_mb": most for kind, most in watch.most.items()}
+    return {"wall_s": wall_s, "cpu_s": cpu_s, "pairs": float(pairs), **memory}
 
 
 def oracle(spark: Any, data: Data) -> int:
     store = Store(spark, str(data.root))
     inputs = StoredInputs(store, data.settings)
-    (data.root / "tables" / STATES.name).mkdir(exist_ok=True)
-    store.write(MATCHED, matched(inputs))
-    store.write(EXPECTED, expected(inputs))
+    for job in chain(job_named("expected")):
+        if job.writes not in (TRACKS, STATES, EVENTS, LIVES):
+            store.write(job.writes, job.run(inputs))
     return store.read(EXPECTED).count()
 
 
-def main(sizes: Sequence[int] = (1,)) -> dict[str, float]:
-    figures: dict[str, float] = {}
+def peer(name: str, root: Path) -> dict[str, Any]:
+    """A process of its own, so that its memory is its own."""
+    command = [sys.executable, "-m", "bench.oracle_peers", name, str(root)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    if said.returncode:
+        return {"skipped": said.stderr.strip().rpartition("\n")[2] or f"ended with {said.returncode}"}
+    found: dict[str, Any] = json.loads(said.stdout.strip().rpartition("\n")[2])
+    return found
+
+
+def measure(spark: Any, millions: float, kind: str, peers: list[str]) -> dict[str, dict[str, Any]]:
+    root = Path(tempfile.mkdtemp(prefix="oracle-"))
+    try:
+        data = Data(root, millions, five=kind == "five")
+        found: dict[str, dict[str, Any]] = {"roamcast": timed(spark, data)}
+        for name in peers if kind == "plain" else ():
+            found[name] = peer(name, root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return found
+
+
+def show(title: str, found: dict[str, dict[str, Any]]) -> None:
+    print(title, flush=True)
+    ours = found["roamcast"]
+    for name, each in found.items():
+        if "skipped" in each:
+            print(f"  {name:10} skipped: {each['skipped']}", flush=True)
+            continue
+        ratio = each["wall_s"] / ours["wall_s"]
+        memory = ", ".join(f"{key[:-3]} {value:,.0f} MB" for key, value in each.items() if key.endswith("_mb"))
+        print(
+            f"  {name:10} {each['wall_s']:7.1f} s wall, {each['cpu_s']:7.1f} s CPU, {ratio:5.2f} × ours, "
+            f"{each['pairs']:,.0f} pairs; {memory}",
+            flush=True,
+        )
+
+
+def main(given: list[str] | None = None) -> dict[str, float]:
+    options = argparse.ArgumentParser(prog="bench.oracle")
+    options.add_argument("millions", nargs="*", type=float, default=[1.0])
+    options.add_argument("--peers", default="duckdb,polars,sedonadb")
+    options.add_argument("--kinds", default="plain,five")
+    options.add_argument("--json", default=None)
+    asked = options.parse_args(given or [])
     spark = open_session("local[2]")
-    for millions in sizes:
-        for kind in ("plain", "five"):
-            root = Path(tempfile.mkdtemp(prefix="oracle-"))
-            try:
-                data = Data(root, millions, five=kind == "five")
-                figures |= timed(f"{millions} M fixes, {kind}", spark, data)
-            finally:
-                shutil.rmtree(root, ignore_errors=True)
+    measure(spark, 0.1, "five", [])
+    figures: dict[str, float] = {}
+    for millions in asked.millions:
+        for kind in asked.kinds.split(","):
+            found = measure(spark, millions, kind, [name for name in asked.peers.split(",") if name])
+            show(f"{millions:g} M fixes, {EVENTS_ALL:,} events, {kind}", found)
+            for name, each in found.items():
+                for key, value in each.items():
+                    if isinstance(value, float | int):
+                        figures[f"{millions:g} M {kind}.{name}.{key}"] = float(value)
+    if asked.json:
+        Path(asked.json).write_text(json.dumps(figures, indent=2))
     return figures
 
 
 if __name__ == "__main__":
-    main([int(size) for size in sys.argv[1:]] or (1,))
+    main(sys.argv[1:])

@@ -42,10 +42,10 @@ def write_journal(directory: Path, records: list[Record], run: Run, rows_per_seg
             journal.record(record)
 
 
-def expected_by_spark(spark: SparkSession, directory: Path, **changes: Any) -> Expected:
+def expected_by_spark(spark: SparkSession, directory: Path, join: str = "auto", **changes: Any) -> Expected:
     store = Store(spark, str(directory))
     ingest(spark, str(directory))
-    settings = replace(settings_of(store, period_us=PERIOD_US), **changes)
+    settings = replace(settings_of(store, period_us=PERIOD_US, join=join), **changes)
     run_jobs(store, settings, "expected")
     rows = store.read(EXPECTED).collect()
     found = {(row["event_id"], row["subscription_id"]): row["at_us"] for row in rows}
@@ -54,4 +54,4 @@ def expected_by_spark(spark: SparkSession, directory: Path, **changes: Any) -> E
 
 
 def run_jobs(store: Store, settings: Settings, name: str) -> None:
-    Runner(store, settings, Quiet()).run(chain(job_named(name)))
+    Runner(store, settings, Quiet()).run(chain(job_named(name, settings.join), join=settings.join))

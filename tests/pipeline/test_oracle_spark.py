@@ -1,5 +1,6 @@
 """P2: the whole chain on Spark, from a journal to what is expected, against the definition and a simulation."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +10,24 @@ from pyspark.sql import DataFrame, SparkSession
 
 from roamcast.experiments.assemble import kit_of
 from roamcast.journal import Journal, Move, Published, Run, Subscribed, Unsubscribed
+from roamcast.journal.plain import plain_filter
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+from roamcast.model.filter import parse_text
 from roamcast.model.region import Circle
 from roamcast.model.scope import Scope
 from roamcast.model.space import Earth, Plane
+from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point
 from roamcast.pipeline.ingest import ingest
 from roamcast.pipeline.job import Settings, Table
+from roamcast.pipeline.oracle.merge import candidates, fits, hot_cells, keyed_events
 from roamcast.pipeline.prepare import lives
 from roamcast.pipeline.report import Audit, page, read_audit
 from roamcast.pipeline.store import Store
 from roamcast.pipeline.survey import settings_of
-from roamcast.pipeline.tables import EXPECTED
+from roamcast.pipeline.tables import EVENTS, EXPECTED
 from roamcast.sim.run import Run as SimulationRun
 from roamcast.sim.scenario import scenario_from
 from tests.pipeline.chain import expected_by_spark, many_worlds, run_jobs, write_journal
@@ -32,15 +37,58 @@ from tests.sim.test_ideal import CROWD
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
+@pytest.mark.parametrize("join", ["index", "merge"])
 @pytest.mark.parametrize("space", [Plane(), Earth()], ids=["plane", "earth"])
 def test_p2_c6_the_oracle_equals_the_definition_on_many_worlds(
-    spark: SparkSession, tmp_path: Path, space: Plane | Earth
+    spark: SparkSession, tmp_path: Path, space: Plane | Earth, join: str
 ) -> None:
-    """Small buckets, and few events to a task, so that everything crosses a border somewhere."""
+    """Small buckets and cells, and few events to a task, so that everything crosses a border somewhere."""
     wanted = many_worlds(tmp_path, space, range(1_000, 1_030))
-    found = expected_by_spark(spark, tmp_path, bucket_us=12 * SECOND_US + 500_000, events_per_task=3)
+    small = {"bucket_us": 12 * SECOND_US + 500_000, "events_per_task": 3, "pairs_per_task": 3}
+    cells = {"slots_per_bucket": 5, "cell_m": 40.0, "cell_rows_max": 3}
+    found = expected_by_spark(spark, tmp_path, join, **small, **cells)
     assert found == wanted
     assert len(wanted) > 20
+
+
+def test_p2_the_join_by_sorting_has_no_cartesian_product(spark: SparkSession) -> None:
+    plan = str(candidates(NothingRecorded(spark))._jdf.queryExecution().sparkPlan().toString())
+    assert "SortMergeJoin" in plan
+    assert "CartesianProduct" not in plan
+    assert "BroadcastNestedLoopJoin" not in plan
+
+
+def test_p2_a_crowded_cell_is_divided_and_no_other(spark: SparkSession) -> None:
+    rows = [(0, 0, 1, 1)] * 10 + [(0, 0, 2, 2)] * 3
+    ways = spark.createDataFrame(rows, "slot long, level int, column long, line long")
+    found = hot_cells(ways, replace(NothingRecorded.settings, cell_rows_max=4)).collect()
+    assert [(row["column"], row["line"], row["parts"]) for row in found] == [(1, 1, 3)]
+
+
+def test_p2_subjects_match_in_spark_as_in_the_model(spark: SparkSession) -> None:
+    subjects = ["a", "a/b", "a/b/c", "/a", "a/", "$a", "$a/b", "b", "a.b"]
+    patterns = [*subjects, "#", "+", "a/#", "a/+", "+/b", "a/+/c", "/#", "+/+", "$a/#", "a/b/#"]
+    pairs = [(pattern, subject) for pattern in patterns for subject in subjects]
+    rows = spark.createDataFrame(pairs, "pattern string, subject string").select("*", fits().alias("fits")).collect()
+    assert {(row["pattern"], row["subject"]) for row in rows if row["fits"]} == {
+        pair for pair in pairs if subject_matches(*pair)
+    }
+
+
+def test_p2_filters_as_columns_refuse_what_nobody_would_accept(spark: SparkSession) -> None:
+    """S4: and what depends on the reader they refuse nothing."""
+    texts = tuple(
+        plain_filter(parse_text(text)) for text in ("level >= 3", "publisher.host = 'a'", "level < me.limit")
+    )
+    value = dict.fromkeys(("number", "integer", "text", "flag", "time_us", "x", "y"))
+    publisher = {"host": "b", "attributes": {}}
+    rows = [
+        {"event_id": f"{level}", "publisher": publisher, "attributes": {"level": {**value, "number": level}}}
+        for level in (2.0, 3.0)
+    ]
+    events = spark.createDataFrame(rows, EVENTS.struct)
+    found = keyed_events(events, replace(NothingRecorded.settings, filters=texts)).collect()
+    assert {row["event_id"]: row["refused"] for row in found} == {"2.0": [0, 1], "3.0": [1]}
 
 
 def test_p2_the_comparison_catches_a_journal_in_which_one_host_stood_elsewhere(

@@ -11,7 +11,7 @@ from roamcast.pipeline.compact import Compacted, compact, finish
 from roamcast.pipeline.ingest import Summary, ingest, summary
 from roamcast.pipeline.job import BadPipeline, Settings
 from roamcast.pipeline.movement_file import Learned, read_learned, settings_for, write_model
-from roamcast.pipeline.registry import chain, job_named
+from roamcast.pipeline.registry import ORACLES, chain, job_named
 from roamcast.pipeline.report import Audit, page, read_audit
 from roamcast.pipeline.runner import Bar, Quiet, Runner
 from roamcast.pipeline.session import open_session
@@ -19,6 +19,8 @@ from roamcast.pipeline.store import Store, address, file_system
 from roamcast.pipeline.stream import STREAMED, stream
 from roamcast.pipeline.survey import PERIOD_US, settings_of
 from roamcast.pipeline.tables import EXPECTED, SEGMENTS
+
+JOINS = ("auto", *ORACLES)
 
 
 class Chores:
@@ -46,14 +48,16 @@ class Chores:
         with self.watcher.watching("compact", 1, 1):
             return compact(self.store)
 
-    def oracle(self, period_ms: float, until_s: float | None) -> tuple[int, str]:
+    def oracle(self, period_ms: float, until_s: float | None, join: str = "auto") -> tuple[int, str]:
         """How many deliveries an ideal system makes, and where they are listed."""
-        self.run(self.settings(period_ms, until_s), "expected")
+        self.run(self.settings(period_ms, until_s, join), "expected")
         return self.store.read(EXPECTED).count(), self.store.place(EXPECTED)
 
-    def audit(self, period_ms: float, until_s: float | None, out: str | None) -> tuple[Audit, str]:
+    def audit(
+        self, period_ms: float, until_s: float | None, out: str | None, join: str = "auto"
+    ) -> tuple[Audit, str]:
         """The audit, and where its page is."""
-        settings = self.settings(period_ms, until_s)
+        settings = self.settings(period_ms, until_s, join)
         self.run(settings, "totals")
         space: Any = settings.space
         found = read_audit(self.store, plain_space(space), settings)
@@ -111,12 +115,14 @@ class Chores:
                 query.awaitTermination()
         return self.store.read(STREAMED).count(), self.store.place(STREAMED)
 
-    def settings(self, period_ms: float, until_s: float | None) -> Settings:
+    def settings(self, period_ms: float, until_s: float | None, join: str = "auto") -> Settings:
         self.check_ingested()
         if not period_ms >= 0.001:
             raise BadPipeline(f"--period-ms is {period_ms:g}; give at least 0.001")
+        if join not in JOINS:
+            raise BadPipeline(f"--join is '{join}'; give one of {', '.join(JOINS)}")
         until_us = None if until_s is None else round(until_s * 1e6)
-        settings = settings_of(self.store, period_us=round(period_ms * 1e3), until_us=until_us)
+        settings = settings_of(self.store, period_us=round(period_ms * 1e3), until_us=until_us, join=join)
         self.cut = settings.cut
         return settings
 
@@ -126,4 +132,4 @@ class Chores:
             raise BadPipeline(f"{journal}: not ingested yet; run `roamcast pipeline ingest {journal}` first")
 
     def run(self, settings: Settings, name: str) -> None:
-        Runner(self.store, settings, self.watcher).run(chain(job_named(name)))
+        Runner(self.store, settings, self.watcher).run(chain(job_named(name, settings.join), join=settings.join))

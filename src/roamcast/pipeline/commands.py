@@ -27,6 +27,9 @@ Remote = Annotated[str | None, typer.Option(help="A Spark Connect server instead
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Period = Annotated[float, typer.Option(help="How often to look at what lasts, in milliseconds.")]
 Until = Annotated[float | None, typer.Option(help="Judge until this time in seconds; else until the run ended.")]
+Join = Annotated[
+    str, typer.Option(help="How events meet positions: `index` ships them, `merge` sorts both; else by their number.")
+]
 Follow = Annotated[float | None, typer.Option(help="Go on, and look for new segments every so many seconds.")]
 Output = Annotated[str | None, typer.Option("--out", help="Where the page goes; else `audit` in the journal.")]
 
@@ -95,11 +98,12 @@ def oracle_command(
     remote: Remote = None,
     period_ms: Period = PERIOD_MS,
     until_s: Until = None,
+    join: Join = "auto",
     json: Json = False,
 ) -> None:
     """Compute what an ideal system would have delivered: the table `expected`. Needs an ingested journal."""
     with working(directory, master, remote, quiet=json) as chores:
-        count, place = chores.oracle(period_ms, until_s)
+        count, place = chores.oracle(period_ms, until_s, join)
     if json:
         sys.stdout.write(msgspec.json.encode({"expected": count}).decode() + "\n")
     else:
@@ -113,12 +117,13 @@ def audit_command(
     remote: Remote = None,
     period_ms: Period = PERIOD_MS,
     until_s: Until = None,
+    join: Join = "auto",
     out: Output = None,
     json: Json = False,
 ) -> None:
     """Compare what was expected with what was delivered. Needs an ingested journal."""
     with working(directory, master, remote, quiet=json) as chores:
-        show_audit(*chores.audit(period_ms, until_s, out), json=json)
+        show_audit(*chores.audit(period_ms, until_s, out, join), json=json)
 
 
 @pipeline.command("movement")
@@ -210,6 +215,7 @@ def audit(
     remote: Remote = None,
     period_ms: Period = PERIOD_MS,
     until_s: Until = None,
+    join: Join = "auto",
     out: Output = None,
     json: Json = False,
 ) -> None:
@@ -222,7 +228,7 @@ def audit(
     """
     with working(directory, master, remote, quiet=json) as chores:
         show_doubts(chores.ingest())
-        show_audit(*chores.audit(period_ms, until_s, out), json=json)
+        show_audit(*chores.audit(period_ms, until_s, out, join), json=json)
 
 
 def show_summary(found: "Summary", *, json: bool) -> None:

@@ -59,6 +59,17 @@ class Settings:
     """The first writers whose run did not say that it ended: what they recorded last may be missing."""
     events_per_task: int = 20_000
     """Of one bucket; a bucket with more events is worked on by several tasks."""
+    compiled: bool = True
+    """Whether swift events go to the compiled kernel; the results are the same."""
+    join: str = "index"
+    """How the oracle finds pairs: `index` ships the events and subscriptions, `merge` joins them by sorting."""
+    filters: tuple[str, ...] = ()
+    """The commonest filters of subscriptions, which `merge` asks early."""
+    cell_m: float = 500.0
+    slots_per_bucket: int = 1
+    cell_rows_max: int = 50_000
+    """Of a cell in a slot; a cell with more tracks is joined in parts."""
+    pairs_per_task: int = 4_000_000
 
 
 class Inputs(Protocol):
@@ -70,6 +81,10 @@ class Inputs(Protocol):
 
     def place(self, table: Table) -> str:
         """Where the table lies, for functions that read their own part of it."""
+        ...
+
+    def beside(self, table: Table) -> str:
+        """Where workers put files that belong to the table; those of rows become part of it when it is written."""
         ...
 
 

@@ -2,8 +2,8 @@
 
 Records say what changed; the oracle asks what was so. Each job here turns one into the other with a window over what
 one host (or one subscription) recorded, in the order of time, incarnation and sequence. Of several records with the
-same time the last one holds. Then every row goes into each bucket of time that it touches, so that a bucket holds all
-that is needed to judge its moments, and buckets can be judged apart from each other.
+same time the last one holds. Tracks and states then go into each bucket of time that they touch, so that a bucket
+holds where everybody is at its moments, and buckets can be judged apart from each other.
 
 Time is that of the record, not the stamp of the host's clock: an event lives from when it was recorded for as long
 as its stamps are apart, as `sim/ideal.py` has it.
@@ -59,7 +59,7 @@ def events(inputs: Inputs) -> DataFrame:
         .withColumn("end_us", F.col("at_us") + lifetime("published_us", "expires_us"))
         .withColumn("again", F.count("*").over(same_id) > 1)
     )
-    return in_buckets(lasting(published, inputs.settings), inputs.settings, EVENTS)
+    return lasting(published, inputs.settings).select(*EVENTS.columns)
 
 
 def lives(inputs: Inputs) -> DataFrame:
@@ -85,7 +85,7 @@ def lives(inputs: Inputs) -> DataFrame:
     )
     ends = F.least(F.col("at_us") + lifetime("issued_us", "expires_us"), F.col("next_us") - 1, F.col("gone_us") - 1)
     lived = by_host.withColumn("begin_us", F.col("at_us")).withColumn("end_us", ends)
-    return in_buckets(lasting(lived, inputs.settings), inputs.settings, LIVES)
+    return lasting(lived, inputs.settings).select(*LIVES.columns)
 
 
 def lifetime(first: str, last: str) -> Column:
@@ -101,12 +101,8 @@ def lasting(rows: DataFrame, settings: Settings) -> DataFrame:
 
 def in_buckets(rows: DataFrame, settings: Settings, table: Table) -> DataFrame:
     """Every row in each bucket that it touches, each bucket in one partition."""
-    first, last = (
-        (F.col("from_us"), F.col("until_us") - 1)
-        if "from_us" in table.columns
-        else (F.col("begin_us"), F.col("end_us"))
-    )
-    spread = F.sequence(bucket_of(first, settings), bucket_of(last, settings))
+    first, last = bucket_of(F.col("from_us"), settings), bucket_of(F.col("until_us") - 1, settings)
+    spread = F.sequence(first, last)
     return rows.withColumn("bucket", F.explode(spread)).select(*table.columns).repartition("bucket")
 
 

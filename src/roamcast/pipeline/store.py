@@ -48,6 +48,10 @@ class Store:
     def place(self, table: Table) -> str:
         return f"{self.root}/{table.name}"
 
+    def beside(self, table: Table) -> str:
+        """A directory next to the table's for what workers write themselves; Spark overlooks it."""
+        return f"{self.root}/.{table.name}"
+
     def exists(self, table: Table) -> bool:
         files, path = file_system(self.place(table))
         return bool(files.get_file_info(path).type == arrow_fs.FileType.Directory)
@@ -61,11 +65,21 @@ class Store:
             raise BadPipeline(f"{self.place(table)}: table '{table.name}' is missing") from None
 
     def write(self, table: Table, frame: DataFrame) -> None:
-        """Computes the frame, and puts it in the table's place."""
+        """Computes the frame, and puts it in the table's place, with the rows that workers have written beside it."""
+        files, beside = file_system(self.beside(table))
+        self._clear(files, beside)
         writer = as_declared(frame, table).write.mode("overwrite")
         if table.by_bucket:
             writer = writer.partitionBy("bucket")
         writer.parquet(self.place(table))
+        _, place = file_system(self.place(table))
+        for each in files.get_file_info(arrow_fs.FileSelector(beside, allow_not_found=True)):
+            if each.base_name.endswith(".parquet") and not each.base_name.startswith("."):
+                files.move(each.path, f"{place}/{each.base_name}")
+
+    def _clear(self, files: Any, directory: str) -> None:
+        if files.get_file_info(directory).type == arrow_fs.FileType.Directory:
+            files.delete_dir(directory)
 
 
 class StoredInputs:
@@ -80,3 +94,6 @@ class StoredInputs:
 
     def place(self, table: Table) -> str:
         return self.store.place(table)
+
+    def beside(self, table: Table) -> str:
+        return self.store.beside(table)

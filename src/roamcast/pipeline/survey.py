@@ -13,7 +13,7 @@ from roamcast.journal.records import RUN_ENDED
 from roamcast.model.places import MovementGraph
 from roamcast.pipeline.job import BadPipeline, Settings
 from roamcast.pipeline.store import Store
-from roamcast.pipeline.tables import NOTES, RUNS, SEGMENTS
+from roamcast.pipeline.tables import NOTES, RUNS, SEGMENTS, SUBSCRIPTIONS
 
 PERIOD_US = 100_000
 """As the ideal system of a simulation looks at what lasts: ten times a second."""
@@ -21,6 +21,10 @@ MOVES_PER_BUCKET = 200_000
 MOVES_PER_HOST = 4
 """At least so many of each host in a bucket: a stretch is in every bucket that it touches, fewer would double it."""
 BUCKETS_MIN = 4
+INDEXED_MAX = 5_000_000
+"""Publications and subscriptions that an index may hold, at some hundred bytes each; more are joined by sorting."""
+FILTERS_MAX = 32
+SLOTS_MAX = 64
 BUCKETS_MAX = 10_000
 CUT_MAX = 5
 """Openings without an end that are named."""
@@ -30,6 +34,8 @@ CUT_MAX = 5
 class Survey:
     records: int
     moves: int
+    wishes: int
+    """Publications and subscriptions."""
     hosts: int
     first_us: int
     last_us: int
@@ -38,17 +44,20 @@ class Survey:
 def survey(store: Store) -> Survey:
     segments = store.read(SEGMENTS)
     moves = F.when(F.col("table") == "moves", F.col("rows"))
-    found = segments.agg(F.sum("rows"), F.sum(moves), F.min("first_us"), F.max("last_us")).first()
+    wishes = F.when(F.col("table").isin("publications", "subscriptions"), F.col("rows"))
+    found = segments.agg(F.sum("rows"), F.sum(moves), F.min("first_us"), F.max("last_us"), F.sum(wishes)).first()
     of_moves = segments.where(F.col("table") == "moves").select(F.explode("ranges.host").alias("host"))
     hosts = of_moves.agg(F.approx_count_distinct("host")).first()
     assert found is not None
     assert hosts is not None
     if found[2] is None:
         raise BadPipeline(f"{store.journal}: the journal is empty; no segment with records was found in it")
-    return Survey(found[0], found[1] or 0, hosts[0], found[2], found[3])
+    return Survey(found[0], found[1] or 0, found[4] or 0, hosts[0], found[2], found[3])
 
 
-def settings_of(store: Store, *, period_us: int = PERIOD_US, until_us: int | None = None) -> Settings:
+def settings_of(
+    store: Store, *, period_us: int = PERIOD_US, until_us: int | None = None, join: str = "auto"
+) -> Settings:
     """`until_us`: the last moment to look at. Unless it is given, that is when the last run ended; in a journal whose
     run was cut, the time of the last record, since nobody knows what came after it."""
     found = survey(store)
@@ -57,16 +66,30 @@ def settings_of(store: Store, *, period_us: int = PERIOD_US, until_us: int | Non
     if until_us is None:
         until_us = found.last_us if ended_us is None else max(found.last_us, ended_us)
     first_us = found.first_us // period_us * period_us
+    if join == "auto":
+        join = "merge" if found.wishes > INDEXED_MAX else "index"
+    bucket_us = bucket_width_us(found, until_us - first_us + 1, period_us)
+    share = bucket_us / max(1, until_us - first_us + 1)
     return Settings(
         space_of(space),
         neighbour_range_m,
         graph,
         first_us,
         until_us,
-        bucket_width_us(found, until_us - first_us + 1, period_us),
+        bucket_us,
         period_us,
         cut,
+        join=join,
+        filters=commonest_filters(store) if join == "merge" else (),
+        slots_per_bucket=min(SLOTS_MAX, max(1, round(found.moves * share / max(1, found.hosts)))),
     )
+
+
+def commonest_filters(store: Store) -> tuple[str, ...]:
+    """The texts of the filters that most subscriptions have, in an order that does not change."""
+    counted = store.read(SUBSCRIPTIONS).where("filter IS NOT NULL").groupBy("filter").count()
+    rows = counted.orderBy(F.desc("count"), "filter").limit(FILTERS_MAX).collect()
+    return tuple(row["filter"] for row in rows)
 
 
 def endings(store: Store) -> tuple[int | None, tuple[str, ...]]:

@@ -87,10 +87,8 @@ EVENTS = Table(
         relevance=SCOPE,
         audience=SCOPE,
         again=FLAG,
-        bucket=INTEGER,
     ),
     "publications by true time; `again`: its id was published more than once",
-    by_bucket=True,
 )
 LIVES = Table(
     "lives",
@@ -104,15 +102,36 @@ LIVES = Table(
         interest=SCOPE,
         publishers=SCOPE,
         again=FLAG,
-        bucket=INTEGER,
     ),
     "subscriptions from when they are issued until they expire, are ended, replaced, or their host is gone",
-    by_bucket=True,
+)
+INDEX = Table(
+    "index",
+    columns(path=TEXT, bytes=INTEGER, events=INTEGER, subscriptions=INTEGER),
+    "where the index of all events and subscriptions lies, and how large it is",
 )
 MATCHED = Table(
     "matched",
-    columns(event_id=TEXT, subscription_id=TEXT, subscriber=TEXT, at_us=INTEGER, settled=FLAG),
-    "what matches in each bucket; `settled`: the pair can match in no other",
+    columns(event_id=TEXT, subscription_id=TEXT, subscriber=TEXT, at_us=INTEGER),
+    "what matches in one bucket and may in another; never stored",
+)
+CANDIDATES = Table(
+    "candidates",
+    columns(event_id=TEXT, event_begin_us=INTEGER, subscription_id=TEXT, life_begin_us=INTEGER, bucket=INTEGER),
+    "pairs that may match in a bucket, where events and subscriptions are too many for an index",
+    by_bucket=True,
+)
+EVENT_PARTS = Table(
+    "event_parts",
+    EVENTS.schema.append(pa.field("bucket", INTEGER)),
+    "the events that candidates name, in every bucket that they touch",
+    by_bucket=True,
+)
+LIFE_PARTS = Table(
+    "life_parts",
+    LIVES.schema.append(pa.field("bucket", INTEGER)),
+    "the subscriptions that candidates name, in every bucket that they touch",
+    by_bucket=True,
 )
 EXPECTED = Table(
     "expected",

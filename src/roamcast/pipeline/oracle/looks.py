@@ -14,6 +14,7 @@ matched, so that a pair that matches at once costs one look.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -239,7 +240,11 @@ class Subjects:
 
     @classmethod
     def of(cls, bucket: Bucket) -> "Subjects":
-        given, wanted = bucket.events.subject.dictionary_encode(), bucket.lives.subject.dictionary_encode()
+        return cls.of_columns(bucket.events.subject, bucket.lives.subject)
+
+    @classmethod
+    def of_columns(cls, subjects: Any, wishes: Any) -> "Subjects":
+        given, wanted = subjects.dictionary_encode(), wishes.dictionary_encode()
         names, patterns = given.dictionary.to_pylist(), wanted.dictionary.to_pylist()
         column = {name: number for number, name in enumerate(names)}
         fits = np.zeros((len(patterns), len(names)), np.bool_)

@@ -1,112 +1,144 @@
-"""The oracle as a Spark job: Spark schedules the buckets, workers read their own part of the tables with Arrow.
+"""The oracle as Spark jobs: an index of the event side, and tasks that read positions and look them up there.
 
-A task is one bucket, or a share of the events of a crowded one: its tables are read from where they lie, judged in
-memory (`looks.py`), and the matches go back as Arrow batches. Nothing is collected, nothing is shipped with the
-function but the settings, and the memory of a task is that of its bucket, however long the journal is.
+First one task writes the index (`index.py`). Then Spark schedules buckets of positions: a task reads the row groups
+of its bucket with Arrow, maps the index into memory, and has the compiled kernel find the pairs (`share.py`); a
+crowded bucket is several tasks, each with some of its events. Nothing is collected, nothing is shipped with the code
+but names and settings, and the memory of a task is that of its bucket, however long the journal is.
+
+Pairs that can match in one bucket only, nearly all, are final where they are found, and the task itself puts them
+into a file of the table, as ingest does with segments; they need not pass through Spark. Of the others the earliest
+counts.
 """
 
+import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs as arrow_fs
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from roamcast.pipeline.job import Inputs, Job, Settings, Table
-from roamcast.pipeline.oracle.bucket import Bucket, World
-from roamcast.pipeline.oracle.looks import Matches, matches
+from roamcast.pipeline.job import BadPipeline, Inputs, Job, Settings
+from roamcast.pipeline.oracle.finished import Finished, batch_of, pair_rows
+from roamcast.pipeline.oracle.index import EventSide, event_side
+from roamcast.pipeline.oracle.reading import read_rows
+from roamcast.pipeline.oracle.sections import write_sections
+from roamcast.pipeline.oracle.share import Share, opened
+from roamcast.pipeline.oracle.shipping import Shipped, local, shipped
 from roamcast.pipeline.store import file_system
-from roamcast.pipeline.tables import EVENTS, EXPECTED, LIVES, MATCHED, STATES, TRACKS
+from roamcast.pipeline.tables import EVENTS, EXPECTED, INDEX, LIVES, MATCHED, STATES, TRACKS
 
-PARTS = (TRACKS, STATES, EVENTS, LIVES)
+PARTITIONS_MAX = 400
+SUFFIX = ".index"
 
 
-def matched(inputs: Inputs) -> DataFrame:
-    settings = inputs.settings
-    limit = settings.events_per_task
-    shares = F.ceil(F.count("*") / limit).cast("bigint")
-    tasks = (
-        inputs[EVENTS]
-        .groupBy("bucket")
-        .agg(shares.alias("shares"))
-        .withColumn("share", F.explode(F.sequence(F.lit(0).cast("bigint"), F.col("shares") - 1)))
-        .repartition(F.col("bucket"), F.col("share"))
-    )
-    judge = Judge(settings, {table.name: inputs.place(table) for table in PARTS})
-    return tasks.select("bucket", "share", "shares").mapInArrow(judge, MATCHED.struct)
+def index(inputs: Inputs) -> DataFrame:
+    place = f"{inputs.beside(INDEX)}/{secrets.token_hex(8)}{SUFFIX}"
+    build = Build(inputs.settings, inputs.place(EVENTS), inputs.place(LIVES), place)
+    spark = inputs[EVENTS].sparkSession
+    return spark.range(0, 1, 1, 1).mapInArrow(build, INDEX.struct)
+
+
+class Build:
+    """Writes the index, and answers with where it is and how large."""
+
+    def __init__(self, settings: Settings, events: str, lives: str, place: str) -> None:
+        self.settings, self.events, self.lives, self.place = settings, events, lives, place
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for _ in range(batch.num_rows):
+                yield self.built()
+
+    def built(self) -> Any:
+        events, lives = read_rows(self.events, EVENTS), read_rows(self.lives, LIVES)
+        arrays, tables = event_side(events, lives, self.settings)
+        files, path = file_system(self.place)
+        directory = path.rpartition("/")[0]
+        files.create_dir(directory, recursive=True)
+        with files.open_output_stream(f"{path}.partial") as out:
+            size = write_sections(out, arrays, tables)
+        for old in files.get_file_info(arrow_fs.FileSelector(directory)):
+            if old.path.endswith(SUFFIX):
+                with suppress(FileNotFoundError):
+                    files.delete_file(old.path)
+        files.move(f"{path}.partial", path)
+        row = {"path": [self.place], "bytes": [size], "events": [len(events)], "subscriptions": [len(lives)]}
+        return pa.RecordBatch.from_pydict(row, schema=INDEX.schema)
+
+
+def index_place(inputs: Inputs) -> str:
+    """Where the index that was built last lies."""
+    directory = inputs.beside(INDEX)
+    files, path = file_system(directory)
+    found = files.get_file_info(arrow_fs.FileSelector(path, allow_not_found=True))
+    names = [each.base_name for each in found if each.base_name.endswith(SUFFIX)]
+    if len(names) != 1:
+        raise BadPipeline(f"{directory}: there is no index here, or more than one; compute table 'index' first")
+    return f"{directory}/{names[0]}"
 
 
 def expected(inputs: Inputs) -> DataFrame:
-    """Most pairs match in one bucket only and are as they should be; of the others the earliest match counts."""
-    found = inputs[MATCHED]
-    earliest = (
-        found.where("NOT settled")
-        .groupBy("event_id", "subscription_id")
-        .agg(F.min_by("subscriber", "at_us").alias("subscriber"), F.min("at_us").alias("at_us"))
+    place = index_place(inputs)
+    spark = inputs[EVENTS].sparkSession
+    tasks = tasks_of(EventSide(local(place)), inputs.settings)
+    partitions = max(1, min(PARTITIONS_MAX, len(tasks)))
+    rows = spark.createDataFrame(tasks or [(0, 0, 1)], "bucket bigint, share bigint, shares bigint")
+    places = {table.name: inputs.place(table) for table in (TRACKS, STATES)}
+    judge = Judge(inputs.settings, places, shipped(spark, place), inputs.beside(EXPECTED))
+    found = rows.repartitionByRange(partitions, "bucket", "share").mapInArrow(judge, MATCHED.struct)
+    return earliest(found)
+
+
+def tasks_of(side: EventSide, settings: Settings) -> list[tuple[int, int, int]]:
+    counts = side.events_by_bucket()
+    shares = -(-counts // settings.events_per_task)
+    return [
+        (bucket, share, int(shares[bucket]))
+        for bucket in np.flatnonzero(counts).tolist()
+        for share in range(shares[bucket])
+    ]
+
+
+def earliest(found: DataFrame) -> DataFrame:
+    """Of pairs that matched in several buckets the first match."""
+    return found.groupBy("event_id", "subscription_id").agg(
+        F.min_by("subscriber", "at_us").alias("subscriber"), F.min("at_us").alias("at_us")
     )
-    return found.where("settled").select(*EXPECTED.columns).unionByName(earliest)
 
 
 class Judge:
     """What a worker does with the tasks it is given. Holds nothing but names and numbers: it travels to every one."""
 
-    def __init__(self, settings: Settings, places: dict[str, str]) -> None:
-        self.settings = settings
-        self.places = places
+    def __init__(self, settings: Settings, places: dict[str, str], index: Shipped, out: str) -> None:
+        self.settings, self.places, self.index, self.out = settings, places, index, out
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        side = opened(self.index.here())
         for batch in batches:
             for task in batch.to_pylist():
-                yield from self.judged(task["bucket"], task["share"], task["shares"])
+                yield from self.judged(side, task["bucket"], task["share"], task["shares"])
 
-    def judged(self, number: int, share: int, shares: int) -> Iterator[Any]:
-        settings = self.settings
-        start_us = settings.first_us + number * settings.bucket_us
-        world = World(settings.space, settings.neighbour_range_m, settings.graph, settings.period_us)
-        tables = [read_bucket(self.places[table.name], table, number) for table in PARTS]
-        bucket = Bucket(world, start_us, start_us + settings.bucket_us, *tables)
-        again = [table["again"].to_numpy(zero_copy_only=False) for table in tables[2:]]
-        if len(bucket.lives) == 0:
+    def judged(self, side: EventSide, bucket: int, share: int, shares: int) -> Iterator[Any]:
+        rows = (
+            np.array_split(side.events_of(bucket), shares)[share] if bucket < side.buckets else np.zeros(0, np.int64)
+        )
+        if not len(rows) or not len(side.lives):
             return
-        mine = np.array_split(np.arange(len(bucket.events)), shares)[share]
-        for found in matches(bucket, mine):
-            if len(found.event):
-                yield rows_of(bucket, found, again)
-
-
-def rows_of(bucket: Bucket, found: Matches, again: list[Any]) -> Any:
-    """The matches as rows of `matched`."""
-    events, lives = bucket.events, bucket.lives
-    begin_us = np.maximum(events.begin_us[found.event], lives.begin_us[found.life])
-    end_us = np.minimum(events.end_us[found.event], lives.end_us[found.life])
-    settled = (begin_us >= bucket.start_us) & (end_us < bucket.end_us)
-    # An id that is there twice makes two pairs of one.
-    settled &= ~again[0][found.event] & ~again[1][found.life]
-    return pa.RecordBatch.from_arrays(
-        [
-            events.ids.take(pa.array(found.event)),
-            lives.ids.take(pa.array(found.life)),
-            bucket.hosts.names.take(pa.array(lives.subscriber[found.life])),
-            pa.array(found.at_us, pa.int64()),
-            pa.array(settled),
-        ],
-        names=MATCHED.columns,
-    )
-
-
-def read_bucket(place: str, table: Table, number: int) -> Any:
-    """The rows of one bucket; none where there is no directory for it."""
-    files, path = file_system(f"{place}/bucket={number}")
-    wanted = pa.schema([field for field in table.schema if field.name != "bucket"])
-    if files.get_file_info(path).type == arrow_fs.FileType.NotFound:
-        return wanted.empty_table()
-    return pq.read_table(path, filesystem=files, partitioning=None, schema=wanted)
+        part = Share(self.settings, self.places, side, bucket, rows)
+        with Finished(self.out, f"{bucket:07d}-{share:05d}.parquet") as file:
+            for event, life, at_us in part.matches():
+                final = part.final(event, life)
+                file.write(pair_rows(side.events, side.lives, event[final], life[final], at_us[final]))
+                if not final.all():
+                    rest = pair_rows(side.events, side.lives, event[~final], life[~final], at_us[~final])
+                    yield batch_of(rest)
 
 
 JOBS = (
-    Job("matched", PARTS, MATCHED, matched),
-    Job("expected", (MATCHED,), EXPECTED, expected),
+    Job("index", (EVENTS, LIVES), INDEX, index),
+    Job("expected", (INDEX, TRACKS, STATES, EVENTS), EXPECTED, expected),
 )
