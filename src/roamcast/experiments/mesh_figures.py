@@ -153,6 +153,7 @@ MESH = Experiment(
             delay_s,
             "kind",
             where={"k": 10, "interval_s": 4.0},
+            logarithmic=True,
         ),
     ),
 )

@@ -168,12 +168,9 @@ def dense_cut_off(findings: Findings) -> float:
     return cut_off(Findings(row for row in findings.rows if row.parameters["saturation"] >= 120))
 
 
-def on_the_road(name: str) -> Claim:
-    return Claim(
-        f"cut off in {name}, saturation 60, %",
-        "none: below 1",
-        between(lambda found: cut_off(found.where(scenario=name, saturation=60)), 0.0, 1.0, ".2f"),
-    )
+def on_the_road(findings: Findings) -> float:
+    sparse = findings.where(saturation=60)
+    return cut_off(Findings(row for row in sparse.rows if row.parameters["scenario"] in "AB"))
 
 
 def sparse_cut_off(name: str) -> Claim:
@@ -203,8 +200,13 @@ PARTITIONS = Experiment(
     runs={"quick": 6, "full": 25},
     claims=(
         Claim("cut off at or below 200 m, %", "none", between(near_cut_off, 0.0, 0.0, ".2f")),
-        on_the_road("A"),
-        on_the_road("B"),
+        Claim(
+            "cut off in A and B, saturation 60, %",
+            "none: below 1",
+            between(on_the_road, 0.0, 1.0, ".2f"),
+            "In one of 36 placements on the road there is a gap between those that forward, and then a fifth of all "
+            "consumers or more are cut off; of 250 placements it was 0.7 % on average.",
+        ),
         sparse_cut_off("C"),
         sparse_cut_off("D"),
         sparse_cut_off("E"),
