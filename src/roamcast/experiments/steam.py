@@ -204,8 +204,8 @@ PARTITIONS = Experiment(
             "cut off in A and B, saturation 60, %",
             "none: below 1",
             between(on_the_road, 0.0, 1.0, ".2f"),
-            "In one of 36 placements on the road there is a gap between those that forward, and then a fifth of all "
-            "consumers or more are cut off; of 250 placements it was 0.7 % on average.",
+            "In one of 36 placements on the road there is a gap between those that forward, and then mostly a fifth "
+            "of the consumers is cut off; over 250 placements it was 0.7 %.",
         ),
         sparse_cut_off("C"),
         sparse_cut_off("D"),
