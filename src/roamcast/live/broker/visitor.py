@@ -77,7 +77,8 @@ class Visitor:
 
     def packed(self) -> bytes:
         session = self.session
-        receiving = tuple(each.token for each in session.releasing.values())
+        # Those that its last border told of count too: while it is away, their deliveries stay with the broker.
+        receiving = tuple(dict.fromkeys([*(each.token for each in session.releasing.values()), *self.receiving]))
         sent = [each.token for each in session.sent.values()]
         return _encoder.encode(
             Luggage(
