@@ -12,7 +12,7 @@ from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Earth, Plane
 from roamcast.pipeline.oracle import shipping
 from roamcast.pipeline.oracle.index import EventSide, event_side
-from roamcast.pipeline.oracle.kernel import available
+from roamcast.pipeline.oracle.kernel import available, judged, met, warm
 from roamcast.pipeline.oracle.sections import BadSections, write_sections
 from roamcast.pipeline.oracle.share import Share
 from roamcast.pipeline.oracle.shipping import Shipped
@@ -62,6 +62,18 @@ def test_p2_aimed_worlds_are_settled_by_the_kernel_or_left_to_others_by_it(tmp_p
             found = share.found()
             settled, asked = settled + len(found.event), asked + len(found.asked_event)
     assert min(settled, asked) > 10
+
+
+def test_p2_warming_the_kernel_up_compiles_what_tasks_run(tmp_path: Path) -> None:
+    """Arrays of another type, or that may be written to, would be compiled anew in every worker."""
+    world = next(world for world in map(aimed_world, range(60)) if expected(world))
+    settings = settings_for(world, 1)
+    side = write_index(tmp_path / "world.index", world, settings)
+    warm(side)
+    compiled = len(judged.signatures), len(met.signatures)  # type: ignore[attr-defined]
+    share = Share(settings, write_tables(tmp_path, world, settings), side, 0, side.events_of(0))
+    assert len(share.found().event) >= 0
+    assert (len(judged.signatures), len(met.signatures)) == compiled  # type: ignore[attr-defined]
 
 
 def test_p2_the_comparison_catches_a_task_that_leaves_the_audience_out(tmp_path: Path) -> None:

@@ -30,24 +30,29 @@ from roamcast.pipeline.survey import settings_of
 from roamcast.pipeline.tables import EVENTS, EXPECTED
 from roamcast.sim.run import Run as SimulationRun
 from roamcast.sim.scenario import scenario_from
-from tests.pipeline.chain import expected_by_spark, many_worlds, run_jobs, write_journal
+from tests.pipeline.chain import Expected, expected_by_spark, many_worlds, run_jobs, write_journal
 from tests.pipeline.worlds import SECOND_US
 from tests.sim.test_ideal import CROWD
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
+@pytest.fixture(scope="module", params=[Plane(), Earth()], ids=["plane", "earth"])
+def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Expected]:
+    """The journal of many small worlds, and what is expected in them by the definition."""
+    directory = tmp_path_factory.mktemp("worlds")
+    return directory, many_worlds(directory, request.param, range(1_000, 1_030))
+
+
 @pytest.mark.parametrize("join", ["index", "merge"])
-@pytest.mark.parametrize("space", [Plane(), Earth()], ids=["plane", "earth"])
 def test_p2_c6_the_oracle_equals_the_definition_on_many_worlds(
-    spark: SparkSession, tmp_path: Path, space: Plane | Earth, join: str
+    spark: SparkSession, worlds: tuple[Path, Expected], join: str
 ) -> None:
     """Small buckets and cells, and few events to a task, so that everything crosses a border somewhere."""
-    wanted = many_worlds(tmp_path, space, range(1_000, 1_030))
+    directory, wanted = worlds
     small = {"bucket_us": 12 * SECOND_US + 500_000, "events_per_task": 3, "pairs_per_task": 3}
     cells = {"slots_per_bucket": 5, "cell_m": 40.0, "cell_rows_max": 3}
-    found = expected_by_spark(spark, tmp_path, join, **small, **cells)
-    assert found == wanted
+    assert expected_by_spark(spark, directory, join, **small, **cells) == wanted
     assert len(wanted) > 20
 
 

@@ -238,6 +238,16 @@ def swift_pairs(side: EventSide, aims: Aims, ways: Ways, start_us: int, stop_us:
     return once_each(aims.event[event], life, at_us, state, end_us[event] > begin_us[event], len(side.lives))
 
 
+def warm(side: EventSide) -> None:
+    """Has the kernel compiled, and kept on this machine, before many workers ask for it at once."""
+    event, nought, nowhere = np.flatnonzero(side["event_swift"])[:1], np.zeros(1, np.int64), np.zeros(1)
+    if not available() or not len(event) or not len(side.lives):
+        return
+    domain = np.ones((len(side["domain_life"]), 1), np.int8)
+    aims = Aims(event, nought + CIRCLE, np.zeros((1, 8)), nought + NO_REGION, np.zeros((1, 8)), domain)
+    swift_pairs(side, aims, Ways(nought, nought, nought + 1, *([nowhere] * 4)), 0, 1, 1)
+
+
 def spans_by_event(grid: TimeGrid, there: Rows, count: int) -> Rows:
     spans = np.zeros((count, 3), np.int64)
     spans[there] = grid.spans

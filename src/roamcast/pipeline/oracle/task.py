@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from roamcast.pipeline.job import BadPipeline, Inputs, Job, Settings
 from roamcast.pipeline.oracle.finished import Finished, batch_of, pair_rows
 from roamcast.pipeline.oracle.index import EventSide, event_side
+from roamcast.pipeline.oracle.kernel import warm
 from roamcast.pipeline.oracle.reading import read_rows
 from roamcast.pipeline.oracle.sections import write_sections
 from roamcast.pipeline.oracle.share import Share, opened
@@ -66,6 +67,8 @@ class Build:
                 with suppress(FileNotFoundError):
                     files.delete_file(old.path)
         files.move(f"{path}.partial", path)
+        if "://" not in self.place:
+            warm(EventSide(path))
         row = {"path": [self.place], "bytes": [size], "events": [len(events)], "subscriptions": [len(lives)]}
         return pa.RecordBatch.from_pydict(row, schema=INDEX.schema)
 
