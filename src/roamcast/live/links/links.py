@@ -62,7 +62,7 @@ class Links:
         """Those that are closed here, and have a socket still."""
         self._owed_down: dict[str, None] = {}
         self._diallers: dict[str, Dialler] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
         self._closing = False
 
@@ -94,7 +94,7 @@ class Links:
             partial(self.remark, "link_dial_failed"),
             partial(self._attempt_over, peer),
         )
-        self._tasks.append(asyncio.get_running_loop().create_task(work))
+        self._tasks[peer] = asyncio.get_running_loop().create_task(work)
 
     def send(self, peer: str, kind: int, data: bytes) -> bool:
         """False if it was not sent: there is no link, or the data is too large for one."""
@@ -115,15 +115,27 @@ class Links:
         if link is not None:
             link.end()
 
+    def hang_up(self, peer: str) -> None:
+        """Ends the link to `peer`, and dials it no more."""
+        task = self._tasks.pop(peer, None)
+        if task is not None:
+            task.cancel()
+            del self._diallers[peer]
+        self.cut(peer)
+
     def is_up(self, peer: str) -> bool:
         return peer in self._links
+
+    def dials(self, peer: str) -> bool:
+        return peer in self._diallers
 
     async def close(self) -> None:
         """Sends what was given to `send`, as far as peers take it within two seconds."""
         self._closing = True
-        for task in self._tasks:
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._server is not None:
             self._server.close()
         for channel in list(self._channels):

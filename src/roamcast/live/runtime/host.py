@@ -1,0 +1,205 @@
+"""A node on sockets: the live `Runtime` of `node/host.py`.
+
+Inputs come from links, timers and the application, one at a time, on one event loop; what the node answers is
+performed at once. Time is that of the machine, in microseconds since 1970, and never goes back. `NodeThread` gives a
+node a thread and a loop of its own.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from roamcast.live.links.links import Links
+from roamcast.live.runtime.disk import Disk, MemoryDisk
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.node.boundary import (
+    Broadcast,
+    CancelTimer,
+    Connect,
+    Deliver,
+    Disconnect,
+    Does,
+    Input,
+    JoinGroup,
+    LeaveGroup,
+    LinkDown,
+    LinkUp,
+    Message,
+    Node,
+    Note,
+    Received,
+    Send,
+    SetTimer,
+    Start,
+    Store,
+    TimerFired,
+)
+from roamcast.node.codec import BadMessage, Codec
+from roamcast.node.host import Host, Observer
+
+KIND = 0
+"""Of the frames that carry nodes' messages; a link has only one kind."""
+
+
+class Air(Protocol):
+    """Where broadcasts go: a multicast network, or nothing."""
+
+    def broadcast(self, data: bytes, broadcast: Broadcast) -> None: ...
+    def join(self, group: int) -> None: ...
+    def leave(self, group: int) -> None: ...
+
+
+class LiveHost:
+    def __init__(
+        self,
+        name: str,
+        node: Node,
+        codec: Codec,
+        deliver: Callable[[Event, str], None] | None = None,
+        observers: tuple[Observer, ...] = (),
+        disk: Disk | None = None,
+        air: Air | None = None,
+    ) -> None:
+        """On a running loop. `deliver` is the application's."""
+        self.name = name
+        self.codec = codec
+        self.deliver = deliver
+        self.disk = disk or MemoryDisk()
+        self.air = air
+        self.links = Links(name, self)
+        self.addresses: dict[str, tuple[str, int]] = {}
+        """Where peers can be reached that a node may want to connect to."""
+        self.loop = asyncio.get_running_loop()
+        self.host = Host(name, node, self, observers)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._now_us = 0
+        self._waiting: list[Input] = []
+        self._giving = False
+
+    def now_us(self) -> int:
+        self._now_us = max(self._now_us, time.time_ns() // 1_000)
+        return self._now_us
+
+    def start(self, context: Context) -> None:
+        stored = self.disk.read()
+        self.give(Start(context, bool(stored), stored))
+
+    def give(self, given: Input) -> None:
+        """One after the other: what an effect brings about waits until all effects of its cause are performed."""
+        self._waiting.append(given)
+        if self._giving:
+            return
+        self._giving = True
+        try:
+            while self._waiting:
+                self.host.give(self.now_us(), self._waiting.pop(0))
+        finally:
+            self._giving = False
+
+    async def close(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        await self.links.close()
+
+    # From the links.
+
+    def up(self, peer: str) -> None:
+        self.give(LinkUp(peer))
+
+    def down(self, peer: str) -> None:
+        self.give(LinkDown(peer))
+
+    def frame(self, peer: str, kind: int, data: bytes) -> None:
+        try:
+            message = self.codec.decode(data)
+        except BadMessage as problem:
+            self.remark("bad_message", f"{peer}: {problem}")
+            return
+        self.give(Received(message, peer))
+
+    def remark(self, what: str, detail: str) -> None:
+        for observer in self.host.observers:
+            observer.noted(self.now_us(), self.name, what, detail)
+
+    # Effects.
+
+    def perform(self, host: Host, effect: Does) -> None:
+        match effect:
+            case Send(to, message):
+                self._send(to, message)
+            case SetTimer(name, at_us):
+                self._cancel(name)
+                delay_s = max(0.0, (at_us - self.now_us()) / 1e6)
+                self._timers[name] = self.loop.call_later(delay_s, partial(self._fire, name))
+            case CancelTimer(name):
+                self._cancel(name)
+            case Deliver(event, subscription_id):
+                if self.deliver is not None:
+                    self.loop.call_soon(self.deliver, event, subscription_id)
+            case Store(key, value):
+                self.disk.write(key, value)
+            case Connect(peer):
+                self._connect(peer)
+            case Disconnect(peer):
+                self.links.cut(peer)
+            case Broadcast() | JoinGroup() | LeaveGroup():
+                self._on_air(effect)
+            case Note():
+                return
+
+    def _send(self, to: str, message: Message) -> None:
+        try:
+            data = self.codec.encode(message)
+        except BadMessage as problem:
+            self.remark("unsendable", f"{to}: {problem}")
+            return
+        self.links.send(to, KIND, data)
+
+    def _connect(self, peer: str) -> None:
+        address = self.addresses.get(peer)
+        if address is None or peer == self.name:
+            self.give(LinkDown(peer))
+        elif not self.links.dials(peer):
+            self.links.dial(peer, *address)
+
+    def _on_air(self, effect: Broadcast | JoinGroup | LeaveGroup) -> None:
+        if self.air is None:
+            return
+        match effect:
+            case Broadcast(message):
+                self.air.broadcast(self.codec.encode(message), effect)
+            case JoinGroup(group):
+                self.air.join(group)
+            case LeaveGroup(group):
+                self.air.leave(group)
+
+    def _fire(self, name: str) -> None:
+        self._timers.pop(name, None)
+        self.give(TimerFired(name))
+
+    def _cancel(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+
+class NodeThread:
+    """A loop in a thread of its own, for one node."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=f"node {name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        self.loop.close()
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
