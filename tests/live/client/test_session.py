@@ -117,7 +117,8 @@ STEPS = st.lists(
             st.sampled_from(["cut writer", "cut reader", "connect writer", "connect reader", "take"]), st.just(0)
         ),
         st.tuples(
-            st.sampled_from(["speak writer", "speak reader", "hear writer", "hear reader"]), st.sampled_from([1, 7, 30, 500])
+            st.sampled_from(["speak writer", "speak reader", "hear writer", "hear reader"]),
+            st.sampled_from([1, 7, 30, 500]),
         ),
     ),
     min_size=60,

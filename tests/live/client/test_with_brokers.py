@@ -13,6 +13,7 @@ from roamcast.live.client import BrokerGround, Client, PublicationRefused, Subsc
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.region import Anchored, rectangle
 from roamcast.model.values import BadValue, Velocity
+from tests.docs.pages import blocks, text_of
 from tests.live.client.brokers import Town, town
 from tests.live.client.test_client import take
 
@@ -237,3 +238,21 @@ def test_l2_a_failing_handler_and_a_refused_subscription_end_the_application_wit
                 await BrokerGround(one).run(Refused())
 
     in_town(tmp_path, "a", work)
+
+
+def test_l2_the_programs_of_the_client_page_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = text_of("docs/reference/CLIENT.md")
+    whole, application = blocks(page, "python")
+    programs = [whole.replace("asyncio.run(main())", ""), application]
+
+    async def work(made: Town) -> None:
+        for program in programs:
+            names: dict[str, Any] = {}
+            exec(program.replace("127.0.0.1:1883", f"127.0.0.1:{made.ports['a']}"), names)
+            with contextlib.suppress(TimeoutError):
+                await names["main"]()
+
+    in_town(tmp_path, "a", work)
+    said = capsys.readouterr().out
+    assert "road/ice 3 mm" in said
+    assert "bob hears ann" in said
