@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from roamcast.live.client.session import Arrived, Confirmed, Incoming, Session, Withdrawn
+from roamcast.live.client.session import Arrived, Confirmed, Expired, Incoming, Session, Withdrawn
 from roamcast.live.mqtt import Connection, Decoder, Limits, ProtocolError, Reason, encode
 from roamcast.live.mqtt.packets import (
     V5,
@@ -84,7 +84,7 @@ class End:
                 case Confirmed(token, reason):
                     assert reason < 0x80
                     self.confirmed.append(token)
-                case Withdrawn():
+                case Withdrawn() | Expired():
                     raise AssertionError("no subscription was to be refused")
 
     def take(self) -> None:
@@ -285,3 +285,37 @@ def test_l3_the_end_of_a_subscription_is_asked_for_again_until_it_is_answered() 
 def test_l3_what_a_broker_does_not_say_is_a_protocol_error() -> None:
     with pytest.raises(ProtocolError):
         Session().receive(Connect("x"))
+
+
+def test_l3_a_publication_lives_on_while_it_waits_and_is_given_up_when_its_time_is_over() -> None:
+    session = Session()
+    brief = session.publish(Publish("t", b"brief", 1, message_expiry_s=5), ends_s=105.0)
+    session.publish(Publish("t", b"long", 1, message_expiry_s=60), ends_s=160.0)
+    session.attached(attached(), now_s=120.5)
+    assert session.results() == [Expired(brief)]
+    (sent,) = session.packets()
+    assert isinstance(sent, Publish)
+    assert (sent.payload, sent.message_expiry_s) == (b"long", 40)
+
+
+def test_l3_what_was_sent_before_its_time_was_over_is_still_brought_to_an_end() -> None:
+    session = Session()
+    session.attached(attached(), now_s=100.0)
+    session.publish(Publish("t", b"x", 2, message_expiry_s=5), ends_s=105.0)
+    session.packets()
+    session.detached()
+    session.attached(attached(present=True), now_s=200.0)
+    (again,) = session.packets()
+    assert isinstance(again, Publish)
+    assert (again.dup, again.message_expiry_s) == (True, 1)
+
+
+def test_l3_a_publication_that_the_next_broker_finds_too_large_is_refused_and_holds_nobody_up() -> None:
+    session = Session()
+    large = session.publish(Publish("t", bytes(5_000), 1))
+    session.publish(Publish("t", b"small", 1))
+    session.attached(attached(packet_bytes_max=1_000))
+    (refused,) = session.results()
+    assert isinstance(refused, Confirmed)
+    assert (refused.token, refused.reason) == (large, Reason.PACKET_TOO_LARGE)
+    assert [packet.payload for packet in session.packets() if isinstance(packet, Publish)] == [b"small"]

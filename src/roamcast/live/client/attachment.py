@@ -97,7 +97,11 @@ class Attachment:
         if line is not None:
             line.leave(ends_session=False)
         self._wake.set()
-        await self.line_but(line)
+        line = await self.line_but(line)
+        while self._itinerary.is_asked(address):
+            # Another connection was on its way already when this was asked for.
+            line.leave(ends_session=False)
+            line = await self.line_but(line)
         if self.address != address:
             raise NotConnected(f"{address} was not reached, the client is at {self.address}: {self.last_problem}")
 
@@ -120,6 +124,14 @@ class Attachment:
     # One connection after the other.
 
     async def _keep(self) -> None:
+        try:
+            await self._go_on()
+        except Exception as problem:
+            # Whoever waits for a broker would wait for ever.
+            self.fail(problem)
+            raise
+
+    async def _go_on(self) -> None:
         loop = asyncio.get_running_loop()
         while self.problem is None:
             await self._rest(self._itinerary.pause_s())
@@ -166,7 +178,7 @@ class Attachment:
         if self._was_attached and not connack.session_present:
             self._holder.session_lost()
         self._was_attached = True
-        self.session.attached(connack)
+        self.session.attached(connack, asyncio.get_running_loop().time())
         self.settle()
         self._changed.set()
 

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from roamcast.live.client.attachment import Attachment
 from roamcast.live.client.content import ScopeLike, attributes_of
-from roamcast.live.client.errors import ClientError, PublicationRefused, SubscriptionRefused
+from roamcast.live.client.errors import ClientError, PublicationExpired, PublicationRefused, SubscriptionRefused
 from roamcast.live.client.inbox import ClientEvent, Handed, Inbox
 from roamcast.live.client.itinerary import Itinerary
 from roamcast.live.client.line import address_of
@@ -36,7 +36,7 @@ from roamcast.live.client.packing import (
     publication,
     subscription_packet,
 )
-from roamcast.live.client.session import Arrived, Confirmed, Result, Withdrawn
+from roamcast.live.client.session import Arrived, Confirmed, Expired, Result, Withdrawn
 from roamcast.live.mqtt.decoding import decode
 from roamcast.live.mqtt.encoding import encode
 from roamcast.live.mqtt.packets import V5, Connect, Publish, Subscribe, Unsubscribe
@@ -159,7 +159,8 @@ class Client:
         retain: bool = False,
         properties: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Returns when a broker has it for good; with QoS 0, when it has left. Raises `PublicationRefused`."""
+        """Returns when a broker has it for good; with QoS 0, when it has left. Raises `PublicationRefused`, and
+        `PublicationExpired` if no broker could be reached within `expiry_s`."""
         self._published += 1
         own_id = f"{self.name}.{self._life}.{self._published}"
         scopes = {"relevance": relevance, "audience": audience}
@@ -253,8 +254,10 @@ class Client:
             await line.writable.wait()
             line.write([packet])
             return
+        expiry_s = packet.message_expiry_s
+        ends_s = None if expiry_s is None else asyncio.get_running_loop().time() + expiry_s
         async with self._room:
-            confirmed = await self._confirmed(self._session.publish(packet))
+            confirmed = await self._confirmed(self._session.publish(packet, ends_s=ends_s))
         if confirmed.reason >= FAILURE_FROM:
             raise PublicationRefused(f"publication of '{packet.topic}'", confirmed.reason, confirmed.text)
 
@@ -299,6 +302,10 @@ class Client:
                 future = self._confirmations.get(token)
                 if future is not None and not future.done():
                     future.set_result(result)
+            case Expired(token):
+                future = self._confirmations.get(token)
+                if future is not None and not future.done():
+                    future.set_exception(PublicationExpired("its time was over before a broker was reached"))
             case Withdrawn():
                 self._withdrawn(result)
 

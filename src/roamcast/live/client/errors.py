@@ -24,6 +24,10 @@ class PublicationRefused(Refused):
     """It reached nobody."""
 
 
+class PublicationExpired(ClientError):
+    """Its time was over before a broker was reached."""
+
+
 class SubscriptionRefused(Refused):
     """It does not hold; the text says what is wrong with its filter or scope, or what the rules forbid."""
 

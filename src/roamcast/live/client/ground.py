@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from roamcast.live.client.client import Client
 from roamcast.live.client.content import filter_text, scope_text
-from roamcast.live.client.errors import PublicationRefused
+from roamcast.live.client.errors import PublicationExpired, PublicationRefused
 from roamcast.live.client.inbox import ClientEvent
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -188,7 +188,7 @@ class BrokerGround:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         problem = None if task.cancelled() else task.exception()
-        if isinstance(problem, PublicationRefused):
+        if isinstance(problem, PublicationRefused | PublicationExpired):
             self.say(str(problem))
         elif isinstance(problem, Exception):
             self._fail(problem)

@@ -40,6 +40,10 @@ class Itinerary:
     def go(self, address: Address) -> None:
         self._asked = [address]
 
+    def is_asked(self, address: Address) -> bool:
+        """Whether it is still to be gone to."""
+        return address in self._asked
+
     def refer(self, reference: str, scheme: str, permanently: bool) -> None:
         """A broker sends us on, to one of several if there are spaces in what it says: the first that can be read."""
         self._references += 1

@@ -14,14 +14,17 @@ Where the broker has no session (any more), subscriptions are asked for again, a
 confirmed are sent again as new ones.
 """
 
+import math
 from collections import deque
 from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.live.mqtt.encoding import encode
 from roamcast.live.mqtt.packets import (
     PACKET_ID_MAX,
+    V5,
     AnyPacket,
     ConnAck,
     PubAck,
@@ -41,11 +44,12 @@ AGAIN = 0
 
 
 class Outgoing:
-    __slots__ = ("packet", "released", "sent", "token")
+    __slots__ = ("ends_s", "packet", "released", "sent", "token")
 
-    def __init__(self, token: int, packet: Publish) -> None:
+    def __init__(self, token: int, packet: Publish, ends_s: float | None) -> None:
         self.token = token
         self.packet = packet
+        self.ends_s = ends_s
         self.sent = False
         self.released = False
 
@@ -76,6 +80,12 @@ class Confirmed(Struct, frozen=True):
     text: str | None = None
 
 
+class Expired(Struct, frozen=True):
+    """A publication whose time was over before there was a broker to send it to."""
+
+    token: int
+
+
 class Withdrawn(Struct, frozen=True):
     """A subscription that was granted before is refused by a broker that has lost the session."""
 
@@ -84,7 +94,7 @@ class Withdrawn(Struct, frozen=True):
     text: str | None = None
 
 
-Result: TypeAlias = Arrived | Confirmed | Withdrawn
+Result: TypeAlias = Arrived | Confirmed | Expired | Withdrawn
 
 
 class Session:
@@ -114,11 +124,14 @@ class Session:
 
     # The connection.
 
-    def attached(self, connack: ConnAck) -> None:
+    def attached(self, connack: ConnAck, now_s: float = 0.0) -> None:
         self.attached_now = True
         self._window = min(connack.receive_max, self.in_flight_max)
         if not connack.session_present:
             self._session_lost()
+        for outgoing in list(self._outgoing.values()):
+            if not outgoing.released:
+                self._revise(outgoing, connack.packet_bytes_max, now_s)
         for packet_id, (_, request) in list(self._requests.items()):
             self._packets.append(replace(request, packet_id=packet_id))
         self._in_flight = 0
@@ -138,6 +151,21 @@ class Session:
                 self._results.append(Confirmed(outgoing.token, Reason.SUCCESS))
             outgoing.sent = False
 
+    def _revise(self, outgoing: Outgoing, bytes_max: int | None, now_s: float) -> None:
+        """Less of its life is left, and this broker may take less than the one before."""
+        packet_id = outgoing.packet.packet_id
+        if outgoing.ends_s is not None:
+            left_s = math.ceil(outgoing.ends_s - now_s)
+            if left_s <= 0 and not outgoing.sent:
+                del self._outgoing[packet_id]
+                self._results.append(Expired(outgoing.token))
+                return
+            outgoing.packet = replace(outgoing.packet, message_expiry_s=max(1, left_s))
+        if bytes_max is not None and len(encode(outgoing.packet, V5)) > bytes_max:
+            del self._outgoing[packet_id]
+            text = f"this broker takes at most {bytes_max} bytes"
+            self._results.append(Confirmed(outgoing.token, Reason.PACKET_TOO_LARGE, text))
+
     def detached(self) -> None:
         self.attached_now = False
         self._packets = []
@@ -145,10 +173,11 @@ class Session:
 
     # The application.
 
-    def publish(self, packet: Publish, first: bool = False) -> int:
-        """QoS 1 or 2; answers with the token of its `Confirmed`. `first` puts it before all that is not confirmed."""
+    def publish(self, packet: Publish, first: bool = False, ends_s: float | None = None) -> int:
+        """QoS 1 or 2; answers with the token of its `Confirmed` or `Expired`. `first` puts it before all that is not
+        confirmed; `ends_s` is when its expiry interval is over, in the time of `attached`."""
         packet_id = self._free_id()
-        outgoing = Outgoing(self._token(), replace(packet, packet_id=packet_id))
+        outgoing = Outgoing(self._token(), replace(packet, packet_id=packet_id), ends_s)
         if first:
             self._outgoing = {packet_id: outgoing, **self._outgoing}
             self._waiting.appendleft(outgoing)
