@@ -1,0 +1,108 @@
+"""L2: what the client writes is what brokers and other clients read."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roamcast.live.broker import content as brokers
+from roamcast.live.broker.properties import scope_of
+from roamcast.live.client.content import attributes_of, payload_of, scope_text
+from roamcast.model.filter import Filter, parse_text
+from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, rectangle
+from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.model.space import Plane
+from roamcast.model.values import INTEGER_LIMIT, BadValue, Instant, Point, Value
+
+METRES = st.floats(-1e6, 1e6)
+POINTS = st.builds(Point, METRES, METRES)
+RADII = st.floats(0.1, 1e6)
+BOXES = st.tuples(METRES, METRES, RADII, RADII).map(
+    lambda box: Box(Point(*box[:2]), Point(box[0] + box[2], box[1] + box[3]))
+)
+TRIANGLES = st.tuples(METRES, METRES, RADII).map(
+    lambda each: Polygon((Point(*each[:2]), Point(each[0] + each[2], each[1]), Point(each[0], each[1] + each[2])))
+)
+REGIONS: st.SearchStrategy[Region] = st.one_of(
+    st.builds(Circle, POINTS, RADII),
+    BOXES,
+    TRIANGLES,
+    RADII.map(lambda radius_m: Anchored(Circle(Point(0, 0), radius_m), "me")),
+)
+FILTERS: st.SearchStrategy[Filter] = st.sampled_from(
+    ["kind = 'bus'", "speed > 3.5 AND NOT busy", "name LIKE 'a%'", "speed > neighbours.avg('speed')", "n IN (1, 2)"]
+).map(parse_text)
+VALUES: st.SearchStrategy[Value] = st.one_of(
+    st.booleans(),
+    st.integers(-INTEGER_LIMIT, INTEGER_LIMIT),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    POINTS,
+)
+NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=10)
+
+
+@given(region=st.none() | REGIONS, filter_=st.none() | FILTERS)
+@settings(max_examples=200, deadline=None)
+def test_l2_brokers_read_a_scope_as_it_was_meant(region: Region | None, filter_: Filter | None) -> None:
+    scope = Scope(region, filter_)
+    read = scope_of("audience", scope_text(scope, "me"), "me", Plane())
+    if scope == EVERYWHERE:
+        assert read == Scope(None, parse_text("TRUE"))
+    else:
+        assert read == scope
+
+
+@pytest.mark.parametrize("given_", [Circle(Point(1, 2), 3), parse_text("a = 1")])
+def test_l2_a_region_or_a_filter_alone_is_a_scope(given_: Circle | Filter) -> None:
+    scope = Scope(given_) if isinstance(given_, Circle) else Scope(None, given_)
+    assert scope_of("interest", scope_text(given_, "me"), "me", Plane()) == scope
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        Anchored(Circle(Point(0, 0), 5), "another"),
+        Anchored(Circle(Point(1, 0), 5), "me"),
+        Anchored(rectangle(3, 4), "me"),
+    ],
+)
+def test_l2_what_brokers_cannot_be_told_is_refused(region: Region) -> None:
+    with pytest.raises(BadValue, match="circles around the client"):
+        scope_text(region, "me")
+
+
+@given(attributes=st.dictionaries(NAMES, VALUES, max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_l2_attributes_come_back_as_they_were_and_brokers_see_the_same(attributes: dict[str, Value]) -> None:
+    payload = payload_of(attributes)
+    assert attributes_of(payload) == attributes
+    seen = brokers.attributes_of(payload, Plane())
+    assert {name: value for name, value in seen.items() if name in attributes} == attributes
+
+
+@given(us=st.integers(-INTEGER_LIMIT, INTEGER_LIMIT))
+@settings(max_examples=100, deadline=None)
+def test_l2_a_moment_comes_back_to_the_microsecond(us: int) -> None:
+    assert attributes_of(payload_of({"when": Instant(us)})) == {"when": Instant(us)}
+
+
+@given(payload=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+@settings(max_examples=200, deadline=None)
+def test_l2_any_payload_has_attributes_or_none(payload: bytes) -> None:
+    assert isinstance(attributes_of(payload), dict)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"[1]",
+        b'"x"',
+        b"{",
+        b'{"a": null, "b": [1], "c": {}, "d": [1, "x"], "e": 1e999}',
+        b'{"a": "\xff"}',
+        b"[" * 9_999,
+    ],
+)
+def test_l2_what_is_no_attribute_is_left_out(payload: bytes) -> None:
+    assert attributes_of(payload) == {}
