@@ -142,17 +142,14 @@ class Channel(asyncio.Protocol):
             self._control(kind, data)
 
     def _control(self, kind: int, data: bytes) -> None:
-        match kind:
-            case _ if kind == PING:
-                self._write(PONG, b"")
-            case _ if kind == PONG:
-                return
-            case _ if kind == CHOSEN and self.stage is Stage.GREETED and self.peer < self.owner.name:
-                self.owner.chosen(self)
-            case _ if kind == REFUSED:
-                self._end_with("link_refused", _printable(data))
-            case _:
-                raise BadFrame(f"a frame of kind {kind} while {self.stage.value}")
+        if kind == PING:
+            self._write(PONG, b"")
+        elif kind == CHOSEN and self.stage is Stage.GREETED and self.peer < self.owner.name:
+            self.owner.chosen(self)
+        elif kind == REFUSED:
+            self._end_with("link_refused", _printable(data))
+        elif kind != PONG:
+            raise BadFrame(f"a frame of kind {kind} while {self.stage.value}")
 
     def _greeted(self, data: bytes) -> None:
         greeting = read_greeting(data)
