@@ -5,6 +5,8 @@ its session open. Other work on the machine makes wall clocks lie, so the overhe
 that driver, Spark and workers have used, over what the loop has used. Used of the cores is the CPU of the sweep over
 its wall clock on two cores; on an idle machine it should be near 1, and the two overheads near each other.
 
+Then sweeps of runs that do nothing, few and many: what a sweep costs once, and what each of its runs costs.
+
     python -m bench sweep
 """
 
@@ -16,9 +18,11 @@ from roamcast.experiments.varied import all_texts, run_varied, ship
 from roamcast.pipeline.session import open_session
 from roamcast.pipeline.sweep import sweep
 
-RUNS = 40
+RUNS = 60
 CORES = 2
-CHANGES: dict[str, Any] = {"seconds": 40.0}
+CHANGES: dict[str, Any] = {"seconds": 100.0}
+FEW, MANY = 2, 202
+REPETITIONS = 3
 
 
 class Simulation:
@@ -38,9 +42,8 @@ def main() -> dict[str, float]:
     # Workers are there, and have imported everything, as they have after the first experiment of many.
     list(sweep(spark, work, seeds[: 2 * CORES]))
     loop = measured(lambda: [work(seed) for seed in seeds])
-    swept = measured(
-        lambda: [answer.answer for _, answer in sorted(sweep(spark, work, seeds), key=lambda each: each[0])]
-    )
+    swept = measured(lambda: answers_of(spark, work, seeds))
+    nothing = costs_of_nothing(spark)
     spark.stop()
     assert loop.answers == swept.answers, "the sweep came to something else than the loop"
     figures = {
@@ -58,7 +61,31 @@ def main() -> dict[str, float]:
         f"overhead {figures['overhead_cpu']:.1%} of CPU, {figures['overhead_wall']:.1%} of time; "
         f"{figures['used_of_cores']:.0%} of the cores used"
     )
-    return figures
+    print(
+        f"a sweep of nothing: {nothing['once_cpu_s']:.2f} s of CPU once, "
+        f"and {nothing['each_cpu_ms']:.1f} ms for each run"
+    )
+    return figures | nothing
+
+
+def answers_of(spark: Any, work: Any, payloads: list[str]) -> list[str]:
+    answers = dict(sweep(spark, work, payloads))
+    return [answers[number].answer for number in range(len(payloads))]
+
+
+def nothing_done(payload: str) -> str:
+    return payload
+
+
+def costs_of_nothing(spark: Any) -> dict[str, float]:
+    """The least of some repetitions."""
+    few_s, many_s = (min(nothing_s(spark, count) for _ in range(REPETITIONS)) for count in (FEW, MANY))
+    each_s = (many_s - few_s) / (MANY - FEW)
+    return {"once_cpu_s": few_s - FEW * each_s, "each_cpu_ms": 1_000 * each_s}
+
+
+def nothing_s(spark: Any, count: int) -> float:
+    return measured(lambda: answers_of(spark, nothing_done, [""] * count)).cpu_s
 
 
 class Measured:

@@ -84,7 +84,7 @@ BROKERS = Experiment(
         "quick": broker_settings((STATIC, 10, 50, 100), 600),
         "full": broker_settings((STATIC, 10, 20, 50, 70, 100), 600),
     },
-    runs={"quick": 1, "full": 10},
+    runs={"quick": 4, "full": 10},
     paired=True,
     claims=(
         Claim(

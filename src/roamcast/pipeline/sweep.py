@@ -13,8 +13,11 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 Work: TypeAlias = Callable[[str], str]
+TASKS_EVEN = 24
+"""So many keep cores evenly busy. A task costs about 0.1 s of CPU, so beyond this one works on several payloads."""
+PAYLOADS_A_TASK = 16
+"""Of very many payloads; then there are more tasks, for clusters that can use them."""
 TASKS_MAX = 400
-"""Beyond this a task works on several payloads: scheduling each would cost more than it balances."""
 SCHEMA = "number long, answer string, error string, cpu_s double"
 
 
@@ -31,18 +34,20 @@ class Answer:
 
 def sweep(spark: SparkSession, work: Work, payloads: Sequence[str]) -> Iterator[tuple[int, Answer]]:
     """Each payload's number with what became of it, when all are done. Nothing of it depends on where it ran."""
-    tasks = max(1, min(len(payloads), TASKS_MAX))
     given = list(payloads)
+    tasks = max(1, min(len(given), max(TASKS_EVEN, len(given) // PAYLOADS_A_TASK), TASKS_MAX))
 
     def work_on(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
-            for number in batch["id"]:
-                done = tried(work, given[number])
-                yield pd.DataFrame(
-                    {"number": [number], "answer": [done.answer], "error": [done.error], "cpu_s": [done.cpu_s]}
-                )
+            for task in batch["id"]:
+                # Every so many: long payloads, which are next to each other, fall to different tasks.
+                for number in range(task, len(given), tasks):
+                    done = tried(work, given[number])
+                    yield pd.DataFrame(
+                        {"number": [number], "answer": [done.answer], "error": [done.error], "cpu_s": [done.cpu_s]}
+                    )
 
-    frame: Any = spark.range(0, len(given), 1, tasks).mapInPandas(work_on, SCHEMA)
+    frame: Any = spark.range(0, tasks, 1, tasks).mapInPandas(work_on, SCHEMA)
     for row in frame.collect():
         yield row.number, Answer(row.answer, row.error, row.cpu_s)
 
