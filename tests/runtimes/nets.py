@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-
 from roamcast.live.runtime.host import LiveHost, NodeThread
 from roamcast.model.context import Context
 from roamcast.model.event import Event

@@ -152,6 +152,7 @@ class Remarks(SilentWatch):
         self.said: list[tuple[str, str]] = []
 
     def remark(self, what: str, detail: str) -> None:
+        assert what != "internal_error", detail
         self.said.append((what, detail))
 
 

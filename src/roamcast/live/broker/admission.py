@@ -131,7 +131,7 @@ class Admission:
             return
         try:
             visitor.unpack(answer.luggage)
-        except msgspec.MsgspecError as problem:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
             self.station.order(Remark("bad_luggage", f"{visitor.client}: {problem}"))
             self._begin(visitor, "restarted")
             return

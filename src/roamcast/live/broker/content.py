@@ -119,7 +119,7 @@ def context_reported(payload: bytes, before: Context, now_us: int, space: Space)
     """The client's context after a report; raises `BadReport`."""
     try:
         report = _report_decoder.decode(payload)
-    except (msgspec.MsgspecError, RecursionError) as problem:
+    except (msgspec.MsgspecError, RecursionError, ValueError) as problem:
         raise BadReport(f"not a report: {problem}") from problem
     position = before.position if report.position is None else _reported(report.position, "position", space)
     destination = None if report.destination is None else _reported(report.destination, "destination", space)
@@ -174,7 +174,7 @@ def context_tracked(payload: bytes, before: Context, now_us: int, space: Space) 
     """The same of an OwnTracks location message; None if it is another message, or none that can be used."""
     try:
         told = _owntracks_decoder.decode(payload)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
     position = _point(told.lon, told.lat, space)
     if told.type != "location" or position is None:

@@ -18,6 +18,7 @@ the bounds of queues and patience (docs/PROTOCOL.md, section 7).
 """
 
 import pickle
+import traceback
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -41,13 +42,14 @@ from roamcast.live.broker.inputs import (
     Settled,
     Withdrew,
 )
-from roamcast.live.broker.orders import AnyOrder
+from roamcast.live.broker.orders import AnyOrder, Dismiss, Remark
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.subscribing import Subscribing
 from roamcast.live.mqtt.messages import Message
+from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.session import SessionLimits
 from roamcast.model.space import Plane, Space
 from roamcast.protocols.broker.params import BrokerParams
@@ -94,7 +96,21 @@ class Core:
         )
 
     def handle(self, now_us: int, given: AnyGiven) -> list[AnyOrder]:
+        """Whatever is given, nothing is raised: a mistake of ours costs one client its connection, and the log can
+        still be read again, for it happens there too."""
         self.station.now_us = now_us
+        try:
+            self._handle(given)
+        except Exception as problem:
+            where = traceback.extract_tb(problem.__traceback__)[-1]
+            place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
+            self.station.order(Remark("internal_error", f"{type(given).__name__} at {place}: {problem!r}"))
+            client = getattr(given, "client", None)
+            if isinstance(client, str):
+                self.station.order(Dismiss(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker"))
+        return self.station.take_orders()
+
+    def _handle(self, given: AnyGiven) -> None:
         match given:
             case Published():
                 self.publishing.publish(given)
@@ -124,7 +140,6 @@ class Core:
                 self._fired(timer)
             case Restarted():
                 self.admission.restarted()
-        return self.station.take_orders()
 
     def _fired(self, timer: str) -> None:
         if not self.station.timers.take(timer):

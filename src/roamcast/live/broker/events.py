@@ -63,7 +63,7 @@ class Events:
         if message is None and event.body is not None:
             try:
                 message = _decoder.decode(event.body)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, ValueError, RecursionError):
                 return None
             self._remember(event.id, message)
         return message

@@ -68,7 +68,7 @@ def scope_of(name: str, text: str, host: str, space: Space) -> Scope:
         region = _region(given, host)
         if region is not None:
             check_region(region, space)
-    except (msgspec.MsgspecError, BadValue, RecursionError) as problem:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise BadProperty(f"{name}: {problem}") from problem
     return Scope(region, None if given.filter is None else filter_of(name, given.filter))
 

@@ -157,6 +157,9 @@ class Witness(Watch):
             self.metrics.dropped(COUNTED[what])
         if what == "connect_refused" or what == "connection_refused":
             self.metrics.refused(what)
+        if what == "internal_error":
+            self.log.error("a mistake in the broker; please report it", detail=detail)
+            return
         (self._debug if what in QUIET or what in COUNTED else self.log.info)(what.replace("_", " "), detail=detail)
 
     def snapshot_done(self, problem: Exception | None) -> None:
