@@ -32,8 +32,8 @@ class Logbook:
         self._later = later
         self._entries: list[Entry] = []
         self._orders: list[AnyOrder] = []
-        self.busy = False
-        """A batch is on its way to the disk."""
+        self._under_way = 0
+        """Batches on their way to the disk."""
         self.full: Exception | None = None
         """Why the last batch could not be stored."""
         self.logged_bytes = 0
@@ -47,36 +47,46 @@ class Logbook:
     @property
     def settled(self) -> bool:
         """Nothing waits to be stored or performed."""
-        return not (self.busy or self._entries or self._orders)
+        return not (self._under_way or self._entries or self._orders)
 
     def commit(self) -> None:
         """At the end of a tick."""
         if self._store is None:
             orders, self._orders = self._orders, []
             self._perform(orders)
-        elif self._entries and not self.busy:
-            batch, orders = encode_batch(self._entries), self._orders
-            self._entries, self._orders = [], []
-            self._submit(batch, orders)
+        elif self._entries and not self._under_way:
+            self._submit_waiting()
 
-    def snapshot(self, state: bytes, done: Callable[[Exception | None], None]) -> None:
-        """`state` is what everything logged so far makes; only when nothing waits."""
+    def snapshot(self, state: Callable[[], bytes], done: Callable[[Exception | None], None]) -> None:
+        """`state` is what everything that was added so far makes; behind that in the log, it takes its place."""
         if self._store is not None:
+            if self._entries:
+                self._submit_waiting()
             self.logged_bytes = 0
-            self._store.snapshot(state, done)
+            self._store.snapshot(state(), done)
+
+    def _submit_waiting(self) -> None:
+        batch, orders = encode_batch(self._entries), self._orders
+        self._entries, self._orders = [], []
+        self._submit(batch, orders)
 
     def _submit(self, batch: bytes, orders: list[AnyOrder]) -> None:
         if self._store is None:
             return
-        self.busy = True
+        self._under_way += 1
         self.logged_bytes += len(batch)
         self._store.submit(batch, lambda problem: self._done(batch, orders, problem))
 
     def _done(self, batch: bytes, orders: list[AnyOrder], problem: Exception | None) -> None:
         self.full = problem
         if problem is not None:
-            self._later(RETRY_S, lambda: self._submit(batch, orders))
+            # It still counts as under way, so that nothing overtakes it.
+            self._later(RETRY_S, lambda: self._again(batch, orders))
             return
-        self.busy = False
+        self._under_way -= 1
         self._perform(orders)
         self.commit()
+
+    def _again(self, batch: bytes, orders: list[AnyOrder]) -> None:
+        self._under_way -= 1
+        self._submit(batch, orders)

@@ -191,7 +191,7 @@ class RunningBroker:
             await self._http.close()
         if self._commit is not None:
             if self.server.logbook.settled:
-                self.server.logbook.snapshot(self.server.core.snapshot(), self.witness.snapshot_done)
+                self.server.logbook.snapshot(self.server.core.snapshot, self.witness.snapshot_done)
             await self._commit.close()
         self.guard.close()
         self.witness.close(self.server.now_us())

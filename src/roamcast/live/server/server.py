@@ -120,8 +120,8 @@ class BrokerServer:
             self.performing.perform(self.core.passing(self.now_us(), batch))
         self.logbook.commit()
         self.flush()
-        if self.logbook.logged_bytes > SNAPSHOT_EVERY_BYTES and self.logbook.settled:
-            self.logbook.snapshot(self.core.snapshot(), self.watch.snapshot_done)
+        if self.logbook.logged_bytes > SNAPSHOT_EVERY_BYTES and self.logbook.full is None:
+            self.logbook.snapshot(self.core.snapshot, self.watch.snapshot_done)
 
     def flush(self) -> None:
         dirty, self._dirty = self._dirty, []
