@@ -93,18 +93,27 @@ class Head:
         self.stage = stage
         self.disk = disk
         self.dead = False
+        self._last_us = 0
 
     def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None:
-        self.stage.loop.after(self.stage.rng.randint(0, 3_000), lambda: self._store(batch, done))
-
-    def _store(self, batch: bytes, done: Callable[[Exception | None], None]) -> None:
-        if not self.dead:
-            self.disk.batches.append(batch)
-            self.stage.loop.after(0, lambda: None if self.dead else done(None))
+        self._in_turn(lambda: self.disk.batches.append(batch), done)
 
     def snapshot(self, state: bytes, done: Callable[[Exception | None], None]) -> None:
+        self._in_turn(lambda: self._replace(state), done)
+
+    def _replace(self, state: bytes) -> None:
         self.disk.snapshot, self.disk.batches = state, []
-        done(None)
+
+    def _in_turn(self, write: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """One after the other, as they were given."""
+        loop = self.stage.loop
+        self._last_us = max(self._last_us + 1, loop.now_us + self.stage.rng.randint(0, 3_000))
+        loop.after(self._last_us - loop.now_us, lambda: self._write(write, done))
+
+    def _write(self, write: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        if not self.dead:
+            write()
+            self.stage.loop.after(0, lambda: None if self.dead else done(None))
 
 
 class Wire:

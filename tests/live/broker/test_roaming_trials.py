@@ -57,6 +57,9 @@ class Trial:
             broker = self.stage.brokers[self.rng.choice("abcd")]
             if broker.alive:
                 broker.kill()
+        if self.rng.random() < 0.1:
+            server = self.stage.brokers[self.rng.choice("abcd")].server
+            server.logbook.snapshot(server.core.snapshot, lambda problem: None)
         if self.rng.random() < 0.3:
             self.stage.heal()
         if self.rng.random() < 0.5:
