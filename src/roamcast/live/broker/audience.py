@@ -31,7 +31,9 @@ PLANS_MAX = 10_000
 
 Recipients: TypeAlias = list[tuple[str, list[Asked]]]
 """Clients, with those of their subscriptions that want something."""
-UNKNOWN: Recipients = []
+Plan: TypeAlias = list[tuple[list[Asked], tuple[str, ...]]]
+"""Clients that see a message alike, with the subscriptions of one of them."""
+UNKNOWN: Plan = []
 
 
 class Entry(Struct, frozen=True):
@@ -55,7 +57,7 @@ class Audience:
         self._passing_turns: dict[tuple[str, str], int] = {}
         """Of QoS 0, which is not logged: it must not change whose turn it is with the others."""
         self._tree: FilterTree[Entry] = FilterTree()
-        self._plans: dict[str, Recipients | None] = {}
+        self._plans: dict[str, Plan | None] = {}
         """By topic, what `plain` found; until any subscription changes."""
         self._engine = Engine(space, None)
         self._drift = Drift(space)
@@ -104,7 +106,7 @@ class Audience:
 
     # Who gets what.
 
-    def plain(self, topic: str) -> Recipients | None:
+    def plain(self, topic: str) -> Plan | None:
         """Who gets every message of a topic, whatever it says; None if that depends on the message."""
         plan = self._plans.get(topic, UNKNOWN)
         if plan is UNKNOWN:
@@ -113,13 +115,13 @@ class Audience:
             plan = self._plans[topic] = self._plan(topic)
         return plan
 
-    def _plan(self, topic: str) -> Recipients | None:
+    def _plan(self, topic: str) -> Plan | None:
         found: dict[str, list[Asked]] = {}
         for entry in self._tree.match(topic):
             if not entry.plain:
                 return None
             found.setdefault(entry.client, []).append(entry.asked)
-        return sorted(found.items())
+        return alike(sorted(found.items()))
 
     def of(self, event: Event, now_us: int) -> Recipients:
         """Clients, in the order of their names, with those of their subscriptions that want the event."""
@@ -209,6 +211,16 @@ def audience_of(
         audience.subscribe(entry.client, entry.asked, entry.wanted)
     audience._turns = turns
     return audience
+
+
+def alike(recipients: Recipients) -> Plan:
+    """As far as QoS 0 goes: by whether they want to see that a message is retained, and their own identifiers."""
+    found: dict[tuple[bool, tuple[int | None, ...]], tuple[list[Asked], list[str]]] = {}
+    for client, asked in recipients:
+        ids = tuple(each.subscription_id for each in asked)
+        key = (any(each.retain_as_published for each in asked), ids)
+        found.setdefault(key, (asked, []))[1].append(client)
+    return [(asked, tuple(clients)) for asked, clients in found.values()]
 
 
 def is_plain(asked: Asked, wanted: Subscription) -> bool:

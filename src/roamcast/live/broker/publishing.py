@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from roamcast.live.broker.audience import Audience, Recipients
+from roamcast.live.broker.audience import Audience, Plan, Recipients, alike
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.inputs import Published, Released, Will
@@ -14,7 +14,7 @@ from roamcast.live.broker.properties import BadProperty
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import SOURCE, Visitor, delivery_of
-from roamcast.live.mqtt.messages import SECOND_US, Delivery, Message, Subscription
+from roamcast.live.mqtt.messages import SECOND_US, Message, Subscription
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.event import Event
 from roamcast.model.values import BadValue
@@ -115,15 +115,9 @@ class Publishing:
             for each in asked:
                 self.station.order(Record(event, client, f"{client}:{each.filter.text}"))
 
-    def _hand(self, message: Message, recipients: Recipients) -> None:
-        """The same delivery for all who see the message alike, which is nearly all."""
-        alike: dict[tuple[bool, tuple[int, ...]], tuple[Delivery, list[str]]] = {}
-        for client, asked in recipients:
-            delivery = delivery_of(0, message, asked, False)
-            key = (delivery.retain, delivery.subscription_ids)
-            alike.setdefault(key, (delivery, []))[1].append(client)
-        for delivery, clients in alike.values():
-            self.station.order(Hand(tuple(clients), delivery))
+    def _hand(self, message: Message, plan: Plan) -> None:
+        for asked, clients in plan:
+            self.station.order(Hand(clients, delivery_of(0, message, asked, False)))
 
     # QoS 0.
 
@@ -168,7 +162,7 @@ class Publishing:
         self._pass(event, message, self.audience.of_passing((event,), self.station.now_us)[0], source, hops)
 
     def _pass(self, event: Event, message: Message, recipients: Recipients, source: str, hops: int) -> None:
-        self._hand(message, recipients)
+        self._hand(message, alike(recipients))
         for client, asked in recipients:
             self._record(event, client, asked)
         if self.station.has_neighbours():

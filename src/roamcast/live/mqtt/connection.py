@@ -93,6 +93,11 @@ class Connection:
         if not self.wants_bytes and self._decoder.waiting_bytes > 2 * self.limits.packet_bytes_max + len(data):
             self._fail(now_us, Reason.QUOTA_EXCEEDED, "more bytes than may wait")
 
+    @property
+    def eventful(self) -> bool:
+        """Whether `events` has anything to tell."""
+        return bool(self._events)
+
     def events(self) -> list[AnyEvent]:
         events = self._events[:]
         self._events.clear()

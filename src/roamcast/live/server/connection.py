@@ -61,9 +61,12 @@ class ClientSocket(asyncio.Protocol):
 
     def attend(self) -> None:
         """Tells what happened, and has written what there is to say."""
-        for event in self.mqtt.events():
-            self.desk.told(self, event)
-        self.mark()
+        if self.mqtt.eventful:
+            for event in self.mqtt.events():
+                self.desk.told(self, event)
+        if not self.dirty:
+            self.dirty = True
+            self.desk.wrote(self)
 
     def mark(self) -> None:
         if not self.dirty:
