@@ -12,10 +12,11 @@ from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Earth, Plane
 from roamcast.pipeline.oracle import shipping
 from roamcast.pipeline.oracle.index import EventSide, event_side
-from roamcast.pipeline.oracle.kernel import available, judged, met, warm
+from roamcast.pipeline.oracle.kernel import available, entered, met
 from roamcast.pipeline.oracle.sections import BadSections, write_sections
 from roamcast.pipeline.oracle.share import Share
 from roamcast.pipeline.oracle.shipping import Shipped
+from roamcast.pipeline.oracle.swift import warm
 from tests.pipeline.buckets import tables_of
 from tests.pipeline.shares import aimed_world, found_by_shares, once_only, settings_for, write_index, write_tables
 from tests.pipeline.worlds import expected, small_world
@@ -70,10 +71,10 @@ def test_p2_warming_the_kernel_up_compiles_what_tasks_run(tmp_path: Path) -> Non
     settings = settings_for(world, 1)
     side = write_index(tmp_path / "world.index", world, settings)
     warm(side)
-    compiled = len(judged.signatures), len(met.signatures)  # type: ignore[attr-defined]
+    compiled = len(entered.signatures), len(met.signatures)  # type: ignore[attr-defined]
     share = Share(settings, write_tables(tmp_path, world, settings), side, 0, side.events_of(0))
     assert len(share.found().event) >= 0
-    assert (len(judged.signatures), len(met.signatures)) == compiled  # type: ignore[attr-defined]
+    assert (len(entered.signatures), len(met.signatures)) == compiled  # type: ignore[attr-defined]
 
 
 def test_p2_the_comparison_catches_a_task_that_leaves_the_audience_out(tmp_path: Path) -> None:

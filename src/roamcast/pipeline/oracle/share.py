@@ -19,10 +19,11 @@ from roamcast.pipeline.oracle.attributes import one_array
 from roamcast.pipeline.oracle.boxes import Rows
 from roamcast.pipeline.oracle.bucket import Bucket, World, integers, pairs, reads_of
 from roamcast.pipeline.oracle.index import EventSide
-from roamcast.pipeline.oracle.kernel import ASK, Aims, Found, Ways, available, placed, swift_pairs
+from roamcast.pipeline.oracle.kernel import available
 from roamcast.pipeline.oracle.looks import Looks, matches
 from roamcast.pipeline.oracle.reading import read_bucket
 from roamcast.pipeline.oracle.scopes import FIXED
+from roamcast.pipeline.oracle.swift import ASK, Aims, Found, Ways, placed, swift_pairs
 from roamcast.pipeline.oracle.tracks import Stretches, Tracks
 from roamcast.pipeline.tables import STATES, TRACKS
 

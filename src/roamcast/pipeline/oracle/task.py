@@ -24,11 +24,11 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from roamcast.pipeline.job import BadPipeline, Inputs, Job, Settings
 from roamcast.pipeline.oracle.finished import Finished, batch_of, pair_rows
 from roamcast.pipeline.oracle.index import EventSide, event_side
-from roamcast.pipeline.oracle.kernel import warm
 from roamcast.pipeline.oracle.reading import read_rows
 from roamcast.pipeline.oracle.sections import write_sections
 from roamcast.pipeline.oracle.share import Share, opened
 from roamcast.pipeline.oracle.shipping import Shipped, local, shipped
+from roamcast.pipeline.oracle.swift import warm
 from roamcast.pipeline.store import file_system
 from roamcast.pipeline.tables import EVENTS, EXPECTED, INDEX, LIVES, MATCHED, STATES, TRACKS
 
