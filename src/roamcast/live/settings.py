@@ -8,6 +8,7 @@ alone, unless `anonymous = true` says that everybody is welcome. Brokers on seve
 """
 
 import ipaddress
+import runpy
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,8 @@ from roamcast.live.security.passwords import Passwords, load_passwords
 from roamcast.live.security.policy import Policy
 from roamcast.live.security.rules import Rule, load_rules
 from roamcast.live.storage.log import Quota
+from roamcast.model.movement import load_model
+from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import BadValue
 from roamcast.protocols.broker.params import BrokerParams
@@ -106,6 +109,8 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     host: str
     port: int
+    clients: str = ""
+    """Where clients reach it, such as `north.example:1883`: this broker's clients are sent there when it stops."""
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -166,6 +171,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     connections: Limits = Limits()
     keeping: CoreParams = CoreParams()
     storage: Quota = Quota()
+    modulators: tuple[str, ...] = ()
+    """Python files that register modulators for subscriptions to name."""
+    redirect_to: str = ""
+    """Where all clients are sent instead, such as `north.example:1883`; empty: this broker takes them."""
+    redirect_moved: bool = False
+    """Whether for good (0x9D) or for now (0x9C)."""
     journal: str = ""
     """A directory for what happens, as the pipeline reads it; empty: none is written."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -256,14 +267,37 @@ def beside(settings: Settings, folder: Path) -> Settings:
     def with_paths(part: Any, *keys: str) -> Any:
         return replace(part, **{key: found(getattr(part, key)) for key in keys})
 
+    logical = with_paths(settings.protocol.logical, "movement")
     return replace(
         settings,
+        protocol=replace(settings.protocol, logical=logical),
+        modulators=tuple(map(found, settings.modulators)),
         data=found(settings.data),
         journal=found(settings.journal),
         listeners=tuple(with_paths(each, "certificate", "key", "client_ca") for each in settings.listeners),
         links=with_paths(settings.links, "ca", "certificate", "key"),
         security=with_paths(settings.security, "passwords", "rules_file"),
     )
+
+
+def load_graph(settings: Settings) -> MovementGraph | None:
+    """What `myloc` walks on; raises `BadSettings`."""
+    path = settings.protocol.logical.movement
+    if not path:
+        return None
+    try:
+        return load_model(Path(path)).graph()
+    except BadValue as problem:
+        raise BadSettings(f"protocol.logical.movement: {problem}") from problem
+
+
+def load_modulators(settings: Settings) -> None:
+    """Runs the files that register modulators: the broker's own code, as trusted as the rest of it."""
+    for number, path in enumerate(settings.modulators, start=1):
+        try:
+            runpy.run_path(path, run_name=f"roamcast_modulators_{number}")
+        except Exception as problem:  # whatever a file does when it is loaded is the matter of its author
+            raise BadSettings(f"modulators: {path}: {problem}") from problem
 
 
 def load_policy(settings: Settings) -> tuple[Policy, Passwords | None]:

@@ -21,6 +21,7 @@ from roamcast.live.mqtt.packets import (
     ConnAck,
     Connect,
     Disconnect,
+    Pairs,
     PubAck,
     PubComp,
     Publish,
@@ -29,12 +30,15 @@ from roamcast.live.mqtt.packets import (
     SubAck,
     Subscribe,
     UnsubAck,
+    Will,
+    Wish,
 )
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.neighbours import LinkDesk
 from roamcast.live.server.server import BrokerServer
 from roamcast.live.server.watch import SilentWatch
+from roamcast.model.places import MovementGraph
 from roamcast.protocols.broker.params import BrokerParams
 
 EPOCH_US = 1_700_000_000_000_000
@@ -186,7 +190,7 @@ class SimBroker:
         if self.disk.snapshot is not None:
             core = Core.restored(self.disk.snapshot)
         else:
-            core = Core(self.name, 1, stage.broker_params, stage.core_params)
+            core = Core(self.name, 1, stage.broker_params, stage.core_params, None, stage.graph)
         for batch in self.disk.batches:
             for entry in decode_batch(batch):
                 core.handle(entry.now_us, entry.given)
@@ -226,11 +230,13 @@ class Stage:
         edges: tuple[tuple[str, str], ...],
         broker_params: BrokerParams | None = None,
         core_params: CoreParams | None = None,
+        graph: MovementGraph | None = None,
     ) -> None:
         self.rng = Random(seed)
         self.loop = Clockwork()
         self.broker_params = broker_params or BrokerParams()
         self.core_params = core_params or CoreParams()
+        self.graph = graph
         self.edges = edges
         self.brokers = {name: SimBroker(self, name) for name in dict.fromkeys(sum(edges, ())) or ("a",)}
         self.up: dict[frozenset[str], int] = {}
@@ -296,9 +302,12 @@ class SimClient:
         self.name = name
         self.version = version
         self.expiry_s = expiry_s
+        self.connect_properties: Pairs = ()
         self.outbox: deque[Publish] = deque()
         self.in_flight: dict[int, Publish | PubRel] = {}
         self.taken: list[bytes] = []
+        self.heard: list[AnyPacket] = []
+        """Every packet, in order."""
         self.copies: list[bytes] = []
         """What was delivered again with QoS 1."""
         self.received: dict[int, None] = {}
@@ -317,7 +326,7 @@ class SimClient:
     def settled(self) -> bool:
         return self.ready and not (self.outbox or self.in_flight or self.asked)
 
-    def connect(self, broker: str, clean: bool = False) -> None:
+    def connect(self, broker: str, clean: bool = False, will: Will | None = None) -> None:
         """Leaves wherever it is without a word: the old broker may or may not notice."""
         self.drop(noticed=self.stage.rng.random() < 0.5)
         target = self.stage.brokers[broker]
@@ -334,7 +343,8 @@ class SimClient:
         if clean:
             self.in_flight.clear()
             self.received.clear()
-        self._say(Connect(self.name, self.version, clean, 0, session_expiry_s=self.expiry_s, receive_max=5))
+        packet = Connect(self.name, self.version, clean, 0, session_expiry_s=self.expiry_s, receive_max=5, will=will)
+        self._say(replace(packet, user_properties=self.connect_properties))
 
     def drop(self, noticed: bool = True) -> None:
         wire, self._up, self.ready = self._up, None, False
@@ -353,14 +363,23 @@ class SimClient:
         if connection == self._connection:
             self._up, self.ready = None, False
 
-    def publish(self, topic: str, payload: bytes, qos: int, retain: bool = False) -> None:
-        self.outbox.append(Publish(topic, payload, qos, retain))
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        retain: bool = False,
+        expiry_s: int | None = None,
+        **properties: str,
+    ) -> None:
+        packet = Publish(topic, payload, qos, retain, message_expiry_s=expiry_s)
+        self.outbox.append(replace(packet, user_properties=tuple(properties.items())))
         self._go_on()
 
-    def subscribe(self, pattern: str, qos: int, **properties: str) -> None:
-        from roamcast.live.mqtt.packets import Wish
-
-        packet = Subscribe(self._free_id(), (Wish(pattern, qos),), user_properties=tuple(properties.items()))
+    def subscribe(self, pattern: str, qos: int, subscription_id: int | None = None, **properties: str) -> None:
+        packet = Subscribe(
+            self._free_id(), (Wish(pattern, qos),), subscription_id, user_properties=tuple(properties.items())
+        )
         self.asked[packet.packet_id] = packet
         self._say(packet)
 
@@ -386,6 +405,7 @@ class SimClient:
             return
         self._decoder.feed(data)
         while (packet := self._decoder.next_packet()) is not None:
+            self.heard.append(packet)
             self._say(*self._on(packet))
         self._go_on()
 

@@ -64,7 +64,8 @@ class Admission:
             visitor.coming = True
             self._look_at(visitor)
             return
-        visitor = Visitor(Session(given.client, given.expiry_s, self.limits), Context(given.client))
+        session = Session(given.client, given.expiry_s, self.limits)
+        visitor = Visitor(session, Context(given.client), self.station.modulators())
         self.station.visitors[given.client] = visitor
         self._arrange(visitor, given)
         if given.is_new or not self.station.has_neighbours():
@@ -92,6 +93,9 @@ class Admission:
 
     def _admit(self, visitor: Visitor, present: bool) -> None:
         visitor.connected, visitor.coming = True, False
+        self.subscribing.audience.connected(visitor.client, True)
+        lasting = self.publishing.keeping.lasting
+        visitor.seen = {event_id: names for event_id, names in visitor.seen.items() if event_id in lasting}
         self.station.order(Admit(visitor.client, visitor.session, present))
 
     # Its session is somewhere.
@@ -136,6 +140,7 @@ class Admission:
             self._begin(visitor, "restarted")
             return
         visitor.wanted = {each.id.removeprefix(f"{visitor.client}:"): each for each in answer.subscriptions}
+        self.station.order(Remark("roamed_in", visitor.client))
         self._attach(visitor, "again", answer.subscriptions)
         self.subscribing.welcome(visitor)
 
@@ -159,6 +164,7 @@ class Admission:
         self.subscribing.forget(visitor)
         self._cancel(visitor)
         del self.station.visitors[visitor.client]
+        self.station.order(Remark("roamed_out", visitor.client))
         if visitor.connected:
             self.station.order(Dismiss(visitor.client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
         elif visitor.coming:
@@ -175,6 +181,7 @@ class Admission:
             del self.station.visitors[given.client]
             return
         visitor.connected = visitor.coming = False
+        self.subscribing.audience.connected(visitor.client, False)
         if given.expiry_s is not None:
             visitor.session.expiry_s = given.expiry_s
         self._away(visitor)

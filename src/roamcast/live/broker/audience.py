@@ -19,6 +19,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import EVERYTHING
 from roamcast.model.match import matches
+from roamcast.model.places import MovementGraph
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
@@ -45,8 +46,12 @@ class Entry(Struct, frozen=True):
 
 
 class Audience:
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, graph: MovementGraph | None = None) -> None:
+        """`graph` is what `myloc` walks on."""
         self.space = space
+        self.graph = graph
+        self.away: dict[str, None] = {}
+        """Clients that are not connected: a shared subscription passes them over where others are."""
         self.contexts: dict[str, Context] = {}
         self._entries: dict[str, Entry] = {}
         """By the id of the subscription."""
@@ -59,7 +64,7 @@ class Audience:
         self._tree: FilterTree[Entry] = FilterTree()
         self._plans: dict[str, Plan | None] = {}
         """By topic, what `plain` found; until any subscription changes."""
-        self._engine = Engine(space, None)
+        self._engine = Engine(space, None, graph)
         self._drift = Drift(space)
         self._carried_us = 0
 
@@ -68,7 +73,8 @@ class Audience:
 
     def __reduce__(self) -> tuple[object, ...]:
         """A copy is made of what was told; the engine makes its columns anew."""
-        return (audience_of, (self.space, self.contexts, list(self._entries.values()), self._turns))
+        entries = list(self._entries.values())
+        return (audience_of, (self.space, self.graph, self.contexts, entries, self._turns, self.away))
 
     def warm_up(self) -> None:
         """Has compiled what is to be fast, before the first event comes."""
@@ -99,8 +105,15 @@ class Audience:
         self.contexts[context.host] = context
         self._drift.put(context, self._engine.place(context))
 
+    def connected(self, client: str, is_so: bool) -> None:
+        if is_so:
+            self.away.pop(client, None)
+        else:
+            self.away[client] = None
+
     def forget(self, client: str) -> None:
         self.contexts.pop(client, None)
+        self.away.pop(client, None)
         self._drift.remove(client)
         self._engine.forget(client)
 
@@ -123,15 +136,24 @@ class Audience:
             found.setdefault(entry.client, []).append(entry.asked)
         return alike(sorted(found.items()))
 
-    def of(self, event: Event, now_us: int) -> Recipients:
-        """Clients, in the order of their names, with those of their subscriptions that want the event."""
+    def of(self, event: Event, now_us: int, passing: bool = False) -> Recipients:
+        """Clients, in the order of their names, with those of their subscriptions that want the event; `passing` says
+        that it is of QoS 0. One that matters at one moment only matters when it was published."""
         moment_us = event.published_us if event.instantaneous else now_us
-        return self._recipients(event, self._wanting((event,), now_us, moment_us)[0], False)
+        return self._recipients(event, self._wanting((event,), now_us, moment_us)[0], passing)
 
     def of_passing(self, events: Sequence[Event], now_us: int) -> list[Recipients]:
         """The same of many events that were published now, with QoS 0."""
         found = self._wanting(events, now_us, now_us)
         return [self._recipients(event, entries, True) for event, entries in zip(events, found, strict=True)]
+
+    def of_lasting(self, events: Sequence[Event], now_us: int) -> list[Recipients]:
+        """The same of events that were published before and last: shared subscriptions had their turn then."""
+        found = self._wanting(events, now_us, now_us)
+        return [
+            self._recipients(event, [each for each in entries if each.asked.filter.group is None], False)
+            for event, entries in zip(events, found, strict=True)
+        ]
 
     def _recipients(self, event: Event, entries: Sequence[Entry], passing: bool) -> Recipients:
         found: dict[str, list[Asked]] = {}
@@ -195,6 +217,7 @@ class Audience:
         return self.wants(replace(event, published_us=now_us, expires_us=now_us), wanted, now_us)
 
     def _turn(self, key: tuple[str, str], members: list[Entry], passing: bool) -> Entry:
+        members = [each for each in members if each.client not in self.away] or members
         turns = self._passing_turns if passing else self._turns
         turn = turns.get(key, 0)
         turns[key] = turn + 1
@@ -202,14 +225,20 @@ class Audience:
 
 
 def audience_of(
-    space: Space, contexts: dict[str, Context], entries: list[Entry], turns: dict[tuple[str, str], int]
+    space: Space,
+    graph: MovementGraph | None,
+    contexts: dict[str, Context],
+    entries: list[Entry],
+    turns: dict[tuple[str, str], int],
+    away: dict[str, None],
 ) -> Audience:
-    audience = Audience(space)
+    audience = Audience(space, graph)
     for context in contexts.values():
         audience.moved(context)
     for entry in entries:
         audience.subscribe(entry.client, entry.asked, entry.wanted)
     audience._turns = turns
+    audience.away = away
     return audience
 
 

@@ -42,6 +42,8 @@ from roamcast.live.broker.inputs import (
     Settled,
     Withdrew,
 )
+from roamcast.live.broker.keeping import Keeping
+from roamcast.live.broker.lasting import Lasting
 from roamcast.live.broker.orders import AnyOrder, Dismiss, Remark
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.publishing import Publishing
@@ -51,10 +53,12 @@ from roamcast.live.broker.subscribing import Subscribing
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.session import SessionLimits
+from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
+from roamcast.protocols.broker.modulators.limits import Limits
 from roamcast.protocols.broker.params import BrokerParams
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 class BadState(ValueError):
@@ -67,6 +71,11 @@ class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):
     session: SessionLimits = SessionLimits()
     retained_messages_max: int = 100_000
     retained_bytes_max: int = 256 * 1024 * 1024
+    lasting_messages_max: int = 1_000
+    """Messages with `persist`, of all topics: each is looked at once a second."""
+    lasting_bytes_max: int = 16 * 1024 * 1024
+    modulators: Limits = Limits()
+    """What a modulator of a subscription is granted."""
     reminder_wait_s: float = 10.0
     """How long a client that comes waits until it is known where its session is; then it is to try again later."""
 
@@ -79,6 +88,7 @@ class Core:
         broker: BrokerParams | None = None,
         params: CoreParams | None = None,
         space: Space | None = None,
+        graph: MovementGraph | None = None,
     ) -> None:
         """`life` tells this broker's state from one that was made anew: it stays the same when it is restored."""
         params = params or CoreParams()
@@ -86,10 +96,12 @@ class Core:
         self.host = host
         self.space = space
         self.events = Events(host, life, space)
-        self.station = Station(host, life, broker or BrokerParams(), space, self.events)
-        self.audience = Audience(space)
+        self.station = Station(host, life, broker or BrokerParams(), space, self.events, params.modulators)
+        self.audience = Audience(space, graph)
         self.retained = Retained(params.retained_messages_max, params.retained_bytes_max)
-        self.publishing = Publishing(self.station, self.audience, self.events, self.retained)
+        self.lasting = Lasting(params.lasting_messages_max, params.lasting_bytes_max)
+        self.keeping = Keeping(self.station, self.events, self.retained, self.lasting)
+        self.publishing = Publishing(self.station, self.audience, self.events, self.keeping)
         self.subscribing = Subscribing(self.station, self.audience, self.retained)
         self.admission = Admission(
             self.station, self.subscribing, self.publishing, params.session, params.reminder_wait_s
@@ -125,6 +137,7 @@ class Core:
             case Heard(peer, data):
                 self.station.heard(peer, data)
                 self.admission.look_around()
+                self.keeping.hand_over()
             case Asked():
                 self.subscribing.subscribe(given)
             case Withdrew():
@@ -149,6 +162,8 @@ class Core:
             "session": self.admission.session_over,
             "will": self.admission.will_due,
             "reminder": self.admission.reminder_over,
+            "expiry": self.subscribing.expired,
+            "lasting": self.publishing.look_for_newcomers,
         }
         if kind in own:
             own[kind](timer.split(":", 1)[1])

@@ -1,15 +1,24 @@
 """Messages as events and back: what an MQTT client publishes, in the model's words (docs/PROTOCOL.md, section 2)."""
 
 import msgspec
+from msgspec.structs import replace
 
 from roamcast.live.broker.content import attributes_of
-from roamcast.live.broker.properties import scopes_of
+from roamcast.live.broker.modulating import MADE_OF
+from roamcast.live.broker.properties import BadProperty, check_lasting, is_lasting, scopes_of
 from roamcast.live.mqtt.messages import Message
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Space
+from roamcast.model.values import Instant, Point, Value
 
 MESSAGES_KEPT_MAX = 4_096
+TO_ALL = "!"
+"""At the end of the id of an event that every broker must get."""
+EVENT_BYTES_MAX = 3_500_000
+"""As it goes from broker to broker; with what stands around it, it must fit into a frame of a link."""
+LARGE_BYTES = 1_000_000
+"""Of a payload that may make an event too long; one below cannot."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
@@ -28,10 +37,18 @@ class Events:
         self.started_us: int | None = None
         self._messages: dict[str, Message] = {}
 
+    def next_id(self, to_all: bool) -> str:
+        self.made += 1
+        return f"{self.host}.{self.life:x}.{self.made}{TO_ALL if to_all else ''}"
+
     def event_of(self, publisher: Context, message: Message, now_us: int) -> Event:
         """Raises `BadProperty`."""
-        self.made += 1
-        return self._event(f"{self.host}.{self.life:x}.{self.made}", publisher, message, now_us, True)
+        check_lasting(message)
+        event_id = self.next_id(message.retain or is_lasting(message))
+        event = self._event(event_id, publisher, message, now_us, True)
+        if len(message.payload) > LARGE_BYTES and len(_encoder.encode(event)) > EVENT_BYTES_MAX:
+            raise BadProperty(f"{len(message.payload)} bytes of payload are too many to be passed on")
+        return event
 
     def passing_event_of(self, publisher: Context, message: Message, now_us: int, travels: bool) -> Event:
         """The same of a message of QoS 0. Its id has the time of the first: nothing of it outlives the process.
@@ -68,7 +85,29 @@ class Events:
             self._remember(event.id, message)
         return message
 
+    def modulated(self, event: Event, made: Event, subscription_id: str) -> Event:
+        """What a modulator made of an event, with a message that says so: its attributes are the payload, unless
+        they are what they were."""
+        message = self.message_of(event) or Message(event.subject, b"")
+        if made.attributes != event.attributes:
+            payload = msgspec.json.encode({name: plain(value) for name, value in made.attributes.items()})
+            message = replace(message, payload=payload)
+        event_id = f"{made.id}{MADE_OF}{subscription_id}"
+        self._remember(event_id, message)
+        return replace(made, id=event_id, body=_encoder.encode(message))
+
     def _remember(self, event_id: str, message: Message) -> None:
         if len(self._messages) >= MESSAGES_KEPT_MAX:
             del self._messages[next(iter(self._messages))]
         self._messages[event_id] = message
+
+
+def plain(value: Value) -> object:
+    """As JSON says it."""
+    match value:
+        case Point(x, y):
+            return [x, y]
+        case Instant(us):
+            return us
+        case _:
+            return value

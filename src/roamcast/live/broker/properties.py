@@ -12,7 +12,7 @@ A filter is CQL2, as text or JSON. A scope is a filter over hosts, or a JSON obj
 import msgspec
 from msgspec import Struct
 
-from roamcast.live.mqtt.messages import SECOND_US
+from roamcast.live.mqtt.messages import SECOND_US, Message
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.mqtt.packets import Pairs
 from roamcast.model.filter import EVERYTHING, BadFilter, Filter, parse_json, parse_text
@@ -23,6 +23,8 @@ from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, BadValue, Point
 
 SUBSCRIBE_NAMES = ("filter", "interest", "publishers", "modulator", "expiry")
+MODULATOR = "modulator"
+PERSIST = "persist"
 PUBLISH_NAMES = ("relevance", "audience", "persist")
 ORIGIN = Point(0.0, 0.0)
 
@@ -113,6 +115,20 @@ def _seconds(name: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise BadProperty(f"{name}: '{text}' is not a whole number of seconds")
     return int(text)
+
+
+def is_lasting(message: Message) -> bool:
+    """Whether it stays until it expires; `check_lasting` has found that it can."""
+    return bool(message.user_properties) and (PERSIST, "true") in message.user_properties
+
+
+def check_lasting(message: Message) -> None:
+    """Raises `BadProperty`."""
+    said = ours(message.user_properties, (PERSIST,)).get(PERSIST, "false")
+    if said not in ("true", "false"):
+        raise BadProperty(f"{PERSIST}: '{said}' is neither true nor false")
+    if said == "true" and message.expires_us is None:
+        raise BadProperty(f"{PERSIST}: a message that stays needs a Message Expiry Interval")
 
 
 def scopes_of(client: str, pairs: Pairs, space: Space) -> tuple[Scope, Scope]:

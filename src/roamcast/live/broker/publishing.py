@@ -8,10 +8,10 @@ from roamcast.live.broker.audience import Audience, Plan, Recipients, alike
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.inputs import Published, Released, Will
+from roamcast.live.broker.keeping import Keeping, goes_to_all
 from roamcast.live.broker.orders import Acknowledge, Complete, Hand, Record, Remark, Tell
 from roamcast.live.broker.passing import Passing
-from roamcast.live.broker.properties import BadProperty
-from roamcast.live.broker.retained import Retained
+from roamcast.live.broker.properties import BadProperty, is_lasting
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import SOURCE, Visitor, delivery_of
 from roamcast.live.mqtt.messages import SECOND_US, Message, Subscription
@@ -21,14 +21,15 @@ from roamcast.model.values import BadValue
 from roamcast.protocols.broker.border import HOPS_MAX
 from roamcast.protocols.broker.messages import Notified, Pub
 from roamcast.protocols.broker.router import CLIENT
+from roamcast.protocols.broker.sessions import Session
 
 
 class Publishing:
-    def __init__(self, station: Station, audience: Audience, events: Events, retained: Retained) -> None:
+    def __init__(self, station: Station, audience: Audience, events: Events, keeping: Keeping) -> None:
         self.station = station
         self.audience = audience
         self.events = events
-        self.retained = retained
+        self.keeping = keeping
         self.station.broker.border.audience = self._audience
 
     def publish(self, given: Published) -> None:
@@ -49,21 +50,25 @@ class Publishing:
         except (BadProperty, BadValue) as problem:
             self._refuse(visitor, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return
-        if message.retain and not self.retained.keep(event, message):
+        if message.retain and not self.keeping.retained.has_room(message):
             self._refuse(visitor, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can be retained")
+            return
+        if is_lasting(message) and not self.keeping.lasting.has_room(message):
+            self._refuse(visitor, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can persist")
             return
         self._publish(visitor, event, message, packet_id)
 
     def _publish(self, visitor: Visitor, event: Event, message: Message, packet_id: int) -> None:
         if self.station.records:
             self.station.order(Record(event, visitor.client))
-        if message.qos == 0:
+        if message.qos == 0 and not goes_to_all(event):
             self._route_passing(event, message, CLIENT, 0)
             return
         session = self.station.broker.border.sessions.get(visitor.name)
         published = 0 if session is None else session.published
         visitor.serial = max(self.station.now_us, visitor.serial + 1, published + 1)
-        visitor.awaiting[visitor.serial] = packet_id
+        if message.qos:
+            visitor.awaiting[visitor.serial] = packet_id
         self.station.tell_broker(visitor, Pub(visitor.serial, event))
 
     def _refuse(self, visitor: Visitor, message: Message, packet_id: int, reason: Reason, text: str) -> None:
@@ -97,18 +102,75 @@ class Publishing:
     # QoS 1 and 2: the broker asks who gets an event that has come to it.
 
     def _audience(self, event: Event) -> Iterable[tuple[str, tuple[str, ...]]]:
+        if goes_to_all(event) and not self.keeping.take(event):
+            return []
+        return self._parted(event, self.audience.of(event, self.station.now_us))
+
+    def _parted(self, event: Event, recipients: Recipients) -> list[tuple[str, tuple[str, ...]]]:
+        """Who is to get an event into the session. The others of the recipients are handed it at once."""
         message = self.events.message_of(event)
         if message is None:
             return []
         reliable: list[tuple[str, tuple[str, ...]]] = []
-        for client, asked in self.audience.of(event, self.station.now_us):
-            delivery = delivery_of(0, message, asked, False)
-            if delivery.qos:
-                reliable.append((SOURCE + client, tuple(f"{client}:{each.filter.text}" for each in asked)))
-            else:
-                self.station.order(Hand((client,), delivery))
-                self._record(event, client, asked)
+        for client, asked in recipients:
+            visitor = self.station.visitors[client]
+            if event.id in self.keeping.lasting:
+                asked = self._unseen(visitor, event, message, asked)
+            wanted = self._for_session(visitor, message, asked)
+            if wanted:
+                reliable.append((SOURCE + client, tuple(f"{client}:{each.filter.text}" for each in wanted)))
+            others = [each for each in asked if each not in wanted]
+            if others:
+                self._hand_one(visitor, event, message, others, False)
         return reliable
+
+    def _for_session(self, visitor: Visitor, message: Message, asked: list[Subscription]) -> list[Subscription]:
+        """Those for which it is QoS 1 or 2. All that see the message itself go together, as one delivery."""
+        if not message.qos:
+            return []
+        if not len(visitor.modulators):
+            return asked if any(each.qos for each in asked) else []
+        plain = [each for each in asked if each.filter.text not in visitor.modulators]
+        reliable = any(each.qos for each in plain)
+        return [each for each in asked if (reliable if each in plain else each.qos)]
+
+    def _hand_one(
+        self, visitor: Visitor, event: Event, message: Message, asked: list[Subscription], passing: bool
+    ) -> None:
+        plain = [each for each in asked if each.filter.text not in visitor.modulators]
+        if plain:
+            self.station.order(Hand((visitor.client,), delivery_of(0, message, plain, False)))
+        for each in asked:
+            if each not in plain:
+                for made in self.station.messages_for(visitor, event, message, each, passing):
+                    delivery = delivery_of(0, made, [each], False)
+                    self.station.order(Hand((visitor.client,), delivery))
+        self._record(event, visitor.client, asked)
+
+    # Messages that last.
+
+    def _unseen(
+        self, visitor: Visitor, event: Event, message: Message, asked: list[Subscription]
+    ) -> list[Subscription]:
+        """Those that have not had it. Who is away cannot be handed anything, and has not had it then either."""
+        if not visitor.connected:
+            asked = [each for each in asked if min(message.qos, each.qos)]
+        return visitor.unseen(event.id, asked)
+
+    def look_for_newcomers(self, _: str) -> None:
+        """Who has come into the reach of messages that last."""
+        station, lasting = self.station, self.keeping.lasting
+        for event_id in lasting.expire(station.now_us):
+            for visitor in station.visitors.values():
+                visitor.seen.pop(event_id, None)
+        events = list(lasting.all())
+        sessions = station.broker.border.sessions
+        for event, recipients in zip(events, self.audience.of_lasting(events, station.now_us), strict=True):
+            # Of whom it is not known yet what it has had, it will be at the next look.
+            known = [each for each in recipients if is_settled(sessions.get(SOURCE + each[0]))]
+            for name, wanted in self._parted(event, known):
+                station.perform(station.broker.border.give(sessions[name], event, 0, wanted))
+        self.keeping.look_later()
 
     def _record(self, event: Event, client: str, asked: list[Subscription]) -> None:
         if self.station.records:
@@ -159,13 +221,23 @@ class Publishing:
         self._route_passing(passing.event, message, peer, passing.hops)
 
     def _route_passing(self, event: Event, message: Message, source: str, hops: int) -> None:
-        self._pass(event, message, self.audience.of_passing((event,), self.station.now_us)[0], source, hops)
+        self._pass(event, message, self.audience.of(event, self.station.now_us, True), source, hops)
 
     def _pass(self, event: Event, message: Message, recipients: Recipients, source: str, hops: int) -> None:
-        self._hand(message, alike(recipients))
+        unchanged: Recipients = []
         for client, asked in recipients:
-            self._record(event, client, asked)
+            visitor = self.station.visitors[client]
+            if len(visitor.modulators):
+                self._hand_one(visitor, event, message, asked, True)
+            else:
+                unchanged.append((client, asked))
+                self._record(event, client, asked)
+        self._hand(message, alike(unchanged))
         if self.station.has_neighbours():
             said, _ = self.station.broker.neighbourhood.router.route(Notified(event, 0, None, hops), source)
             for peer, _ in said:
                 self.station.order(Tell(peer, Passing(event, hops + 1)))
+
+
+def is_settled(session: Session | None) -> bool:
+    return session is not None and session.awaits is None

@@ -1,4 +1,9 @@
-"""Retained messages: the last one of each topic that was published so, for whoever subscribes later."""
+"""Retained messages: the last one of each topic that was published so, for whoever subscribes later, at any broker.
+
+Every broker keeps all of them. Of two messages of one topic the later one stays, by the clocks of the brokers that
+took them; two of one microsecond are told apart by the ids of their events. That a topic was emptied is remembered
+too, within a bound, or a broker that was cut off would bring back what is gone.
+"""
 
 from collections.abc import Iterator
 
@@ -7,39 +12,75 @@ from roamcast.live.mqtt.topics import matches
 from roamcast.model.event import Event
 from roamcast.model.subject import is_pattern
 
+ENDED_MAX = 10_000
+
+
+def order_of(event: Event) -> tuple[int, int, str]:
+    """Of one broker the longer id is the later one."""
+    return event.published_us, len(event.id), event.id
+
 
 class Retained:
     def __init__(self, messages_max: int, bytes_max: int) -> None:
         self.messages_max = messages_max
         self.bytes_max = bytes_max
         self.of: dict[str, tuple[Event, Message]] = {}
+        self.ended: dict[str, Event] = {}
+        """By topic, the event that emptied it; the one that did so longest ago comes first."""
         self.bytes = 0
 
     def __len__(self) -> int:
         return len(self.of)
 
-    def keep(self, event: Event, message: Message) -> bool:
-        """False if there is no room for it. An empty payload forgets what was kept."""
-        before = self.of.pop(message.topic, None)
-        if before is not None:
-            self.bytes -= before[1].size_bytes
+    def has_room(self, message: Message) -> bool:
+        before = self.of.get(message.topic)
+        count, size = (0, 0) if before is None else (1, before[1].size_bytes)
         if not message.payload:
             return True
-        if len(self.of) >= self.messages_max or self.bytes + message.size_bytes > self.bytes_max:
+        return len(self.of) - count < self.messages_max and (self.bytes - size + message.size_bytes <= self.bytes_max)
+
+    def keep(self, event: Event, message: Message) -> bool:
+        """False if there is no room for it. An empty payload forgets what was kept."""
+        topic = message.topic
+        before = self.of[topic][0] if topic in self.of else self.ended.get(topic)
+        if before is not None and order_of(before) >= order_of(event):
+            return True
+        if not self.has_room(message):
             return False
-        self.of[message.topic] = (event, message)
+        self._forget(topic)
+        if not message.payload:
+            self._end(topic, event)
+            return True
+        self.ended.pop(topic, None)
+        self.of[topic] = (event, message)
         self.bytes += message.size_bytes
         return True
 
+    def _forget(self, topic: str) -> None:
+        before = self.of.pop(topic, None)
+        if before is not None:
+            self.bytes -= before[1].size_bytes
+
+    def _end(self, topic: str, event: Event) -> None:
+        self.ended.pop(topic, None)
+        self.ended[topic] = event
+        if len(self.ended) > ENDED_MAX:
+            del self.ended[next(iter(self.ended))]
+
     def matching(self, pattern: str, now_us: int) -> Iterator[tuple[Event, Message]]:
-        """In the order in which they were published; those whose time has passed are forgotten on the way."""
+        """In the order in which they came; those whose time has passed are forgotten on the way."""
         topics = [topic for topic in self.of if matches(pattern, topic)] if is_pattern(pattern) else [pattern]
         for topic in topics:
             found = self.of.get(topic)
             if found is None:
                 continue
             if found[1].expired(now_us):
-                del self.of[topic]
-                self.bytes -= found[1].size_bytes
+                self._forget(topic)
                 continue
             yield found
+
+    def all(self) -> Iterator[Event]:
+        """Everything that another broker must know to be like this one."""
+        for event, _ in self.of.values():
+            yield event
+        yield from self.ended.values()

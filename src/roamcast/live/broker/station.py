@@ -4,16 +4,23 @@ Everything else of the border (`admission.py`, `subscribing.py`, `publishing.py`
 orders that it collects.
 """
 
+from msgspec.structs import replace
+
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.inputs import Received, Settled
+from roamcast.live.broker.modulating import MADE_OF, Modulators
 from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Record, Release, Remark, Tell
 from roamcast.live.broker.timers import Timers
-from roamcast.live.broker.visitor import SOURCE, Visitor
+from roamcast.live.broker.visitor import RETAINED, SOURCE, Visitor, modulated_on_the_way
+from roamcast.live.mqtt.messages import Message
+from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.model.context import Context
+from roamcast.model.event import Event
 from roamcast.model.space import Space
 from roamcast.node import boundary
 from roamcast.node.boundary import CancelTimer, Disconnect, Does, LinkDown, LinkUp, Note, Send, SetTimer, TimerFired
 from roamcast.node.codec import BadMessage, Codec
+from roamcast.protocols.broker.border import Part
 from roamcast.protocols.broker.broker import Broker
 from roamcast.protocols.broker.messages import (
     MESSAGES,
@@ -22,6 +29,7 @@ from roamcast.protocols.broker.messages import (
     Ack,
     Carried,
     Farewell,
+    Hello,
     Lost,
     NotFound,
     Numbered,
@@ -30,9 +38,12 @@ from roamcast.protocols.broker.messages import (
     Reminded,
     Replay,
 )
+from roamcast.protocols.broker.modulators.limits import Limits
 from roamcast.protocols.broker.params import BrokerParams
+from roamcast.protocols.broker.sessions import Session
 
-CODEC = Codec(MESSAGES)
+LINK_MESSAGE_BYTES_MAX = 4 * 1_048_576
+CODEC = Codec(MESSAGES, LINK_MESSAGE_BYTES_MAX)
 """What brokers say to each other."""
 ABOUT_CLIENTS = (Relocate, Replay, NotFound, Abandon, Farewell, Remembered)
 REPLAY = "replay:"
@@ -41,17 +52,24 @@ AWAY = "away:"
 
 
 class Station:
-    def __init__(self, host: str, life: int, params: BrokerParams, space: Space, events: Events) -> None:
+    def __init__(
+        self, host: str, life: int, params: BrokerParams, space: Space, events: Events, limits: Limits
+    ) -> None:
+        """`limits` are those of modulators."""
         self.host = host
         self.space = space
         self.events = events
         self.broker = Broker(host, params, life, space)
         self.broker.border.pack = self._pack
+        self.broker.border.modulate = self._modulate
+        self.limits = limits
         self.visitors: dict[str, Visitor] = {}
         self.timers = Timers()
         self.now_us = 0
         self.reminded: dict[str, Reminded] = {}
         """Answers that came since somebody looked, by client."""
+        self.met: dict[str, None] = {}
+        """Neighbours with whom a stream began since somebody looked."""
         self.records = False
         """Whether anybody keeps a journal."""
         self.touched: dict[str, None] = {}
@@ -91,6 +109,8 @@ class Station:
             return
         if isinstance(message, Carried) and isinstance(message.message, ABOUT_CLIENTS):
             self.touched[message.message.client.removeprefix(SOURCE)] = None
+        if isinstance(message, Hello) and not self.broker.neighbourhood.streams.continues(peer, message):
+            self.met[peer] = None
         self.give(boundary.Received(message, peer))
 
     def link(self, peer: str, up: bool) -> None:
@@ -163,11 +183,66 @@ class Station:
         self._let_go[visitor.client] = packet_id
         if self.records:
             for name in numbered.subscriptions:
-                self.order(Record(numbered.event, visitor.client, name))
+                self.order(Record(original(numbered.event), visitor.client, name))
 
     def _pack(self, name: str) -> bytes:
         visitor = self.visitors.get(name.removeprefix(SOURCE))
         return b"" if visitor is None else visitor.packed()
+
+    # Modulators.
+
+    def modulators(self) -> Modulators:
+        return Modulators(self.space, self.limits)
+
+    def _modulate(self, session: Session, event: Event, wanted: tuple[str, ...]) -> list[Part]:
+        """What goes into a client's session for an event: the event itself, and what its modulators make of it."""
+        client, parts = session.client.removeprefix(SOURCE), list[Part]()
+        visitor = self.visitors.get(client)
+        if session.claim is None and visitor is not None:
+            self.unpack(visitor)
+            if len(visitor.modulators):
+                return self._modulate_by(visitor.modulators, client, event, wanted)
+        elif session.luggage is not None:
+            # The client has gone on before its session came: what its modulators learn here must go after it.
+            session.luggage = modulated_on_the_way(
+                session.luggage,
+                self.modulators(),
+                lambda each: parts.extend(self._modulate_by(each, client, event, wanted)),
+            )
+            return parts
+        return [(event, wanted)]
+
+    def _modulate_by(self, modulators: Modulators, client: str, event: Event, wanted: tuple[str, ...]) -> list[Part]:
+        names = {each: each.removeprefix(f"{client}:") for each in wanted if each != RETAINED}
+        parts: list[Part] = []
+        plain = tuple(each for each, name in names.items() if name not in modulators)
+        before = wanted[:1] if wanted[0] == RETAINED else ()
+        if plain:
+            parts.append((event, (*before, *plain)))
+        for each, name in names.items():
+            if name in modulators:
+                for made in self.made_of(modulators, event, each, name, False):
+                    parts.append((made, (*before, each)))
+        return parts
+
+    def made_of(
+        self, modulators: Modulators, event: Event, subscription_id: str, name: str, passing: bool
+    ) -> list[Event]:
+        made = modulators.take(name, event, self.now_us, passing, self.remark)
+        return [self.events.modulated(event, each, subscription_id) for each in made]
+
+    def messages_for(
+        self, visitor: Visitor, event: Event, message: Message, asked: Asked, passing: bool
+    ) -> list[Message]:
+        """What one subscription of a client gets for a message, as far as it is QoS 0."""
+        name = asked.filter.text
+        if name not in visitor.modulators:
+            return [message]
+        made = self.made_of(visitor.modulators, event, f"{visitor.client}:{name}", name, passing)
+        return [each for each in map(self.events.message_of, made) if each is not None]
+
+    def remark(self, what: str, detail: str) -> None:
+        self.order(Remark(what, detail))
 
     def unpack(self, visitor: Visitor) -> None:
         """What the client's last border said of it, once it is here."""
@@ -203,3 +278,9 @@ class Station:
     def context_of(self, client: str) -> Context:
         visitor = self.visitors.get(client)
         return Context(client) if visitor is None else visitor.context
+
+
+def original(event: Event) -> Event:
+    """As a journal knows it: under the name that it had before it was told apart from what others get of it."""
+    name, made, _ = event.id.partition(MADE_OF)
+    return replace(event, id=name) if made else event

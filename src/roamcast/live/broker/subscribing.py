@@ -1,9 +1,11 @@
 """What clients here want, and where they are."""
 
+import msgspec
+
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.inputs import Asked, Withdrew
 from roamcast.live.broker.orders import Grant, Hand, RecordSubscription, Revoke
-from roamcast.live.broker.properties import BadProperty, subscription_of
+from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_of
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import RETAINED, Visitor, delivery_of
@@ -11,12 +13,32 @@ from roamcast.live.mqtt.messages import Subscription
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription as Wanted
-from roamcast.model.values import BadValue
+from roamcast.model.values import FOREVER_US, BadValue
 from roamcast.protocols.broker.messages import Sub, Unsub
 
 GRANTED = (Reason.SUCCESS, Reason.GRANTED_QOS_1, Reason.GRANTED_QOS_2)
 ALWAYS, IF_NEW, NEVER = 0, 1, 2
 """When a subscription gets what was retained before it (MQTT 5, section 3.8.3.1)."""
+
+
+SUBSCRIPTIONS_BYTES_MAX = 1_000_000
+MODULATORS_MAX = 16
+EXPIRY_SIGN = "\0"
+"""Between client and topic filter in the name of a timer: neither can hold it."""
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class NoRoom(Exception):
+    """The session has as much as it may; the message says of what."""
+
+
+def size_of(asked: Subscription, wanted: Wanted) -> int:
+    return len(_encoder.encode(asked)) + len(_encoder.encode(wanted))
+
+
+def expiry_timer(client: str, text: str) -> str:
+    return f"expiry:{client}{EXPIRY_SIGN}{text}"
 
 
 class Subscribing:
@@ -38,13 +60,14 @@ class Subscribing:
                 continue
             try:
                 wanted = self._wanted(visitor, asked)
+                self._check_room(visitor, asked, wanted)
             except (BadProperty, BadValue) as problem:
                 reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR)
                 text = f"{asked.filter.text}: {problem}"
                 continue
-            if wanted is None:
+            except NoRoom as problem:
                 reasons.append(Reason.QUOTA_EXCEEDED)
-                text = f"at most {visitor.session.limits.subscriptions_max} subscriptions"
+                text = str(problem)
                 continue
             reasons.append(GRANTED[asked.qos])
             granted.append((asked, self.add(visitor, asked, wanted)))
@@ -52,11 +75,23 @@ class Subscribing:
         for asked, replaced in granted:
             self._give_retained(visitor, asked, replaced)
 
-    def _wanted(self, visitor: Visitor, asked: Subscription) -> Wanted | None:
-        known = visitor.session.subscriptions
-        if asked.filter.text not in known and len(known) >= visitor.session.limits.subscriptions_max:
-            return None
-        return subscription_of(visitor.client, asked, self.station.now_us, self.station.space)
+    def _wanted(self, visitor: Visitor, asked: Subscription) -> Wanted:
+        wanted = subscription_of(visitor.client, asked, self.station.now_us, self.station.space)
+        if wanted.modulator and asked.filter.text not in visitor.modulators:
+            visitor.modulators.make(wanted.modulator)
+        return wanted
+
+    def _check_room(self, visitor: Visitor, asked: Subscription, wanted: Wanted) -> None:
+        """All of a session's subscriptions must fit into one message between brokers."""
+        session, text = visitor.session, asked.filter.text
+        known = [each for each in session.subscriptions if each != text]
+        if len(known) >= session.limits.subscriptions_max:
+            raise NoRoom(f"at most {session.limits.subscriptions_max} subscriptions")
+        size = sum(visitor.sizes.get(each, 0) for each in known)
+        if size + size_of(asked, wanted) > SUBSCRIPTIONS_BYTES_MAX:
+            raise NoRoom(f"all subscriptions of a session have at most {SUBSCRIPTIONS_BYTES_MAX} bytes")
+        if wanted.modulator and text not in visitor.modulators and len(visitor.modulators) >= MODULATORS_MAX:
+            raise NoRoom(f"at most {MODULATORS_MAX} modulators")
 
     def add(self, visitor: Visitor, asked: Subscription, wanted: Wanted) -> bool:
         """Whether it took the place of another on the same filter."""
@@ -66,6 +101,9 @@ class Subscribing:
             self.audience.unsubscribe(visitor.client, before)
         visitor.session.subscribe(asked)
         visitor.wanted[text] = wanted
+        visitor.sizes[text] = size_of(asked, wanted)
+        visitor.modulators.put(text, wanted.modulator)
+        self._expire_later(visitor, text, wanted)
         self.audience.subscribe(visitor.client, asked, wanted)
         self.station.tell_broker(visitor, Sub(wanted))
         self.station.order(RecordSubscription(visitor.client, wanted.id, wanted))
@@ -85,9 +123,29 @@ class Subscribing:
     def _withdraw(self, visitor: Visitor, text: str) -> None:
         # The connection takes it out of the session when it answers: its answer says whether it was there.
         wanted = visitor.wanted.pop(text, None)
+        visitor.forget_subscription(text)
+        self.station.timers.cancel(expiry_timer(visitor.client, text))
         if wanted is not None:
             self.station.tell_broker(visitor, Unsub(wanted.id))
             self.station.order(RecordSubscription(visitor.client, wanted.id, None))
+
+    def _expire_later(self, visitor: Visitor, text: str, wanted: Wanted) -> None:
+        timer = expiry_timer(visitor.client, text)
+        if wanted.expires_us == FOREVER_US:
+            self.station.timers.cancel(timer)
+        else:
+            # It still holds at the very moment, as the definition of matching has it.
+            self.station.timers.set(timer, wanted.expires_us + 1)
+
+    def expired(self, name: str) -> None:
+        """A subscription's time is over: it goes as if its client had withdrawn it."""
+        client, _, text = name.partition(EXPIRY_SIGN)
+        visitor = self.station.visitors.get(client)
+        asked = None if visitor is None else visitor.session.subscriptions.get(text)
+        if visitor is not None and asked is not None:
+            self.audience.unsubscribe(client, asked)
+            self._withdraw(visitor, text)
+            visitor.session.unsubscribe(text)
 
     def moved(self, context: Context) -> None:
         visitor = self.station.visitors.get(context.host)
@@ -101,11 +159,14 @@ class Subscribing:
         for text, asked in visitor.session.subscriptions.items():
             wanted = visitor.wanted.get(text)
             if wanted is not None:
+                visitor.sizes[text] = size_of(asked, wanted)
+                self._expire_later(visitor, text, wanted)
                 self.audience.subscribe(visitor.client, asked, wanted)
 
     def forget(self, visitor: Visitor) -> None:
-        for asked in visitor.session.subscriptions.values():
+        for text, asked in visitor.session.subscriptions.items():
             self.audience.unsubscribe(visitor.client, asked)
+            self.station.timers.cancel(expiry_timer(visitor.client, text))
         self.audience.forget(visitor.client)
 
     def _give_retained(self, visitor: Visitor, asked: Subscription, replaced: bool) -> None:
@@ -118,7 +179,10 @@ class Subscribing:
         for event, message in self.retained.matching(asked.filter.pattern, now_us):
             if session is None or not self.audience.wants_retained(event, wanted, now_us):
                 continue
+            if is_lasting(message):
+                visitor.unseen(event.id, [asked])
             if min(message.qos, asked.qos) == 0:
-                self.station.order(Hand((visitor.client,), delivery_of(0, message, [asked], True)))
+                for each in self.station.messages_for(visitor, event, message, asked, False):
+                    self.station.order(Hand((visitor.client,), delivery_of(0, each, [asked], True)))
             else:
                 self.station.perform(self.station.broker.border.give(session, event, 0, (RETAINED, wanted.id)))

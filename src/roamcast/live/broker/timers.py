@@ -13,6 +13,9 @@ class Timers:
     def __len__(self) -> int:
         return len(self._at_us)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._at_us
+
     def set(self, name: str, at_us: int) -> None:
         self._at_us[name] = at_us
         if len(self._due) > 2 * len(self._at_us) + STALE_MAX:

@@ -5,10 +5,15 @@ MQTT client acknowledges packets. The two meet here: a delivery's packet identif
 is the same after a crash, and at the broker to which the client has gone.
 """
 
+from collections.abc import Callable
+
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from roamcast.live.broker.inputs import Will
+from roamcast.live.broker.modulating import Modulators
+from roamcast.live.broker.properties import MODULATOR
 from roamcast.live.mqtt.messages import Delivery, Message, Subscription
 from roamcast.live.mqtt.packets import PACKET_ID_MAX
 from roamcast.live.mqtt.session import Releasing, Session
@@ -35,18 +40,39 @@ class Luggage(Struct, frozen=True, array_like=True):
     received: tuple[int, ...] = ()
     receiving: tuple[int, ...] = ()
     sent_through: int = 0
+    modulators: tuple[tuple[str, bytes], ...] = ()
+    """By topic filter, what the modulator of the subscription remembers."""
+    seen: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """By the id of an event that lasts, the topic filters that have had it."""
 
 
 _encoder = msgspec.msgpack.Encoder()
 _luggage_decoder = msgspec.msgpack.Decoder(Luggage)
 
 
+def put_modulators(modulators: Modulators, luggage: Luggage) -> None:
+    for each in luggage.subscriptions:
+        modulators.put(each.filter.text, dict(each.user_properties).get(MODULATOR, ""))
+    modulators.load(luggage.modulators)
+
+
+def modulated_on_the_way(data: bytes, modulators: Modulators, modulate: Callable[[Modulators], None]) -> bytes:
+    """Luggage after its modulators have worked on the way from one broker to another."""
+    luggage = _luggage_decoder.decode(data)
+    put_modulators(modulators, luggage)
+    modulate(modulators)
+    return _encoder.encode(replace(luggage, modulators=modulators.states()))
+
+
 class Visitor:
-    def __init__(self, session: Session, context: Context) -> None:
+    def __init__(self, session: Session, context: Context, modulators: Modulators) -> None:
         self.client = session.client_id
         self.name = SOURCE + session.client_id
         self.session = session
         self.context = context
+        self.modulators = modulators
+        self.seen: dict[str, dict[str, None]] = {}
+        """By the id of an event that lasts, the topic filters of the subscriptions that have had it."""
         self.connected = False
         self.epoch = 0
         self.serial = 0
@@ -58,6 +84,8 @@ class Visitor:
         self.unfinished: dict[int, None] = {}
         self.wanted: dict[str, Wanted] = {}
         """Its subscriptions in the model's words, by topic filter; `session.subscriptions` has them in MQTT's."""
+        self.sizes: dict[str, int] = {}
+        """How many bytes each of them takes between brokers."""
         self.received: dict[int, None] = {}
         """Packet identifiers of QoS 2 messages from the client that it has not released."""
         self.awaiting: dict[int, int] = {}
@@ -87,6 +115,8 @@ class Visitor:
                 tuple(self.received),
                 receiving,
                 max((*sent, *receiving, self.acknowledged, self.sent_through)),
+                self.modulators.states(),
+                tuple((event_id, tuple(names)) for event_id, names in self.seen.items()),
             )
         )
 
@@ -99,6 +129,23 @@ class Visitor:
         self.session.take_over_incoming(luggage.received)
         self.receiving = dict.fromkeys(luggage.receiving)
         self.sent_through = luggage.sent_through
+        for event_id, names in luggage.seen:
+            self.seen.setdefault(event_id, {}).update(dict.fromkeys(names))
+        put_modulators(self.modulators, luggage)
+
+    def forget_subscription(self, name: str) -> None:
+        """Another one on the same filter begins anew."""
+        self.sizes.pop(name, None)
+        self.modulators.put(name, "")
+        for names in self.seen.values():
+            names.pop(name, None)
+
+    def unseen(self, event_id: str, asked: list[Subscription]) -> list[Subscription]:
+        """Those of the subscriptions that have not had an event that lasts; from now on they have."""
+        seen = self.seen.setdefault(event_id, {})
+        new = [each for each in asked if each.filter.text not in seen]
+        seen.update(dict.fromkeys(each.filter.text for each in new))
+        return new
 
     def was_received(self, number: int) -> bool:
         """Whether the client has this QoS 2 delivery from its last border: then only its end is still to come."""

@@ -4,6 +4,7 @@ Labels are looked up once and kept: on the way of a message a count is one addit
 a method here; whoever asks gets the text of all.
 """
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -34,7 +35,12 @@ class Metrics:
         sessions = Gauge("roamcast_sessions", "Sessions, by where their client is.", ["state"], registry=registry)
         self._sessions_connected, self._sessions_away = sessions.labels("connected"), sessions.labels("away")
         received = Counter("roamcast_messages_in", "Messages from clients.", ["qos"], registry=registry)
-        sent = Counter("roamcast_messages_out", "Messages to clients.", ["qos"], registry=registry)
+        sent = Counter(
+            "roamcast_messages_out",
+            "Messages to clients: of QoS 1 and 2, those put into sessions.",
+            ["qos"],
+            registry=registry,
+        )
         self._received = [received.labels(qos) for qos in QOS]
         self._sent = [sent.labels(qos) for qos in QOS]
         self._bytes_in = Counter("roamcast_payload_bytes_in", "Payload bytes from clients.", registry=registry)
@@ -116,8 +122,11 @@ class Family:
         child.inc(count)
 
 
-def metrics_route(metrics: Metrics) -> Handler:
+def metrics_route(metrics: Metrics, measure: Callable[[], None] = lambda: None) -> Handler:
+    """`measure` is called before each answer, for what is not counted as it happens."""
+
     def answer(_: HttpRequest) -> HttpResponse:
+        measure()
         return HttpResponse(200, metrics.render(), CONTENT_TYPE_LATEST)
 
     return answer

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 HEADER = Layout(">IB")
-PAYLOAD_BYTES_MAX = 1_048_576
+PAYLOAD_BYTES_MAX = 4 * 1_048_576
 GREETING_BYTES_MAX = 1_024
 NAME_CHARS_MAX = 64
 MAGIC = "roamcast link"

@@ -179,12 +179,15 @@ class Session:
         self.waiting_bytes += size
         return packet_id
 
-    def let_go(self, through: int) -> None:
-        """The delivery with this packet identifier is stored, and with it all that were put in before."""
+    def let_go(self, through: int) -> list[Delivery]:
+        """The delivery with this packet identifier is stored, and with it all that were put in before: these may be
+        sent now."""
+        free: list[Waiting] = []
         if any(each.packet_id == through for each in self._held):
-            while (waiting := self._held.popleft()).packet_id != through:
-                self._queue.append(waiting)
-            self._queue.append(waiting)
+            while not free or free[-1].packet_id != through:
+                free.append(self._held.popleft())
+            self._queue.extend(free)
+        return [each.delivery for each in free]
 
     def take(self, now_us: int, expired: list[Delivery]) -> Waiting | None:
         """The next to be sent for the first time; those whose time has passed are put into `expired` instead."""

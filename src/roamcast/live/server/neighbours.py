@@ -8,14 +8,14 @@ from typing import Protocol
 
 from roamcast.live.broker.inputs import Heard, LinkChanged
 from roamcast.live.broker.passing import Passing
-from roamcast.live.broker.station import CODEC
+from roamcast.live.broker.station import CODEC, LINK_MESSAGE_BYTES_MAX
 from roamcast.live.server.server import BrokerServer
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
 
 STREAM = 1
 PASSING = 2
-PASSING_CODEC = Codec((Passing,))
+PASSING_CODEC = Codec((Passing,), LINK_MESSAGE_BYTES_MAX)
 
 
 class Links(Protocol):

@@ -140,7 +140,8 @@ class Performing:
     def _let_go(self, now_us: int, client: str, through: int) -> None:
         visitor = self.server.core.station.visitors.get(client)
         if visitor is not None:
-            visitor.session.let_go(through)
+            for delivery in visitor.session.let_go(through):
+                self.server.watch.handed(delivery.qos, len(delivery.message.payload), 1)
         socket = self.server.clients.get(client)
         if socket is not None:
             socket.mqtt.flush(now_us)

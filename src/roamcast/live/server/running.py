@@ -19,9 +19,9 @@ from roamcast.live.links.links import Links
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.guard import Guard
 from roamcast.live.server.neighbours import LinkDesk
-from roamcast.live.server.server import BrokerServer
+from roamcast.live.server.server import BrokerServer, Redirect
 from roamcast.live.server.witness import Witness
-from roamcast.live.settings import Listener, Settings, load_policy
+from roamcast.live.settings import Listener, Settings, load_graph, load_modulators, load_policy
 from roamcast.live.storage import GroupCommit, Log
 from roamcast.live.transport.tls import link_context, server_context
 from roamcast.live.transport.websocket import WebSocketProtocol
@@ -50,12 +50,14 @@ class RunningBroker:
         """How many inputs were read again from the log."""
         self._listeners: list[asyncio.Server] = []
         self._links: Links | None = None
+        self._desk: LinkDesk | None = None
         self._http: HttpServer | None = None
         self._commit: GroupCommit | None = None
 
     async def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
         settings = self.settings
         policy, _ = load_policy(settings)
+        load_modulators(settings)
         log = Log.open(Path(settings.data), settings.storage)
         try:
             progress("reading what was stored")
@@ -70,7 +72,10 @@ class RunningBroker:
             log.close()
             raise
         self.guard = Guard(policy, settings.security.limits, space)
-        self.server = BrokerServer(core, settings.connections, self._commit, self.guard, self.witness)
+        redirect = Redirect(settings.redirect_to, settings.redirect_moved) if settings.redirect_to else None
+        self.server = BrokerServer(
+            core, settings.connections, self._commit, self.guard, self.witness, redirect=redirect
+        )
         core.station.records = journal is not None
         self.server.give(Restarted())
         try:
@@ -84,7 +89,14 @@ class RunningBroker:
         loaded = log.load()
         if loaded.snapshot is None:
             # Written before anything else, so that this life of the broker stays the same whenever it is killed.
-            core = Core(settings.name, loaded.life, settings.protocol, settings.keeping, settings.model_space())
+            core = Core(
+                settings.name,
+                loaded.life,
+                settings.protocol,
+                settings.keeping,
+                settings.model_space(),
+                load_graph(settings),
+            )
             log.append(encode_batch([]))
             log.snapshot(core.snapshot())
             return core
@@ -113,7 +125,7 @@ class RunningBroker:
         given = self.settings.links
         if given.port is None and not given.peers:
             return
-        desk = LinkDesk(self.server)
+        desk = self._desk = LinkDesk(self.server)
         neighbours = [peer.name for peer in given.peers] if given.peers else None
         links = self._links = Links(self.settings.name, desk, neighbours=None if given.secure else neighbours)
         desk.links = links
@@ -162,7 +174,7 @@ class RunningBroker:
         assert self.settings.http is not None
         given = self.settings.http
         routes: Routes = {
-            "/metrics": metrics_route(self.metrics),
+            "/metrics": metrics_route(self.metrics, self._measure),
             "/healthz": health_route({"storage": self._storage_problem, "journal": self._journal_problem}),
         }
         self._http = HttpServer(routes, given.limits)
@@ -171,6 +183,20 @@ class RunningBroker:
         except OSError as problem:
             raise cannot_listen("http", given.host, given.port, problem) from None
         self.addresses.append(Address("http", given.host, self._http.port))
+
+    def _measure(self) -> None:
+        """What is only counted when somebody asks."""
+        visitors = self.server.core.station.visitors.values()
+        connected = sum(visitor.connected for visitor in visitors)
+        self.metrics.sessions(connected, len(visitors) - connected)
+        self.metrics.queue_bytes(sum(visitor.session.waiting_bytes for visitor in visitors))
+
+    def _elsewhere(self) -> str | None:
+        """Where clients of a broker that stops can go: to a peer that is there."""
+        for peer in self.settings.links.peers:
+            if peer.clients and self._desk is not None and peer.name in self._desk.up_since:
+                return peer.clients
+        return None
 
     def _storage_problem(self) -> str | None:
         full = self.server.logbook.full
@@ -184,7 +210,7 @@ class RunningBroker:
         """Clients are told, what they said is stored, and the state is written in one piece for the next start."""
         for listener in self._listeners:
             listener.close()
-        await self.server.close()
+        await self.server.close(to=self._elsewhere())
         if self._links is not None:
             await self._links.close()
         if self._http is not None:

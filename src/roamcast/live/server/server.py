@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from msgspec import Struct
+
 from roamcast.live.broker.content import OWNTRACKS_PREFIX, REPORT_TOPIC, BadReport, context_reported, context_tracked
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import (
@@ -28,6 +30,7 @@ from roamcast.live.broker.inputs import (
     Will,
     Withdrew,
 )
+from roamcast.live.broker.properties import is_lasting
 from roamcast.live.broker.visitor import packet_id_of
 from roamcast.live.mqtt import events, packets
 from roamcast.live.mqtt.limits import Limits
@@ -44,6 +47,17 @@ from roamcast.model.context import Context
 SWEEP_S = 1.0
 """How often silent clients are looked for."""
 SNAPSHOT_EVERY_BYTES = 64 * 1024 * 1024
+
+
+class Redirect(Struct, frozen=True):
+    """Where clients are sent instead: for now, or for good (`moved`)."""
+
+    to: str
+    moved: bool = False
+
+    @property
+    def reason(self) -> Reason:
+        return Reason.SERVER_MOVED if self.moved else Reason.USE_ANOTHER_SERVER
 
 
 class Handle(Protocol):
@@ -68,12 +82,15 @@ class BrokerServer:
         watch: Watch | None = None,
         clock_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
         loop: Loop | None = None,
+        redirect: Redirect | None = None,
     ) -> None:
+        """`redirect` sends everybody who comes to another broker."""
         self.core = core
         self.limits = limits or Limits()
         self.frames = Frames()
         self.gate = gate or OpenGate()
         self.watch = watch or SilentWatch()
+        self.redirect = redirect
         self.loop: Loop = loop or asyncio.get_running_loop()
         self.sockets: dict[ClientSocket, None] = {}
         self.clients: dict[str, ClientSocket] = {}
@@ -188,6 +205,10 @@ class BrokerServer:
                 self._asked(client, event)
             case events.UnsubscribeRequested(packet_id, filters):
                 self.give(Withdrew(client.name, packet_id, filters))
+            case events.ConnectRequested() if self.redirect is not None:
+                to, reason = self.redirect.to, self.redirect.reason
+                client.mqtt.refuse(self.now_us(), reason, "this broker takes no clients", to)
+                client.mark()
             case events.ConnectRequested(connect):
                 self.gate.check(client, connect, self.now_us(), partial(self._checked, client, connect))
             case events.Disconnected():
@@ -244,7 +265,7 @@ class BrokerServer:
             context = context_tracked(message.payload, self.context_of(name), self.now_us(), self.core.space)
             if context is not None:
                 self.give(Reported(context))
-        if message.qos or message.retain:
+        if message.qos or message.retain or is_lasting(message):
             self.give(Published(name, packet_id, message))
         elif message.topic == REPORT_TOPIC:
             self._reported(name, message.payload)
@@ -294,15 +315,27 @@ class BrokerServer:
 
     # The end.
 
-    async def close(self, drain_s: float = 5.0) -> None:
-        """Takes no new clients, tells those that are here, and waits until what they said is safe and performed."""
+    def send_away(self, to: str | None) -> list[str]:
+        """Takes no new clients, and tells those that are here, with the address of another broker if there is one;
+        who was told."""
         self.closing = True
         self._sweeping.cancel()
+        told = list(self.clients)
+        reason = Reason.SERVER_SHUTTING_DOWN if to is None else Reason.USE_ANOTHER_SERVER
         for socket in list(self.sockets):
-            socket.mqtt.disconnect(self.now_us(), Reason.SERVER_SHUTTING_DOWN, "the broker is shutting down")
+            socket.mqtt.disconnect(self.now_us(), reason, "the broker is shutting down", to)
             socket.attend()
+        return told
+
+    async def close(self, drain_s: float = 5.0, to: str | None = None) -> None:
+        """Waits until what clients said is safe and performed; and, where they were told of another broker, until it
+        has fetched their sessions: while this one is down nobody can."""
+        told = self.send_away(to)
         deadline = self.loop.time() + drain_s
-        while not self.logbook.settled and self.loop.time() < deadline:
+        visitors = self.core.station.visitors
+        while self.loop.time() < deadline:
+            if self.logbook.settled and (to is None or not any(each in visitors for each in told)):
+                break
             await asyncio.sleep(0.005)
         if self._timer is not None:
             self._timer.cancel()

@@ -13,7 +13,7 @@ from roamcast.journal.records import Record, Run
 from roamcast.journal.scribe import Scribe
 from roamcast.journal.writer import Journal
 from roamcast.live.broker.inputs import AnyGiven, Arrived, Left, LinkChanged, Published, Reported
-from roamcast.live.http.metrics import Metrics
+from roamcast.live.http.metrics import Metrics, RoamDirection
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.watch import Watch
@@ -32,9 +32,22 @@ COUNTED = {
     "dropped_unsendable": "unsendable",
     "delivery_dropped": "queue_full",
     "events_lost": "lost",
+    "modulator_failed": "modulator",
+    "modulator_missing": "modulator",
+    "retained_dropped": "retained_full",
+    "lasting_dropped": "lasting_full",
 }
 """Remarks that say that a message will not arrive, by what to count it under."""
-QUIET = ("publish_refused", "bad_report", "message_refused", "late_replay", "stale_attachment")
+ROAMED: dict[str, RoamDirection] = {"roamed_in": "in", "roamed_out": "out"}
+QUIET = (
+    "roamed_in",
+    "roamed_out",
+    "publish_refused",
+    "bad_report",
+    "message_refused",
+    "late_replay",
+    "stale_attachment",
+)
 """Remarks that a client can bring about as often as it likes: for the log at its most talkative."""
 
 
@@ -155,6 +168,8 @@ class Witness(Watch):
     def remark(self, what: str, detail: str) -> None:
         if what in COUNTED:
             self.metrics.dropped(COUNTED[what])
+        if what in ROAMED:
+            self.metrics.roamed(ROAMED[what])
         if what == "connect_refused" or what == "connection_refused":
             self.metrics.refused(what)
         if what == "internal_error":

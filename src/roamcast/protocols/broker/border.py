@@ -6,6 +6,7 @@ client drops what it does not want.
 """
 
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from roamcast.model.event import Event
 from roamcast.model.filter.evaluate import accepts
@@ -27,6 +28,7 @@ from roamcast.protocols.broker.router import CLIENT, Said
 from roamcast.protocols.broker.sessions import Session
 from roamcast.protocols.broker.wishes import Wish
 
+Part: TypeAlias = tuple[Event, tuple[str, ...]]
 HOPS_MAX = 500
 """More than any tree of brokers is wide: an event that has gone so far goes round in a circle."""
 
@@ -58,6 +60,8 @@ class Border:
         want is then asked of neighbours for all of them together."""
         self.pack: Callable[[str], bytes] | None = None
         """What of a client is to go to its next broker beside its events, where there is anything."""
+        self.modulate: Callable[[Session, Event, tuple[str, ...]], list[Part]] | None = None
+        """What becomes of an event for these subscriptions of a client, where they have modulators (O1)."""
 
     def pack_of(self, client: str) -> bytes | None:
         return None if self.pack is None else self.pack(client)
@@ -294,8 +298,15 @@ class Border:
         if session.awaits is not None:
             session.hold(event, serial, wanted)
             return self.deliver_early(session, event, serial)
-        numbered = session.counterpart.add(event, serial, wanted)
-        return [] if session.quiet else self.send(session, [numbered])
+        numbered = self.number(session, event, serial, wanted)
+        return [] if session.quiet else self.send(session, numbered)
+
+    def number(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Numbered]:
+        parts = [(event, wanted)] if self.modulate is None else self.modulate(session, event, wanted)
+        if not parts:
+            # A copy that comes by another way must not be modulated again.
+            session.counterpart.mark(event.publisher.host, serial)
+        return [session.counterpart.add(part, serial, names) for part, names in parts]
 
     def deliver_early(self, session: Session, event: Event, serial: int) -> list[Does]:
         """Ahead of its number, in an attachment for which everything before it is known to be with the client."""

@@ -153,7 +153,7 @@ class Relocation(Handover):
         if session.awaits is not None:
             effects.append(CancelTimer(replay_timer(session.client, session.awaits)))
             self._unclaim(session)
-        released = session.release()
+        released = [numbered for held in session.release() for numbered in self.border.number(session, *held)]
         if session.claim is not None:
             return [*effects, *self._answer(session, session.claim, session.luggage)]
         effects += [*self.border.tell_missing(session), *self.border.send(session, released)]

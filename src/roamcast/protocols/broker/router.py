@@ -46,6 +46,8 @@ class Router:
         self.beside: list[Beside] = []
         self.gated = False
         """Whether a neighbour is asked only for what is advertised behind it (R1)."""
+        self.to_all: Callable[[Event], bool] | None = None
+        """Which events go to every broker, whoever wants them, where there are such."""
 
     def meet(self, peer: str) -> Said:
         """A new neighbour is asked for whatever anybody else wants."""
@@ -107,7 +109,7 @@ class Router:
         concerned = self.table.concerned(notified.event)
         for each in self.beside:
             concerned.update(each.concerned(notified.event))
-        flooding = self.strategy == "flooding"
+        flooding = self.strategy == "flooding" or (self.to_all is not None and self.to_all(notified.event))
         onward = replace(notified, hops=notified.hops + 1)
         said: Said = [
             (peer, onward) for peer in self.neighbours if peer != source and (flooding or peer in concerned)

@@ -82,12 +82,12 @@ class Session:
         self.published = max(self.published, replay.published)
         self.luggage = replay.luggage or self.luggage
 
-    def release(self) -> list[Numbered]:
-        """The replay is complete: what was held is numbered behind it, without what the old broker had already."""
+    def release(self) -> list[tuple[Event, int, tuple[str, ...]]]:
+        """The replay is complete: what was held is to be numbered behind it, without what the old broker had."""
         self.awaits = None
         new = [each for each in self.held if self.counterpart.is_new(each[0].publisher.host, each[1])]
         self.held.clear()
-        return [self.counterpart.add(*each) for each in new]
+        return new
 
 
 def replays(session: Session, claim: Relocate, events_max: int, luggage: bytes | None = None) -> Iterator[Replay]:

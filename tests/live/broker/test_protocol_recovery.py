@@ -1,0 +1,200 @@
+"""docs/PROTOCOL.md, section 14: what is logged makes the same broker again (L8)."""
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roamcast.live.broker.core import BadState, Core
+from roamcast.live.broker.inputs import Entry, Restarted, decode_batch
+from roamcast.live.broker.orders import Admit, AnyOrder
+from roamcast.live.server.running import RunningBroker
+from roamcast.live.settings import Settings
+from roamcast.live.storage.log import Log, Quota
+from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
+from tests.live.broker.scene import Scene
+from tests.live.broker.stage import SimBroker, SimClient
+
+PAIRS = spec_to_text(Declarative(window=ByCount(2), aggregates=(Aggregate("count"),)))
+SUBSCRIPTIONS: list[tuple[str, int, dict[str, Any]]] = [
+    ("t/#", 2, {}),
+    ("t/1", 1, {"filter": "n > 3"}),
+    ("t/+", 1, {"filter": "near(position, 50)", "expiry": "3"}),
+    ("$roam/pairs/t/#", 1, {"modulator": PAIRS}),
+    ("$share/g/t/2", 2, {}),
+    ("t/3", 0, {"interest": '{"circle_m": 100}'}),
+]
+
+
+class Life:
+    """A few seconds of three brokers and their clients, as a seed has it."""
+
+    def __init__(self, seed: int, steps: int) -> None:
+        self.rng = Random(seed)
+        self.scene = Scene("abc", seed=seed)
+        self.clients = [
+            SimClient(self.scene.stage, f"c{number}", self.rng.choice((0, 2, 500))) for number in range(4)
+        ]
+        for _ in range(steps):
+            self._step(self.rng.choice(self.clients))
+            self.scene.rest(self.rng.choice((0.0, 0.003, 0.05, 0.5)))
+        self.scene.rest(1.0)
+        brokers = self.scene.stage.brokers.values()
+        while not all(broker.server.logbook.settled for broker in brokers):
+            self.scene.rest(0.001)
+
+    def _step(self, client: SimClient) -> None:
+        rng = self.rng
+        match rng.randrange(8):
+            case 0:
+                client.connect(rng.choice("abc"), clean=rng.random() < 0.2)
+            case 1:
+                client.drop()
+            case 2 if client.ready:
+                pattern, qos, properties = rng.choice(SUBSCRIPTIONS)
+                client.subscribe(pattern, qos, **properties)
+            case 3:
+                where = [rng.randrange(100), rng.randrange(100)]
+                client.publish("$roam/me", b'{"position": %r, "velocity": [5, 0]}' % where, rng.choice((0, 1)))
+            case _:
+                self._publish(client)
+
+    def _publish(self, client: SimClient) -> None:
+        rng = self.rng
+        topic, payload = f"t/{rng.randrange(4)}", b'{"n": %d}' % rng.randrange(8)
+        lasting: dict[str, Any] = {"persist": "true"} if rng.random() < 0.1 else {}
+        expiry_s = 2 if lasting else None
+        client.publish(topic, payload, rng.randrange(3), rng.random() < 0.2, expiry_s, **lasting)
+
+
+def entries_of(broker: SimBroker) -> Iterator[Entry]:
+    for batch in broker.disk.batches:
+        yield from decode_batch(batch)
+
+
+def plain(orders: list[AnyOrder]) -> list[Any]:
+    return [
+        (each.client, each.session.snapshot(), each.present) if isinstance(each, Admit) else each for each in orders
+    ]
+
+
+def state_of(core: Core) -> dict[str, Any]:
+    """Everything that the broker's next steps depend on, in a form that can be compared."""
+    station = core.station
+    return {
+        "visitors": {
+            name: (visitor.packed(), visitor.session.snapshot(), visitor.connected, visitor.will, visitor.wanted)
+            for name, visitor in station.visitors.items()
+        },
+        "timers": station.timers._at_us,
+        "left": station.broker.left(),
+        "streams": {
+            peer: (stream.sent, stream.got, list(stream.waiting), stream.up)
+            for peer, stream in station.broker.neighbourhood.streams.of.items()
+        },
+        "retained": core.retained.of,
+        "lasting": core.lasting.of,
+        "audience": (
+            core.audience.contexts,
+            core.audience.away,
+            core.audience._turns,
+            sorted(core.audience._entries),
+        ),
+        "made": core.events.made,
+    }
+
+
+def fresh(broker: SimBroker) -> Core:
+    return Core(broker.name, 1, broker.stage.broker_params, broker.stage.core_params)
+
+
+@given(seed=st.integers(0, 2**32), steps=st.integers(5, 60), share=st.floats(0, 1))
+@settings(max_examples=25, deadline=None)
+def test_a_broker_restored_from_a_snapshot_goes_on_as_the_one_it_was_made_of_p69(
+    seed: int, steps: int, share: float
+) -> None:
+    for broker in Life(seed, steps).scene.stage.brokers.values():
+        entries = list(entries_of(broker))
+        cut = round(share * len(entries))
+        one, other = fresh(broker), fresh(broker)
+        for entry in entries[:cut]:
+            assert plain(one.handle(entry.now_us, entry.given)) == plain(other.handle(entry.now_us, entry.given))
+        other = Core.restored(other.snapshot())
+        assert state_of(other) == state_of(one)
+        for entry in entries[cut:]:
+            assert plain(one.handle(entry.now_us, entry.given)) == plain(other.handle(entry.now_us, entry.given))
+        assert state_of(other) == state_of(one)
+
+
+@given(seed=st.integers(0, 2**32), steps=st.integers(5, 60))
+@settings(max_examples=25, deadline=None)
+def test_a_log_that_is_read_again_makes_the_broker_that_wrote_it_p68(seed: int, steps: int) -> None:
+    for broker in Life(seed, steps).scene.stage.brokers.values():
+        again = fresh(broker)
+        for entry in entries_of(broker):
+            again.handle(entry.now_us, entry.given)
+        core, now_us = broker.server.core, broker.server.now_us()
+        core.handle(now_us, Restarted())
+        again.handle(now_us, Restarted())
+        assert state_of(again) == state_of(core)
+
+
+def test_the_comparison_of_brokers_finds_an_input_that_is_missing_p68() -> None:
+    life = Life(3, 60)
+    broker = life.scene.stage.brokers["b"]
+    again, entries = fresh(broker), list(entries_of(broker))
+    for entry in entries[:-1]:
+        again.handle(entry.now_us, entry.given)
+    before = state_of(again)
+    again.handle(entries[-1].now_us, entries[-1].given)
+    states = [before, state_of(again), state_of(fresh(broker))]
+    assert states[0] != states[2]
+    assert states[1] != states[2]
+
+
+def test_nothing_is_seen_by_anybody_before_it_is_on_disk_p68() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader"), scene.client("writer")
+    scene.subscribe(reader, "t", qos=1)
+    broker = scene.stage.brokers["a"]
+    heard = len(writer.heard), len(reader.heard)
+    broker.head.dead = True
+    writer.publish("t", b"x", 1)
+    scene.rest(2.0)
+    assert (len(writer.heard), len(reader.heard)) == heard
+
+
+def test_messages_of_qos_0_are_not_logged_p70() -> None:
+    scene = Scene("ab")
+    reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
+    scene.subscribe(reader, "t", filter="n = 1")
+    before = [len(list(entries_of(broker))) for broker in scene.stage.brokers.values()]
+    scene.publish(writer, "t", {"n": 1}, qos=0)
+    assert len(reader.taken) == 1
+    assert [len(list(entries_of(broker))) for broker in scene.stage.brokers.values()] == before
+
+
+def test_state_of_another_version_is_refused_p71() -> None:
+    with pytest.raises(BadState):
+        Core.restored(b"no state")
+    core = Core("a", 1)
+    with pytest.raises(BadState, match="version 99"):
+        Core.restored(pickle.dumps((99, core)))
+    assert Core.restored(core.snapshot()).host == "a"
+
+
+def test_data_of_another_broker_or_space_is_refused_p71(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, Quota())
+    try:
+        RunningBroker(Settings("a", str(tmp_path)))._recovered(log)
+        with pytest.raises(BadState, match="called 'a', not 'b'"):
+            RunningBroker(Settings("b", str(tmp_path)))._recovered(log)
+        with pytest.raises(BadState, match="another space"):
+            RunningBroker(Settings("a", str(tmp_path), "plane"))._recovered(log)
+    finally:
+        log.close()
