@@ -99,7 +99,7 @@ class Visitor:
         self.luggage: bytes | None = None
         """What was unpacked last."""
         self.sent_through = 0
-        """Up to which number its last border had sent deliveries to it."""
+        """Up to which number its last border may have sent deliveries to it."""
         self.receiving: dict[int, None] = {}
         """Numbers of QoS 2 deliveries that it had received there and not completed."""
 
@@ -107,14 +107,13 @@ class Visitor:
         session = self.session
         # Those that its last border told of count too: while it is away, their deliveries stay with the broker.
         receiving = tuple(dict.fromkeys([*(each.token for each in session.releasing.values()), *self.receiving]))
-        sent = [each.token for each in session.sent.values()]
         return _encoder.encode(
             Luggage(
                 self.context,
                 tuple(each for text, each in session.subscriptions.items() if text in self.wanted),
                 tuple(self.received),
                 receiving,
-                max((*sent, *receiving, self.acknowledged, self.sent_through)),
+                max(self.last, self.sent_through),
                 self.modulators.states(),
                 tuple((event_id, tuple(names)) for event_id, names in self.seen.items()),
             )
