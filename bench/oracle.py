@@ -1,13 +1,15 @@
 """The oracle on much data: position fixes × events, against single processes that join the same files.
 
-Hosts on a square of 10 km, a fix every ten seconds, 100,000 instantaneous events with a circular audience that
-moves with their publishers, every host subscribed once. `plain` has nothing but that circle; `five` has all
-conditions of C6 in every pair: a content filter, a region of relevance, a publication domain by attribute. Peers
+Hosts on a square of 10 km, a fix every ten seconds, 100,000 instantaneous events with a circular audience that moves
+with their publishers, every host subscribed once. `plain` has nothing but that circle; `five` has all conditions of
+C6 in every pair: a content filter, a region of relevance, a publication domain by attribute. Peers
 (`oracle_peers.py`) compute `plain` only, and write their pairs to Parquet as the oracle does. All start from the
-prepared tables; the oracle's time includes its index. Sessions are open and code is compiled before the clock starts.
+prepared tables; the oracle's time includes its index. Sessions are open and code is compiled before the clock
+starts.
 
 `python -m bench oracle` takes 1 million fixes; `python -m bench.oracle 1 10 50` as many millions as it is told, with
-`--peers duckdb,polars,sedonadb` (all of them; those that are not installed are skipped), `--kinds plain,five`.
+`--peers duckdb,polars,sedonadb` (all of them; those that are not installed are skipped), `--kinds plain,five`. A
+first small run warms everything up. `--data DIR` keeps the tables, and takes those that are there.
 """
 
 import argparse
@@ -46,10 +48,11 @@ STEP_US = 10_000_000
 SIDE_M = 10_000.0
 RADIUS_M = 482.0
 SPEED_MPS = 8.0
+COMPLETE = "complete"
 
 
 class Data:
-    """Tables of one size, in their buckets."""
+    """Tables of one size; those that are there already are taken as they are."""
 
     def __init__(self, root: Path, millions: float, *, five: bool) -> None:
         self.hosts = round(millions * 1_000_000) // FIXES_PER_HOST
@@ -61,6 +64,10 @@ class Data:
         self.buckets = -(-FIXES_PER_HOST // steps)
         self.names = pa.array([f"host-{number:07d}" for number in range(self.hosts)])
         self.settings = Settings(Plane(), 200.0, None, 0, FIXES_PER_HOST * STEP_US - 1, self.bucket_us, 100_000)
+        if not (root / COMPLETE).exists():
+            self.write(steps)
+
+    def write(self, steps: int) -> None:
         rng = np.random.default_rng(1)
         self.x, self.y = rng.uniform(0, SIDE_M, self.hosts), rng.uniform(0, SIDE_M, self.hosts)
         events = []
@@ -69,7 +76,8 @@ class Data:
             events.append(self.events(number, rng))
         self.put(EVENTS, "events.parquet", pa.concat_tables(events))
         self.put(LIVES, "lives.parquet", self.lives())
-        (root / "tables" / STATES.name).mkdir(exist_ok=True)
+        (self.root / "tables" / STATES.name).mkdir(exist_ok=True)
+        (self.root / COMPLETE).touch()
 
     def write_bucket(self, number: int, steps: int, rng: Any) -> None:
         tracks = []
@@ -220,16 +228,16 @@ def peer(name: str, root: Path) -> dict[str, Any]:
     return found
 
 
-def measure(spark: Any, millions: float, kind: str, peers: list[str]) -> dict[str, dict[str, Any]]:
-    root = Path(tempfile.mkdtemp(prefix="oracle-"))
-    try:
-        data = Data(root, millions, five=kind == "five")
-        found: dict[str, dict[str, Any]] = {"roamcast": timed(spark, data)}
-        for name in peers if kind == "plain" else ():
-            found[name] = peer(name, root)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+def measure(spark: Any, root: Path, millions: float, kind: str, peers: list[str]) -> dict[str, dict[str, Any]]:
+    data = Data(root, millions, five=kind == "five")
+    found: dict[str, dict[str, Any]] = {"roamcast": timed(spark, data)}
+    for name in peers if kind == "plain" else ():
+        found[name] = peer(name, root)
     return found
+
+
+def rooted(kept: str | None, millions: float, kind: str) -> Path:
+    return Path(kept) / f"{kind}-{millions:g}" if kept else Path(tempfile.mkdtemp(prefix="oracle-"))
 
 
 def show(title: str, found: dict[str, dict[str, Any]]) -> None:
@@ -254,18 +262,26 @@ def main(given: list[str] | None = None) -> dict[str, float]:
     options.add_argument("--peers", default="duckdb,polars,sedonadb")
     options.add_argument("--kinds", default="plain,five")
     options.add_argument("--json", default=None)
+    options.add_argument("--data", default=None, help="where the tables are kept for the next time")
+    options.add_argument("--only-data", action="store_true")
     asked = options.parse_args(given or [])
+    sizes = [(millions, kind) for millions in asked.millions for kind in asked.kinds.split(",")]
+    if asked.only_data:
+        for millions, kind in sizes:
+            Data(rooted(asked.data, millions, kind), millions, five=kind == "five")
+        return {}
     spark = open_session("local[2]")
-    measure(spark, 0.1, "five", [])
     figures: dict[str, float] = {}
-    for millions in asked.millions:
-        for kind in asked.kinds.split(","):
-            found = measure(spark, millions, kind, [name for name in asked.peers.split(",") if name])
-            show(f"{millions:g} M fixes, {EVENTS_ALL:,} events, {kind}", found)
-            for name, each in found.items():
-                for key, value in each.items():
-                    if isinstance(value, float | int):
-                        figures[f"{millions:g} M {kind}.{name}.{key}"] = float(value)
+    for millions, kind in [(0.1, "five"), *sizes]:
+        root = rooted(asked.data, millions, kind)
+        found = measure(spark, root, millions, kind, [name for name in asked.peers.split(",") if name])
+        if not asked.data:
+            shutil.rmtree(root, ignore_errors=True)
+        show(f"{millions:g} M fixes, {EVENTS_ALL:,} events, {kind}", found)
+        for name, each in found.items():
+            for key, value in each.items():
+                if isinstance(value, float | int):
+                    figures[f"{millions:g} M {kind}.{name}.{key}"] = float(value)
     if asked.json:
         Path(asked.json).write_text(json.dumps(figures, indent=2))
     return figures
