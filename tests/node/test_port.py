@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.region import Circle
 from roamcast.model.space import Plane, Space
 from roamcast.model.values import BadValue, Point, Value
 from roamcast.node.boundary import Input, Unsubscribe
@@ -59,3 +61,28 @@ def test_s3_a_subscription_that_has_ended_can_be_ended_and_one_that_never_was_ca
     for stranger in ("s", "b:s0.1", "a:s0.99", "a:s1.1", "a:e0.1", "a:s0.", "a:s0.-1"):
         with pytest.raises(BadValue, match="no subscription"):
             port.unsubscribe(stranger)
+
+
+def test_s3_a_handler_that_changes_its_event_changes_it_for_nobody_else() -> None:
+    port = Port("a", Bench())
+    event = Event("e", "x", Context("b"), 0, 0, {"speed": 1})
+    subscription = port.subscribe("x", lambda given: given.attributes.update(speed=99))
+    port.deliver(event, subscription)
+    assert event.attributes == {"speed": 1}
+
+
+@pytest.mark.parametrize("filter_", [5, None, b"TRUE", ("a", "b")])
+def test_s4_a_filter_that_is_none_is_refused_at_the_call(filter_: object) -> None:
+    ground = Bench()
+    port = Port("a", ground)
+    with pytest.raises(BadValue, match="a filter is text or a Filter"):
+        port.subscribe("x", print, filter_)  # type: ignore[arg-type]
+    assert ground.given == []
+
+
+@pytest.mark.parametrize("x", ["a", None, True])
+def test_s2_a_position_that_is_not_a_number_is_refused_where_it_is_given(x: object) -> None:
+    with pytest.raises(BadValue, match="not a position"):
+        Circle(Point(x, 0.0), 5.0)  # type: ignore[arg-type]
+    with pytest.raises(BadValue, match="radius"):
+        Circle(Point(0.0, 0.0), x)  # type: ignore[arg-type]

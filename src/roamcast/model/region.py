@@ -17,7 +17,7 @@ import shapely.affinity
 from msgspec import Struct
 
 from roamcast.model.space import DEGREE_NORTH_MIN_M, Earth, Plane, Space, metres_per_degree, wrapped
-from roamcast.model.values import BadValue, Point, check_point
+from roamcast.model.values import BadValue, Point, check_point, is_number
 
 POLYGON_CORNERS_MAX = 1_000
 ANCHORED_REACH_MAX_M = 1e8
@@ -34,7 +34,7 @@ class Circle(Struct, frozen=True, array_like=True, tag="circle", cache_hash=True
 
     def __post_init__(self) -> None:
         check_point(self.centre, "circle")
-        if not 0 < self.radius_m < math.inf:
+        if not is_number(self.radius_m) or not 0 < self.radius_m < math.inf:
             raise BadValue(f"circle: a radius of {self.radius_m} m encloses no area; give a finite one above 0")
 
 
@@ -78,7 +78,7 @@ class Anchored(Struct, frozen=True, array_like=True, tag="anchored", cache_hash=
     reference: Point = ORIGIN
 
     def __post_init__(self) -> None:
-        if not self.host:
+        if not isinstance(self.host, str) or not self.host:
             raise BadValue("anchored region: it needs the name of the host that it moves with")
         check_point(self.reference, "anchored region")
         check_region(self.shape, PLANE)

@@ -102,8 +102,14 @@ def check_value(name: str, value: object) -> None:
 
 
 def check_point(point: Point, what: str) -> None:
+    if not isinstance(point, Point) or not is_number(point.x) or not is_number(point.y):
+        raise BadValue(f"{what}: {point!r} is not a position; give Point(x, y) with two numbers")
     if not (math.isfinite(point.x) and math.isfinite(point.y)):
         raise BadValue(f"{what}: ({point.x}, {point.y}) is not a position; both coordinates must be finite numbers")
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def check_velocity(velocity: Velocity, what: str) -> None:

@@ -6,7 +6,7 @@ changed then.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import Protocol, TypeAlias
 
@@ -106,6 +106,8 @@ class Port:
         audience: Scope = EVERYWHERE,
     ) -> Event:
         """Publishes an event of an announced type; with a proximity, that is its audience."""
+        if attributes is not None and not isinstance(attributes, Mapping):
+            raise BadEvent(f"attributes are names with values, not {type(attributes).__name__}")
         content = dict(attributes or {})
         self.vocabulary.check(subject, content)
         announcement = self.announcements.get(subject)
@@ -153,6 +155,8 @@ class Port:
                 "subscribe with a modulator: only brokers of an overlay run modulators, and this host's protocol is "
                 "another one; leave modulator out, or use kind = 'overlay'"
             )
+        if not isinstance(filter, str | Filter):
+            raise BadValue(f"a filter is text or a Filter, not {type(filter).__name__}")
         now_us = self.ground.now_us()
         subscription = Subscription(
             id=self._next_id("s"),
@@ -211,7 +215,8 @@ class Port:
         """Called by the runtime with what the node delivers."""
         handler = self.handlers.get(subscription_id)
         if handler is not None:
-            handler(event)
+            # One object serves all who hear a frame, and the journal: a handler may change its own copy.
+            handler(replace(event, attributes=dict(event.attributes)))
 
     def trouble(self, what: str, subscription_id: str) -> None:
         """Called by the runtime with those notes of the node that are `TROUBLES`."""

@@ -1,0 +1,95 @@
+"""A live broker from the command line: its settings, its log for people, its life from start to Ctrl-C.
+
+Apart from the command itself, so that other commands need not import all of the live system.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import structlog
+from msgspec.structs import replace
+from rich.markup import escape
+
+from roamcast.live.broker.core import BadState
+from roamcast.live.security import BadPasswords, BadRules
+from roamcast.live.server.running import CannotListen, RunningBroker
+from roamcast.live.settings import BadSettings, HttpSettings, Listener, Settings, load_settings, settings_from
+from roamcast.live.storage import StorageError
+from roamcast.live.transport.tls import BadTls
+from roamcast.terminal import console
+
+MISTAKES = (BadSettings, BadPasswords, BadRules, BadTls, BadState, StorageError, CannotListen)
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def settings_of(
+    config: Path | None,
+    mqtt_port: int | None,
+    data: Path | None,
+    http_port: int | None,
+    name: str | None,
+    journal: Path | None,
+    log_level: str | None,
+) -> Settings:
+    """The file's settings, with what the command line says instead."""
+    if config is None and data is None:
+        raise BadSettings("give --config FILE, or at least --data DIRECTORY")
+    settings = settings_from({"name": "broker", "data": str(data)}) if config is None else load_settings(config)
+    if data is not None:
+        settings = replace(settings, data=str(data))
+    if mqtt_port is not None:
+        settings = replace(settings, listeners=(Listener(port=mqtt_port),))
+    if http_port is not None:
+        settings = replace(settings, http=HttpSettings(http_port))
+    if name is not None:
+        settings = replace(settings, name=name)
+    if journal is not None:
+        settings = replace(settings, journal=str(journal))
+    if log_level is not None:
+        if log_level not in LEVELS:
+            raise BadSettings(f"--log-level {log_level}: give {', '.join(LEVELS)}")
+        settings = replace(settings, log_level=log_level)
+    return settings
+
+
+def configure_log(level: str) -> None:
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S.%f", utc=False),
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work)
+    else:
+        uvloop.run(work)
+
+
+async def serve(settings: Settings) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    running = RunningBroker(settings)
+    await running.start()
+    for address in running.addresses:
+        console.print(f"{address.what:<10} {address.host}:{address.port}", highlight=False)
+    if running.replayed:
+        console.print(f"recovered: {running.replayed} inputs were read again from the log", highlight=False)
+    console.print(f"[bold]{escape(settings.name)}[/bold] is ready; Ctrl-C stops it")
+    sys.stdout.flush()
+    await stopped.wait()
+    console.print("stopping: clients are told, and what they said goes to disk")
+    await running.stop()
