@@ -39,6 +39,23 @@ def settings_of(
     if config is None and data is None:
         raise BadSettings("give --config FILE, or at least --data DIRECTORY")
     settings = settings_from({"name": "broker", "data": str(data)}) if config is None else load_settings(config)
+    try:
+        return overridden(settings, mqtt_port, data, http_port, name, journal, log_level)
+    except BadSettings:
+        raise
+    except ValueError as problem:
+        raise BadSettings(f"the command line: {problem}") from problem
+
+
+def overridden(
+    settings: Settings,
+    mqtt_port: int | None,
+    data: Path | None,
+    http_port: int | None,
+    name: str | None,
+    journal: Path | None,
+    log_level: str | None,
+) -> Settings:
     if data is not None:
         settings = replace(settings, data=str(data))
     if mqtt_port is not None:
