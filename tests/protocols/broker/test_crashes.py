@@ -1,5 +1,7 @@
 """Single stories of brokers that crash: what is lost is told, and nothing is doubled or found by mistake (R3)."""
 
+from msgspec.structs import replace
+
 from tests.protocols.broker.lines import Line
 
 PRICE = {"price": 1, "kind": "a"}
@@ -108,3 +110,16 @@ def test_r3_a_claim_that_a_crashed_broker_forgot_does_not_leave_a_later_one_to_a
     line.pass_s(5)
     assert line.got(subscription) == [event]
     assert "events_lost" not in line.ledger.notes
+
+
+def test_r3_a_claim_that_comes_back_to_a_crashed_broker_does_not_lead_to_where_it_came_back_from() -> None:
+    """C1 is at B0. A neighbour on the other side says the claim again that it had heard from the crashed broker."""
+    line, _ = standing_line(4, "B3")
+    line.move("C1", "B0")
+    line.pass_s(2)
+    claim = line.nodes["B2"].handover.arrows.of["C1"].claim  # type: ignore[attr-defined]
+    assert claim.path == ("B0", "B1", "B2")
+    crash(line, "B1", 0.05)
+    node = line.nodes["B1"]
+    node.handover.hear(line.world.kernel.now_us, replace(claim, corrects=True), "B2")
+    assert node.handover.arrows.of["C1"].towards == "B0"  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ class Arrow(Struct, frozen=True):
     claim: Relocate
     """The latest one heard of, with its path up to and including this broker."""
     towards: str | None
-    """The neighbour it came from; None: the client is, or was last, at this broker."""
+    """The neighbour before this broker on its path; None: the client is, or was last, at this broker."""
 
 
 class Search(Struct):
@@ -48,9 +48,9 @@ class Arrows:
         self._set(Arrow(claim, None))
         return before
 
-    def turn(self, claim: Relocate, sender: str) -> Arrow | None:
+    def turn(self, claim: Relocate, towards: str) -> Arrow | None:
         before = self.of.pop(claim.client, None)
-        self._set(Arrow(claim, sender))
+        self._set(Arrow(claim, towards))
         return before
 
     def _set(self, arrow: Arrow) -> None:

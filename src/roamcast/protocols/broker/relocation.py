@@ -170,7 +170,8 @@ class Relocation(Handover):
             # Whoever sent an earlier claim here has not heard of the later one.
             correction = replace(known.claim, corrects=True)
             return self.neighbourhood.say([(sender, correction)]) if claim.epoch < known.claim.epoch else []
-        before = self.arrows.turn(claim, sender)
+        # Not always its sender: after a crash a claim that went on from here may come back.
+        before = self.arrows.turn(claim, claim.path[-2])
         session = self.border.sessions.get(claim.client)
         if session is None:
             return self._pass_on(claim, before, sender)
