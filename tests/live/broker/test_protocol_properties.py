@@ -62,6 +62,18 @@ def test_myloc_walks_on_the_movement_graph_of_the_settings_p8() -> None:
     assert [json.loads(each)["room"] for each in reader.taken] == ["hall", "stairs"]
 
 
+def test_another_movement_graph_holds_for_subscriptions_that_are_there_p8() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader"), scene.client("writer")
+    scene.subscribe(reader, "t", filter="room IN myloc(1) AND near(position, 50)")
+    scene.report(reader, position=[-10, 0], velocity=[1, 0], attributes={"place": "hall"})
+    scene.publish(writer, "t", {"room": "roof", "position": [0, 0], "n": 1})
+    scene.stage.brokers["a"].server.core.audience.walk_on(movement_graph({"hall": ["roof"]}))
+    scene.publish(writer, "t", {"room": "roof", "position": [0, 0], "n": 2})
+    scene.publish(writer, "t", {"room": "roof", "position": [900, 0], "n": 3})
+    assert [json.loads(each)["n"] for each in reader.taken] == [2]
+
+
 def test_interest_asks_for_events_that_are_relevant_where_it_says_p9() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader"), scene.client("writer", "b")

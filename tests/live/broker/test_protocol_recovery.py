@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roamcast.live.broker.core import BadState, Core
+from roamcast.live.broker.core import BadState, Core, CoreParams
 from roamcast.live.broker.inputs import Entry, Restarted, decode_batch
 from roamcast.live.broker.orders import Admit, AnyOrder
 from roamcast.live.server.running import RunningBroker
 from roamcast.live.settings import Settings
 from roamcast.live.storage.log import Log, Quota
+from roamcast.protocols.broker.logical.params import LogicalParams
 from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
+from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimBroker, SimClient
 
@@ -186,6 +188,30 @@ def test_state_of_another_version_is_refused_p71() -> None:
     with pytest.raises(BadState, match="version 99"):
         Core.restored(pickle.dumps((99, core)))
     assert Core.restored(core.snapshot()).host == "a"
+
+
+def test_other_bounds_and_another_graph_hold_from_the_next_start(tmp_path: Path) -> None:
+    model = '{"version": 1, "places": {"hall": {"residence_s": 5, "next": {"roof": 2}}, "roof": {"residence_s": 5}}}'
+    (tmp_path / "walks.json").write_text(model)
+    logical = LogicalParams(movement=str(tmp_path / "walks.json"))
+    before = Settings("a", str(tmp_path))
+    after = Settings(
+        "a",
+        str(tmp_path),
+        keeping=CoreParams(retained_messages_max=7, lasting_messages_max=8),
+        protocol=BrokerParams(logical=logical),
+    )
+    log = Log.open(tmp_path, Quota())
+    try:
+        RunningBroker(before)._recovered(log)
+        for _ in range(2):
+            core = RunningBroker(after)._recovered(log)
+            assert (core.retained.messages_max, core.lasting.messages_max) == (7, 8)
+            assert core.audience.graph is not None
+            assert core.adopt(after.keeping, core.audience.graph) is False
+        assert RunningBroker(before)._recovered(log).audience.graph is None
+    finally:
+        log.close()
 
 
 def test_data_of_another_broker_or_space_is_refused_p71(tmp_path: Path) -> None:

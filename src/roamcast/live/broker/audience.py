@@ -117,6 +117,15 @@ class Audience:
         self._drift.remove(client)
         self._engine.forget(client)
 
+    def walk_on(self, graph: MovementGraph | None) -> None:
+        """Another movement graph for `myloc`."""
+        self.graph = graph
+        self._engine, self._drift, self._carried_us = Engine(self.space, None, graph), Drift(self.space), 0
+        for context in self.contexts.values():
+            self._drift.put(context, self._engine.place(context))
+        for entry in self._entries.values():
+            self._engine.subscribe(entry.wanted)
+
     # Who gets what.
 
     def plain(self, topic: str) -> Plan | None:

@@ -91,7 +91,7 @@ class Core:
         graph: MovementGraph | None = None,
     ) -> None:
         """`life` tells this broker's state from one that was made anew: it stays the same when it is restored."""
-        params = params or CoreParams()
+        params = self.params = params or CoreParams()
         space = space or Plane()
         self.host = host
         self.space = space
@@ -187,6 +187,22 @@ class Core:
         """All of it, for `restored`."""
         return pickle.dumps((STATE_VERSION, self), protocol=5)
 
+    def adopt(self, params: CoreParams, graph: MovementGraph | None) -> bool:
+        """Goes on with other bounds and another movement graph; whether they are others. What was made under the old
+        ones stays. Not logged: whoever calls this takes a snapshot, or the log would be read again with these."""
+        if params == self.params and same_graph(graph, self.audience.graph):
+            return False
+        self.params = params
+        self.station.limits = params.modulators
+        self.retained.messages_max, self.retained.bytes_max = params.retained_messages_max, params.retained_bytes_max
+        self.lasting.messages_max, self.lasting.bytes_max = params.lasting_messages_max, params.lasting_bytes_max
+        self.admission.limits = params.session
+        self.admission.reminder_wait_us = round(params.reminder_wait_s * 1e6)
+        for visitor in self.station.visitors.values():
+            visitor.session.limits = params.session
+        self.audience.walk_on(graph)
+        return True
+
     @staticmethod
     def restored(state: bytes) -> "Core":
         """Raises `BadState`. The bytes are this broker's own, from a directory that is its own."""
@@ -201,3 +217,7 @@ class Core:
     def next_timer(self) -> tuple[int, str] | None:
         """The timer that is due first."""
         return self.station.timers.first()
+
+
+def same_graph(one: MovementGraph | None, other: MovementGraph | None) -> bool:
+    return (None if one is None else one.neighbours) == (None if other is None else other.neighbours)

@@ -112,6 +112,8 @@ class RunningBroker:
             for entry in decode_batch(batch):
                 core.handle(entry.now_us, entry.given)
                 self.replayed += 1
+        if core.adopt(settings.keeping, load_graph(settings)):
+            log.snapshot(core.snapshot())
         return core
 
     async def _open(self) -> None:
