@@ -13,6 +13,7 @@ import msgspec
 
 from roamcast.live.broker.inputs import Arrived, Left
 from roamcast.live.broker.orders import Admit, Deny, Dismiss, Remark
+from roamcast.live.broker.properties import text_of
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.station import AWAY, Station
 from roamcast.live.broker.subscribing import Subscribing
@@ -24,7 +25,9 @@ from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import LinkDown, TimerFired
 from roamcast.protocols.broker.messages import Attach, Remind, Reminded
+from roamcast.protocols.broker.relocation import NUMBER_MAX
 
+OTHERS = "this client id has a session of another user"
 Came: TypeAlias = Literal["first", "again", "restarted"]
 
 
@@ -51,7 +54,10 @@ class Admission:
             # Its last connection is gone and nobody has said so.
             self.left(Left(given.client, None, False))
             visitor = self.station.visitors.get(given.client)
-        if visitor is not None and visitor.coming:
+        if visitor is not None and visitor.user != given.user:
+            self._deny(given.client, given.arrival, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
+            return
+        if visitor is not None and visitor.coming and not given.clean_start:
             self._arrange(visitor, given)
             return
         if visitor is not None and (given.clean_start or visitor.lost):
@@ -78,9 +84,23 @@ class Admission:
     def _arrange(self, visitor: Visitor, given: Arrived) -> None:
         visitor.session.expiry_s = given.expiry_s
         visitor.will = given.will
+        visitor.arrival, visitor.user = given.arrival, given.user
+
+    def _deny(self, client: str, arrival: int, reason: Reason, text: str) -> None:
+        self.station.order(Deny(client, reason, text, arrival))
+
+    def _drop(self, visitor: Visitor, reason: Reason, text: str) -> None:
+        """It was never let in, so nothing of it is anywhere but here."""
+        self._cancel(visitor)
+        self.subscribing.forget(visitor)
+        self.station.visitors.pop(visitor.client, None)
+        self._deny(visitor.client, visitor.arrival, reason, text)
 
     def _begin(self, visitor: Visitor, came: Came) -> None:
         self._attach(visitor, came, ())
+        if visitor.name not in self.station.broker.border.sessions:
+            self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
+            return
         self.subscribing.welcome(visitor)
         self._admit(visitor, present=False)
 
@@ -96,7 +116,7 @@ class Admission:
         self.subscribing.audience.connected(visitor.client, True)
         lasting = self.publishing.keeping.lasting
         visitor.seen = {event_id: names for event_id, names in visitor.seen.items() if event_id in lasting}
-        self.station.order(Admit(visitor.client, visitor.session, present))
+        self.station.order(Admit(visitor.client, visitor.session, present, visitor.arrival))
 
     # Its session is somewhere.
 
@@ -109,9 +129,8 @@ class Admission:
     def reminder_over(self, client: str) -> None:
         visitor = self.station.visitors.get(client)
         if visitor is not None and visitor.coming and visitor.epoch == 0:
-            del self.station.visitors[client]
             text = "a broker that may have the session cannot be reached; try again"
-            self.station.order(Deny(client, Reason.SERVER_UNAVAILABLE, text))
+            self._drop(visitor, Reason.SERVER_UNAVAILABLE, text)
 
     def look_around(self) -> None:
         """What neighbours have said of clients here, or timers."""
@@ -128,20 +147,26 @@ class Admission:
 
     def _reminded(self, visitor: Visitor, answer: Reminded) -> None:
         self.station.timers.cancel(f"reminder:{visitor.client}")
-        visitor.epoch = answer.epoch
+        visitor.epoch = max(0, min(answer.epoch, NUMBER_MAX))
         if not answer.found or answer.luggage is None:
             visitor.coming = False
             self._begin(visitor, "first" if not answer.found else "restarted")
             return
         try:
+            if not visitor.belongs_to(answer.luggage):
+                self._drop(visitor, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
+                return
             visitor.unpack(answer.luggage)
         except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
             self.station.order(Remark("bad_luggage", f"{visitor.client}: {problem}"))
             self._begin(visitor, "restarted")
             return
-        visitor.wanted = {each.id.removeprefix(f"{visitor.client}:"): each for each in answer.subscriptions}
+        visitor.wanted = {text_of(each.id): each for each in answer.subscriptions}
         self.station.order(Remark("roamed_in", visitor.client))
         self._attach(visitor, "again", answer.subscriptions)
+        if visitor.name not in self.station.broker.border.sessions:
+            self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
+            return
         self.subscribing.welcome(visitor)
 
     def _look_at(self, visitor: Visitor) -> None:
@@ -152,12 +177,13 @@ class Admission:
             expiry_s = visitor.session.expiry_s
             self.station.unpack(visitor)
             if not visitor.lost:
+                self.subscribing.realign(visitor)
                 self._admit(visitor, present=True)
                 return
             will = visitor.will
             visitor.coming, visitor.will = False, None
             self.end(visitor)
-            self.arrived(Arrived(visitor.client, True, expiry_s, will))
+            self.arrived(Arrived(visitor.client, True, expiry_s, will, False, visitor.arrival, visitor.user))
 
     def _gone(self, visitor: Visitor) -> None:
         """Another broker has its session now."""
@@ -168,7 +194,8 @@ class Admission:
         if visitor.connected:
             self.station.order(Dismiss(visitor.client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
         elif visitor.coming:
-            self.station.order(Deny(visitor.client, Reason.SERVER_BUSY, "the client is at another broker; try again"))
+            text = "the client is at another broker; try again"
+            self._deny(visitor.client, visitor.arrival, Reason.SERVER_BUSY, text)
 
     # Going.
 
@@ -239,7 +266,6 @@ class Admission:
                 del self.station.visitors[visitor.client]
                 continue
             visitor.session.recovered(self.station.now_us, visitor.received)
-            known = visitor.session.subscriptions
-            visitor.session.subscriptions = {text: each for text, each in known.items() if text in visitor.wanted}
+            visitor.session.subscriptions = dict(visitor.asked)
             if visitor.connected or visitor.coming:
                 self.left(Left(visitor.client, None, False))

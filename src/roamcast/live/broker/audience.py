@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.live.broker.drift import Drift
+from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.mqtt.topics import FilterTree
 from roamcast.matching import Engine
@@ -55,6 +56,8 @@ class Audience:
         self.contexts: dict[str, Context] = {}
         self._entries: dict[str, Entry] = {}
         """By the id of the subscription."""
+        self._of: dict[str, dict[str, None]] = {}
+        """By client, the ids of its subscriptions."""
         self._scoped = 0
         """How many of them have scopes, so that other hosts than their subscriber matter."""
         self._turns: dict[tuple[str, str], int] = {}
@@ -84,22 +87,36 @@ class Audience:
 
     def subscribe(self, client: str, asked: Asked, wanted: Subscription) -> None:
         self._remove(wanted.id)
+        # Here it holds from now on, whatever the clock of the broker said where it was issued.
+        wanted = replace(wanted, issued_us=0)
+        self._of.setdefault(client, {})[wanted.id] = None
         entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted))
         self._tree.add(asked.filter.pattern, wanted.id, entry)
         self._plans.clear()
         self._scoped += is_scoped(wanted)
         self._engine.subscribe(wanted)
 
-    def unsubscribe(self, client: str, asked: Asked) -> None:
-        self._remove(f"{client}:{asked.filter.text}")
+    def texts_of(self, client: str) -> list[str]:
+        """The topic filters of a client's subscriptions here."""
+        return [text_of(each) for each in self._of.get(client, ())]
 
-    def _remove(self, subscription_id: str) -> None:
-        entry = self._entries.pop(subscription_id, None)
+    def remove(self, client: str, text: str) -> None:
+        self._remove(subscription_id(client, text))
+
+    def unsubscribe(self, client: str, asked: Asked) -> None:
+        self._remove(subscription_id(client, asked.filter.text))
+
+    def _remove(self, name: str) -> None:
+        entry = self._entries.pop(name, None)
         if entry is not None:
-            self._tree.remove(entry.asked.filter.pattern, subscription_id)
+            mine = self._of[entry.client]
+            del mine[name]
+            if not mine:
+                del self._of[entry.client]
+            self._tree.remove(entry.asked.filter.pattern, name)
             self._plans.clear()
             self._scoped -= is_scoped(entry.wanted)
-            self._engine.unsubscribe(subscription_id)
+            self._engine.unsubscribe(name)
 
     def moved(self, context: Context) -> None:
         self.contexts[context.host] = context
@@ -112,6 +129,9 @@ class Audience:
             self.away[client] = None
 
     def forget(self, client: str) -> None:
+        """The client, and whatever it wants."""
+        for name in list(self._of.get(client, ())):
+            self._remove(name)
         self.contexts.pop(client, None)
         self.away.pop(client, None)
         self._drift.remove(client)
@@ -148,7 +168,7 @@ class Audience:
     def of(self, event: Event, now_us: int, passing: bool = False) -> Recipients:
         """Clients, in the order of their names, with those of their subscriptions that want the event; `passing` says
         that it is of QoS 0. One that matters at one moment only matters when it was published."""
-        moment_us = event.published_us if event.instantaneous else now_us
+        moment_us = moment_of(event, now_us)
         return self._recipients(event, self._wanting((event,), now_us, moment_us)[0], passing)
 
     def of_passing(self, events: Sequence[Event], now_us: int) -> list[Recipients]:
@@ -215,7 +235,7 @@ class Audience:
         """Of one subscription, by the definition."""
         self._carry(now_us)
         guest = self._guest(event, now_us)
-        moment_us = event.published_us if event.instantaneous else now_us
+        moment_us = moment_of(event, now_us)
         wants = matches(event, wanted, self._engine.configuration, moment_us)
         if guest:
             self._engine.forget(event.publisher.host)
@@ -249,6 +269,12 @@ def audience_of(
     audience._turns = turns
     audience.away = away
     return audience
+
+
+def moment_of(event: Event, now_us: int) -> int:
+    """When to ask whether it is valid: an instantaneous event holds when it is published, and no event comes before
+    it was, however the clocks of two brokers differ."""
+    return event.published_us if event.instantaneous else max(now_us, event.published_us)
 
 
 def alike(recipients: Recipients) -> Plan:

@@ -69,10 +69,15 @@ def point_of(given: object, space: Space) -> Point | None:
         return None
     if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in given):
         return None
-    return _point(float(given[0]), float(given[1]), space)
+    return _point(given[0], given[1], space)
 
 
-def _point(x: float, y: float, space: Space) -> Point | None:
+def _point(given_x: float, given_y: float, space: Space) -> Point | None:
+    try:
+        x, y = float(given_x), float(given_y)
+    except OverflowError:
+        # JSON has integers that no number of ours can hold.
+        return None
     point = Point(x, y)
     if not (math.isfinite(x) and math.isfinite(y)):
         return None
@@ -92,7 +97,7 @@ def _position_fields(decoded: Mapping[str, object], space: Space) -> Point | Non
         and not isinstance(x, bool)
         and not isinstance(y, bool)
     ):
-        return _point(float(x), float(y), space)
+        return _point(x, y, space)
     return None
 
 

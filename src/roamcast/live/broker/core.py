@@ -44,7 +44,7 @@ from roamcast.live.broker.inputs import (
 )
 from roamcast.live.broker.keeping import Keeping
 from roamcast.live.broker.lasting import Lasting
-from roamcast.live.broker.orders import AnyOrder, Dismiss, Remark
+from roamcast.live.broker.orders import AnyOrder, Deny, Dismiss, Remark
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.retained import Retained
@@ -111,16 +111,23 @@ class Core:
         """Whatever is given, nothing is raised: a mistake of ours costs one client its connection, and the log can
         still be read again, for it happens there too."""
         self.station.now_us = now_us
+        client = getattr(given, "client", None)
+        self._guarded(lambda: self._handle(given), type(given).__name__, client if isinstance(client, str) else None)
+        return self.station.take_orders()
+
+    def _guarded(self, action: Callable[[], None], what: str, client: str | None) -> None:
         try:
-            self._handle(given)
+            action()
         except Exception as problem:
             where = traceback.extract_tb(problem.__traceback__)[-1]
             place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-            self.station.order(Remark("internal_error", f"{type(given).__name__} at {place}: {problem!r}"))
-            client = getattr(given, "client", None)
-            if isinstance(client, str):
+            self.station.order(Remark("internal_error", f"{what} at {place}: {problem!r}"))
+            if client is not None:
+                visitor = self.station.visitors.get(client)
+                arrival = 0 if visitor is None else visitor.arrival
+                self._guarded(lambda: self.admission.left(Left(client, None, False)), "leaving", None)
+                self.station.order(Deny(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker", arrival))
                 self.station.order(Dismiss(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker"))
-        return self.station.take_orders()
 
     def _handle(self, given: AnyGiven) -> None:
         match given:
@@ -174,13 +181,13 @@ class Core:
     def passing(self, now_us: int, batch: Sequence[tuple[str, Message]]) -> list[AnyOrder]:
         """Messages of QoS 0 of clients here, in the order in which they came."""
         self.station.now_us = now_us
-        self.publishing.pass_on(batch)
+        self._guarded(lambda: self.publishing.pass_on(batch), "passing", None)
         return self.station.take_orders()
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyOrder]:
         """One from a neighbour."""
         self.station.now_us = now_us
-        self.publishing.heard_passing(peer, passing)
+        self._guarded(lambda: self.publishing.heard_passing(peer, passing), "heard passing", None)
         return self.station.take_orders()
 
     def snapshot(self) -> bytes:

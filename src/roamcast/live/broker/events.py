@@ -74,6 +74,20 @@ class Events:
         self._remember(event_id, message)
         return Event(event_id, message.topic, publisher, now_us, expires_us, attributes, relevance, audience, body)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without what belongs to one life of the process: ids of QoS 0 must not come again, and messages are in
+        their events."""
+        return {**self.__dict__, "passing_made": 0, "started_us": None, "_messages": {}}
+
+    def carried_by(self, event: Event) -> Message | None:
+        """The message that an event of another broker brings along, looked for nowhere else."""
+        if event.body is None:
+            return None
+        try:
+            return _decoder.decode(event.body)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+
     def message_of(self, event: Event) -> Message | None:
         """The message that an event was made of; None if it was never one, or came without."""
         message = self._messages.get(event.id)

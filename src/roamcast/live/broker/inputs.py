@@ -36,6 +36,10 @@ class Arrived(Given, frozen=True, tag="arrived", gc=False):
     will: Will | None = None
     is_new: bool = False
     """Its name was made up for it, so nobody can know it."""
+    arrival: int = 0
+    """Which of the client's connections waits for the answer."""
+    user: str | None = None
+    """Who it is, where that was found out: a session is its user's."""
 
 
 class Left(Given, frozen=True, tag="left", gc=False):

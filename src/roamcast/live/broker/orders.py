@@ -26,12 +26,15 @@ class Admit(Order, frozen=True):
     client: str
     session: Session
     present: bool
+    arrival: int = 0
+    """Which arrival this answers; another one may have come since."""
 
 
 class Deny(Order, frozen=True, gc=False):
     client: str
     reason: Reason
     text: str
+    arrival: int = 0
 
 
 class Dismiss(Order, frozen=True, gc=False):

@@ -29,6 +29,19 @@ PUBLISH_NAMES = ("relevance", "audience", "persist")
 ORIGIN = Point(0.0, 0.0)
 
 
+ID_SIGN = "\0"
+"""Between client and topic filter in the id of a subscription: neither can hold it."""
+
+
+def subscription_id(client: str, text: str) -> str:
+    return f"{client}{ID_SIGN}{text}"
+
+
+def text_of(subscription: str) -> str:
+    """The topic filter in a subscription's id."""
+    return subscription.partition(ID_SIGN)[2]
+
+
 class BadProperty(ValueError):
     """A user property of ours that cannot be understood; the message names it and says what is allowed."""
 
@@ -99,7 +112,7 @@ def subscription_of(client: str, asked: Asked, now_us: int, space: Space) -> Sub
     if "expiry" in said:
         expires_us = now_us + _seconds("expiry", said["expiry"]) * SECOND_US
     return Subscription(
-        f"{client}:{asked.filter.text}",
+        subscription_id(client, asked.filter.text),
         client,
         asked.filter.pattern,
         now_us,

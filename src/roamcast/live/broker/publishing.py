@@ -11,7 +11,7 @@ from roamcast.live.broker.inputs import Published, Released, Will
 from roamcast.live.broker.keeping import Keeping, goes_to_all
 from roamcast.live.broker.orders import Acknowledge, Complete, Hand, Record, Remark, Tell
 from roamcast.live.broker.passing import Passing
-from roamcast.live.broker.properties import BadProperty, is_lasting
+from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_id
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import SOURCE, Visitor, delivery_of
 from roamcast.live.mqtt.messages import SECOND_US, Message, Subscription
@@ -37,7 +37,7 @@ class Publishing:
         if visitor is None:
             return
         message, packet_id = given.message, given.packet_id
-        if message.qos == 2:
+        if message.qos == 2 and packet_id:
             if packet_id in visitor.received:
                 self.station.order(Acknowledge(given.client, packet_id))
                 return
@@ -67,7 +67,7 @@ class Publishing:
         session = self.station.broker.border.sessions.get(visitor.name)
         published = 0 if session is None else session.published
         visitor.serial = max(self.station.now_us, visitor.serial + 1, published + 1)
-        if message.qos:
+        if message.qos and packet_id:
             visitor.awaiting[visitor.serial] = packet_id
         self.station.tell_broker(visitor, Pub(visitor.serial, event))
 
@@ -113,12 +113,16 @@ class Publishing:
             return []
         reliable: list[tuple[str, tuple[str, ...]]] = []
         for client, asked in recipients:
-            visitor = self.station.visitors[client]
+            visitor = self.station.visitors.get(client)
+            if visitor is None:
+                continue
             if event.id in self.keeping.lasting:
                 asked = self._unseen(visitor, event, message, asked)
             wanted = self._for_session(visitor, message, asked)
             if wanted:
-                reliable.append((SOURCE + client, tuple(f"{client}:{each.filter.text}" for each in wanted)))
+                reliable.append(
+                    (SOURCE + client, tuple(subscription_id(client, each.filter.text) for each in wanted))
+                )
             others = [each for each in asked if each not in wanted]
             if others:
                 self._hand_one(visitor, event, message, others, False)
@@ -175,7 +179,7 @@ class Publishing:
     def _record(self, event: Event, client: str, asked: list[Subscription]) -> None:
         if self.station.records:
             for each in asked:
-                self.station.order(Record(event, client, f"{client}:{each.filter.text}"))
+                self.station.order(Record(event, client, subscription_id(client, each.filter.text)))
 
     def _hand(self, message: Message, plan: Plan) -> None:
         for asked, clients in plan:
@@ -214,7 +218,7 @@ class Publishing:
             waiting.clear()
 
     def heard_passing(self, peer: str, passing: Passing) -> None:
-        message = self.events.message_of(passing.event)
+        message = self.events.carried_by(passing.event)
         if message is None or passing.hops > HOPS_MAX:
             self.station.order(Remark("event_looped", passing.event.id))
             return
@@ -226,7 +230,9 @@ class Publishing:
     def _pass(self, event: Event, message: Message, recipients: Recipients, source: str, hops: int) -> None:
         unchanged: Recipients = []
         for client, asked in recipients:
-            visitor = self.station.visitors[client]
+            visitor = self.station.visitors.get(client)
+            if visitor is None:
+                continue
             if len(visitor.modulators):
                 self._hand_one(visitor, event, message, asked, True)
             else:

@@ -4,12 +4,14 @@ Everything else of the border (`admission.py`, `subscribing.py`, `publishing.py`
 orders that it collects.
 """
 
+import msgspec
 from msgspec.structs import replace
 
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.inputs import Received, Settled
 from roamcast.live.broker.modulating import MADE_OF, Modulators
 from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Record, Release, Remark, Tell
+from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.timers import Timers
 from roamcast.live.broker.visitor import RETAINED, SOURCE, Visitor, modulated_on_the_way
 from roamcast.live.mqtt.messages import Message
@@ -172,7 +174,7 @@ class Station:
         if visitor.was_received(numbered.number):
             return
         message = self.events.message_of(numbered.event)
-        names = tuple(each.removeprefix(f"{visitor.client}:") for each in numbered.subscriptions)
+        names = tuple(each if each == RETAINED else text_of(each) for each in numbered.subscriptions)
         delivery = None if message is None else visitor.delivery(numbered.number, message, names)
         packet_id = None if delivery is None else visitor.take(numbered.number, delivery)
         if packet_id is None:
@@ -213,7 +215,7 @@ class Station:
         return [(event, wanted)]
 
     def _modulate_by(self, modulators: Modulators, client: str, event: Event, wanted: tuple[str, ...]) -> list[Part]:
-        names = {each: each.removeprefix(f"{client}:") for each in wanted if each != RETAINED}
+        names = {each: text_of(each) for each in wanted if each != RETAINED}
         parts: list[Part] = []
         plain = tuple(each for each, name in names.items() if name not in modulators)
         before = wanted[:1] if wanted[0] == RETAINED else ()
@@ -238,7 +240,7 @@ class Station:
         name = asked.filter.text
         if name not in visitor.modulators:
             return [message]
-        made = self.made_of(visitor.modulators, event, f"{visitor.client}:{name}", name, passing)
+        made = self.made_of(visitor.modulators, event, subscription_id(visitor.client, name), name, passing)
         return [each for each in map(self.events.message_of, made) if each is not None]
 
     def remark(self, what: str, detail: str) -> None:
@@ -250,7 +252,11 @@ class Station:
         luggage = None if session is None else session.luggage
         if luggage is not None and luggage != visitor.luggage:
             visitor.luggage = luggage
-            visitor.unpack(luggage)
+            try:
+                visitor.unpack(luggage)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
+                self.order(Remark("bad_luggage", f"{visitor.client}: {problem}"))
+                visitor.lost = True
 
     # What clients say of deliveries.
 

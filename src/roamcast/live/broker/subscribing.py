@@ -84,7 +84,7 @@ class Subscribing:
     def _check_room(self, visitor: Visitor, asked: Subscription, wanted: Wanted) -> None:
         """All of a session's subscriptions must fit into one message between brokers."""
         session, text = visitor.session, asked.filter.text
-        known = [each for each in session.subscriptions if each != text]
+        known = [each for each in visitor.asked if each != text]
         if len(known) >= session.limits.subscriptions_max:
             raise NoRoom(f"at most {session.limits.subscriptions_max} subscriptions")
         size = sum(visitor.sizes.get(each, 0) for each in known)
@@ -96,10 +96,10 @@ class Subscribing:
     def add(self, visitor: Visitor, asked: Subscription, wanted: Wanted) -> bool:
         """Whether it took the place of another on the same filter."""
         text = asked.filter.text
-        before = visitor.session.subscriptions.get(text)
+        before = visitor.asked.get(text)
         if before is not None:
             self.audience.unsubscribe(visitor.client, before)
-        visitor.session.subscribe(asked)
+        visitor.asked[text] = asked
         visitor.wanted[text] = wanted
         visitor.sizes[text] = size_of(asked, wanted)
         visitor.modulators.put(text, wanted.modulator)
@@ -114,14 +114,13 @@ class Subscribing:
         if visitor is None:
             return
         for text in given.filters:
-            asked = visitor.session.subscriptions.get(text)
-            if asked is not None:
-                self.audience.unsubscribe(visitor.client, asked)
+            if text in visitor.asked:
                 self._withdraw(visitor, text)
         self.station.order(Revoke(given.client, given.packet_id))
 
     def _withdraw(self, visitor: Visitor, text: str) -> None:
         # The connection takes it out of the session when it answers: its answer says whether it was there.
+        self.audience.unsubscribe(visitor.client, visitor.asked.pop(text))
         wanted = visitor.wanted.pop(text, None)
         visitor.forget_subscription(text)
         self.station.timers.cancel(expiry_timer(visitor.client, text))
@@ -141,9 +140,7 @@ class Subscribing:
         """A subscription's time is over: it goes as if its client had withdrawn it."""
         client, _, text = name.partition(EXPIRY_SIGN)
         visitor = self.station.visitors.get(client)
-        asked = None if visitor is None else visitor.session.subscriptions.get(text)
-        if visitor is not None and asked is not None:
-            self.audience.unsubscribe(client, asked)
+        if visitor is not None and text in visitor.asked:
             self._withdraw(visitor, text)
             visitor.session.unsubscribe(text)
 
@@ -156,7 +153,7 @@ class Subscribing:
     def welcome(self, visitor: Visitor) -> None:
         """A client that was here before, or elsewhere: what it wants is known."""
         self.audience.moved(visitor.context)
-        for text, asked in visitor.session.subscriptions.items():
+        for text, asked in visitor.asked.items():
             wanted = visitor.wanted.get(text)
             if wanted is not None:
                 visitor.sizes[text] = size_of(asked, wanted)
@@ -164,10 +161,25 @@ class Subscribing:
                 self.audience.subscribe(visitor.client, asked, wanted)
 
     def forget(self, visitor: Visitor) -> None:
-        for text, asked in visitor.session.subscriptions.items():
-            self.audience.unsubscribe(visitor.client, asked)
+        for text in self.audience.texts_of(visitor.client):
             self.station.timers.cancel(expiry_timer(visitor.client, text))
         self.audience.forget(visitor.client)
+
+    def realign(self, visitor: Visitor) -> None:
+        """What its last border said in the end may differ from what it had said first: the client was still there."""
+        for text in [each for each in visitor.wanted if each not in visitor.asked]:
+            gone = visitor.wanted.pop(text)
+            visitor.forget_subscription(text)
+            self.station.tell_broker(visitor, Unsub(gone.id))
+        for text in self.audience.texts_of(visitor.client):
+            if text not in visitor.asked:
+                self.audience.remove(visitor.client, text)
+        for text, asked in visitor.asked.items():
+            if text not in visitor.wanted:
+                wanted = subscription_of(visitor.client, asked, self.station.now_us, self.station.space)
+                visitor.wanted[text] = wanted
+                self.audience.subscribe(visitor.client, asked, wanted)
+                self.station.tell_broker(visitor, Sub(wanted))
 
     def _give_retained(self, visitor: Visitor, asked: Subscription, replaced: bool) -> None:
         if asked.filter.group is not None or asked.retain_handling == NEVER:

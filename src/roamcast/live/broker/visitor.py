@@ -44,6 +44,7 @@ class Luggage(Struct, frozen=True, array_like=True):
     """By topic filter, what the modulator of the subscription remembers."""
     seen: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """By the id of an event that lasts, the topic filters that have had it."""
+    user: str | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -74,6 +75,10 @@ class Visitor:
         self.seen: dict[str, dict[str, None]] = {}
         """By the id of an event that lasts, the topic filters of the subscriptions that have had it."""
         self.connected = False
+        self.arrival = 0
+        """Of its last connection."""
+        self.user: str | None = None
+        """Whose session it is."""
         self.epoch = 0
         self.serial = 0
         """Of its last publication."""
@@ -81,9 +86,13 @@ class Visitor:
         """The number of the last delivery."""
         self.acknowledged = 0
         """Everything up to this number is finished."""
-        self.unfinished: dict[int, None] = {}
+        self.unfinished: dict[int, int] = {}
+        """By number, how many bytes a delivery takes that is not finished."""
+        self.unfinished_bytes = 0
         self.wanted: dict[str, Wanted] = {}
-        """Its subscriptions in the model's words, by topic filter; `session.subscriptions` has them in MQTT's."""
+        """Its subscriptions in the model's words, by topic filter."""
+        self.asked: dict[str, Subscription] = {}
+        """The same in MQTT's words. The session has them too, but those are its connection's to change."""
         self.sizes: dict[str, int] = {}
         """How many bytes each of them takes between brokers."""
         self.received: dict[int, None] = {}
@@ -110,20 +119,26 @@ class Visitor:
         return _encoder.encode(
             Luggage(
                 self.context,
-                tuple(each for text, each in session.subscriptions.items() if text in self.wanted),
+                tuple(self.asked.values()),
                 tuple(self.received),
                 receiving,
                 max(self.last, self.sent_through),
                 self.modulators.states(),
                 tuple((event_id, tuple(names)) for event_id, names in self.seen.items()),
+                self.user,
             )
         )
+
+    def belongs_to(self, data: bytes) -> bool:
+        """Whether luggage is that of this client's user. Raises `msgspec.MsgspecError` for what is no luggage."""
+        return _luggage_decoder.decode(data).user == self.user
 
     def unpack(self, data: bytes) -> None:
         """Raises `msgspec.MsgspecError` for what is no luggage."""
         luggage = _luggage_decoder.decode(data)
         self.context = luggage.context
-        self.session.subscriptions = {each.filter.text: each for each in luggage.subscriptions}
+        self.asked = {each.filter.text: each for each in luggage.subscriptions}
+        self.session.subscriptions = dict(self.asked)
         self.received = dict.fromkeys(luggage.received)
         self.session.take_over_incoming(luggage.received)
         self.receiving = dict.fromkeys(luggage.receiving)
@@ -153,29 +168,35 @@ class Visitor:
         del self.receiving[number]
         packet_id = packet_id_of(number)
         self.last = number
-        self.unfinished[number] = None
+        self._begin(number, 0)
         self.session.releasing[packet_id] = Releasing(packet_id, number, safe=True)
         return True
 
     def take(self, number: int, delivery: Delivery) -> int | None:
         """A delivery of QoS 1 or 2; None if there is no room for it, and it is dropped."""
         self.last = number
+        limits, size = self.session.limits, delivery.message.size_bytes
         first = next(iter(self.unfinished), number)
-        if number - first >= SPAN_MAX:
+        # By what is unfinished, not by what waits to be sent: the log knows nothing of sending.
+        if number - first >= SPAN_MAX or len(self.unfinished) >= limits.queue_messages_max:
+            return None
+        if self.unfinished_bytes + size > limits.queue_bytes_max:
             return None
         packet_id = packet_id_of(number)
         if number <= self.sent_through:
             self.session.sent_before(packet_id, delivery)
-            self.unfinished[number] = None
-            return packet_id
-        taken = self.session.enqueue(delivery, held=True, packet_id=packet_id)
-        if taken is not None:
-            self.unfinished[number] = None
-        return taken
+        else:
+            self.session.enqueue(delivery, held=True, packet_id=packet_id)
+        self._begin(number, size)
+        return packet_id
+
+    def _begin(self, number: int, size: int) -> None:
+        self.unfinished[number] = size
+        self.unfinished_bytes += size
 
     def finish(self, number: int) -> int | None:
         """A delivery is over; answers up to which number everything is, if that is news."""
-        self.unfinished.pop(number, None)
+        self.unfinished_bytes -= self.unfinished.pop(number, 0)
         finished = next(iter(self.unfinished), self.last + 1) - 1
         if finished <= self.acknowledged:
             return None
@@ -184,7 +205,7 @@ class Visitor:
 
     def delivery(self, number: int, message: Message, names: tuple[str, ...]) -> Delivery:
         """What the client sees of a message: as its subscriptions say, or as it was published if they are gone."""
-        known = self.session.subscriptions
+        known = self.asked
         return delivery_of(number, message, [known[each] for each in names if each in known], RETAINED in names)
 
 

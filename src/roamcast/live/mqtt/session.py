@@ -163,21 +163,22 @@ class Session:
         """Its packet identifier, or None when the queue is full and it is not taken.
 
         What is `held` is not sent before `let_go`, and neither is what comes after it. A broker that names deliveries
-        by itself gives the identifier, and takes care that it is free.
+        by itself gives the identifier, takes care that it is free, and keeps the bounds.
         """
         size = delivery.message.size_bytes
-        if len(self) >= self.limits.queue_messages_max or self.waiting_bytes + size > self.limits.queue_bytes_max:
-            return None
-        if len(self) + len(self.sent) + len(self.releasing) >= PACKET_IDS_IN_USE_MAX:
-            return None
         if packet_id is None:
+            if not self._has_room(size):
+                return None
             packet_id = self._next_packet_id()
-        elif packet_id in self.sent or packet_id in self.releasing or packet_id in self._queued_ids:
-            return None
         (self._held if held or self._held else self._queue).append(Waiting(packet_id, delivery))
         self._queued_ids.add(packet_id)
         self.waiting_bytes += size
         return packet_id
+
+    def _has_room(self, size: int) -> bool:
+        if len(self) >= self.limits.queue_messages_max or self.waiting_bytes + size > self.limits.queue_bytes_max:
+            return False
+        return len(self) + len(self.sent) + len(self.releasing) < PACKET_IDS_IN_USE_MAX
 
     def let_go(self, through: int) -> list[Delivery]:
         """The delivery with this packet identifier is stored, and with it all that were put in before: these may be

@@ -36,7 +36,9 @@ class ClientSocket(asyncio.Protocol):
         self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames)
         self.client: str | None = None
         """Its name, once it has said it and may use it."""
-        self.user: str | None = None
+        self.arrival = 0
+        """Which of the broker's connections this is, once it has asked to come in."""
+        self.since_us = desk.now_us()
         self.transport: asyncio.Transport | None = None
         self.address = ""
         self.dirty = False

@@ -28,6 +28,10 @@ class Gate(Protocol):
         """Calls `decided` on the loop: at once, or when a password has been looked at."""
         decided(None)
 
+    def user_of(self, client: "ClientSocket") -> str | None:
+        """Who a client is, where that was found out."""
+        return None
+
     def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal:
         return None
 

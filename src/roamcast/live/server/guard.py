@@ -80,6 +80,9 @@ class Guard(Gate):
         else:
             decided((Reason.BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong"))
 
+    def user_of(self, client: "ClientSocket") -> str | None:
+        return self._identity(client).user
+
     def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal:
         identity = self._identity(client)
         regions: tuple[Region, ...] = ()

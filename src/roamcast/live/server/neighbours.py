@@ -12,6 +12,7 @@ from roamcast.live.broker.station import CODEC, LINK_MESSAGE_BYTES_MAX
 from roamcast.live.server.server import BrokerServer
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
+from roamcast.protocols.broker.messages import Carried, Unwanted
 
 STREAM = 1
 PASSING = 2
@@ -73,7 +74,10 @@ class LinkDesk:
             data = codec.encode(message)
         except BadMessage as problem:
             self.remark("unsendable", f"{peer}: {problem}")
-            return
+            if not isinstance(message, Carried):
+                return
+            # Its place in the stream is taken: something must stand there, or nothing behind it is ever heard.
+            data = codec.encode(Carried(message.number, Unwanted("")))
         self.links.send(peer, kind, data)
 
     def cut(self, peer: str) -> None:

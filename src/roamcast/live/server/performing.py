@@ -43,8 +43,16 @@ class Performing:
         self.neighbours: Neighbours | None = None
 
     def perform(self, orders: list[AnyOrder]) -> None:
+        """Each by itself: what cannot be done for one client is no reason to forget the others."""
         for order in orders:
-            self._perform(order)
+            try:
+                self._perform(order)
+            except Exception as problem:
+                self.server.watch.remark("internal_error", f"{type(order).__name__}: {problem!r}")
+                client = getattr(order, "client", None)
+                socket = None if client is None else self.server.clients.get(client)
+                if socket is not None and socket.transport is not None:
+                    socket.transport.abort()
 
     def _perform(self, order: AnyOrder) -> None:
         watch, now_us = self.server.watch, self.server.now_us()
@@ -121,13 +129,14 @@ class Performing:
                 return
 
     def _answer_arrival(self, now_us: int, order: Admit | Deny) -> None:
-        socket = self.server.arriving.pop(order.client, None)
-        if isinstance(order, Deny):
-            if socket is not None:
-                socket.mqtt.refuse(now_us, order.reason, order.text)
-                socket.attend()
+        socket = self.server.arriving.get(order.client)
+        if socket is None or socket.arrival != order.arrival:
+            # It has gone, or come again since: that one has an answer of its own.
             return
-        if socket is None:
+        del self.server.arriving[order.client]
+        if isinstance(order, Deny):
+            socket.mqtt.refuse(now_us, order.reason, order.text)
+            socket.attend()
             return
         self.server.clients[order.client] = socket
         if socket.mqtt.accept(now_us, order.session, order.present):

@@ -218,7 +218,7 @@ class RunningBroker:
         if self._http is not None:
             await self._http.close()
         if self._commit is not None:
-            if self.server.logbook.settled:
+            if self.server.logbook.full is None:
                 self.server.logbook.snapshot(self.server.core.snapshot, self.witness.snapshot_done)
             await self._commit.close()
         self.guard.close()

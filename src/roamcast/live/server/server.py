@@ -44,6 +44,10 @@ from roamcast.live.server.performing import Performing
 from roamcast.live.server.watch import SilentWatch, Watch
 from roamcast.model.context import Context
 
+CLIENT_ID_BYTES_MAX = 256
+"""Names of clients travel between brokers, many in one message."""
+ARRIVAL_S_MAX = 120.0
+"""So long may a client wait for CONNACK: longer than its session is waited for."""
 SWEEP_S = 1.0
 """How often silent clients are looked for."""
 SNAPSHOT_EVERY_BYTES = 64 * 1024 * 1024
@@ -100,7 +104,9 @@ class BrokerServer:
         self.performing = Performing(self)
         self.logbook = Logbook(store, self.performing.perform, self.loop.call_later)
         self._clock_us = clock_us
-        self._now_us = 0
+        self._now_us = core.station.now_us
+        self._arrivals = core.station.now_us
+        """Numbers for those who come; no two lives of the broker have the same."""
         self._dirty: list[ClientSocket] = []
         self._passing: list[tuple[str, Message]] = []
         """Messages of QoS 0 of this tick, with their publishers."""
@@ -132,11 +138,13 @@ class BrokerServer:
 
     def _tick(self) -> None:
         self._tick_is_due = False
-        if self._passing:
-            batch, self._passing = self._passing, []
-            self.performing.perform(self.core.passing(self.now_us(), batch))
-        self.logbook.commit()
-        self.flush()
+        try:
+            if self._passing:
+                batch, self._passing = self._passing, []
+                self.performing.perform(self.core.passing(self.now_us(), batch))
+        finally:
+            self.logbook.commit()
+            self.flush()
         if self.logbook.logged_bytes > SNAPSHOT_EVERY_BYTES and self.logbook.full is None:
             self.logbook.snapshot(self.core.snapshot, self.watch.snapshot_done)
 
@@ -164,6 +172,12 @@ class BrokerServer:
         now_us = self.now_us()
         for socket in list(self.sockets):
             socket.tick(now_us)
+        for client, socket in list(self.arriving.items()):
+            if now_us - socket.since_us > ARRIVAL_S_MAX * 1e6:
+                del self.arriving[client]
+                socket.mqtt.refuse(now_us, Reason.SERVER_UNAVAILABLE, "the session cannot be had; try again")
+                socket.attend()
+                self.give(Left(client, None, True))
         if not self.closing:
             self._sweeping = self.loop.call_later(SWEEP_S, self._sweep)
 
@@ -224,19 +238,46 @@ class BrokerServer:
             socket.mqtt.refuse(now_us, *refusal)
             socket.mark()
             return
+        if len(connect.client_id.encode()) > CLIENT_ID_BYTES_MAX:
+            socket.mqtt.refuse(
+                now_us, Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client id has at most {CLIENT_ID_BYTES_MAX} bytes"
+            )
+            socket.mark()
+            return
         client = connect.client_id or f"auto-{secrets.token_hex(8)}"
         for before in (self.clients.get(client), self.arriving.pop(client, None)):
             if before is not None:
                 before.mqtt.disconnect(now_us, Reason.SESSION_TAKEN_OVER, "another connection uses this client id")
                 before.attend()
         socket.client = client
+        refusal = self._refusal_of_will(socket, connect, now_us)
+        if refusal is not None:
+            self.watch.remark("connect_refused", f"{client}: {refusal[1]}")
+            socket.mqtt.refuse(now_us, *refusal)
+            socket.mark()
+            return
+        self._arrivals += 1
+        socket.arrival, socket.since_us = self._arrivals, now_us
         self.arriving[client] = socket
         expiry_s = min(connect.session_expiry_s, self.limits.session_expiry_max_s)
         will = None
         if connect.will is not None:
             message = message_of_will(connect.will, now_us)
             will = Will(message, connect.will.delay_s, connect.will.message_expiry_s)
-        self.give(Arrived(client, connect.clean_start, expiry_s, will, not connect.client_id))
+        user = self.gate.user_of(socket)
+        is_new = not connect.client_id
+        self.give(Arrived(client, connect.clean_start, expiry_s, will, is_new, socket.arrival, user))
+
+    def _refusal_of_will(
+        self, socket: ClientSocket, connect: packets.Connect, now_us: int
+    ) -> tuple[Reason, str] | None:
+        """What a client leaves behind is asked about as if it published it now."""
+        if connect.will is None:
+            return None
+        message = message_of_will(connect.will, now_us)
+        if message.topic.startswith("$"):
+            return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
+        return self.gate.may_publish(socket, message, self.context_of(socket.name), now_us)
 
     def _disconnected(self, client: ClientSocket, event: events.Disconnected) -> None:
         if client.client is None:

@@ -66,7 +66,9 @@ class GroupCommit:
     def _add(self, entry: Entry) -> None:
         if self._closed:
             raise RuntimeError("the log is closed")
-        if self.waiting_bytes + len(entry.body) > self._waiting_bytes_max and self._in_flight:
+        too_much = self.waiting_bytes + len(entry.body) > self._waiting_bytes_max
+        # A snapshot makes room, so it is never refused for being large.
+        if too_much and self._in_flight and entry.kind == "batch":
             entry = Entry(b"", entry.done, "refused")
         self._waiting.append(entry)
         self.waiting_bytes += len(entry.body)

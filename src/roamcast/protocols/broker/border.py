@@ -253,7 +253,8 @@ class Border:
             self.passing(notified.event, notified.serial)
         if self.audience is not None:
             for client, wanted in self.audience(notified.event):
-                effects += self.give(self.sessions[client], notified.event, notified.serial, wanted)
+                if client in self.sessions:
+                    effects += self.give(self.sessions[client], notified.event, notified.serial, wanted)
             return effects
         for client in clients:
             effects += self.deliver(self.sessions[client], notified.event, notified.serial)
