@@ -1,5 +1,7 @@
 """docs/PROTOCOL.md, sections 6, 7 and 10: sessions, roaming, what is promised of deliveries, shared subscriptions."""
 
+import pytest
+
 from roamcast.live.broker.core import CoreParams
 from roamcast.live.broker.visitor import packet_id_of
 from roamcast.live.mqtt.packets import Disconnect, PubAck, Publish, PubRec, SubAck, Will
@@ -93,6 +95,21 @@ def test_a_clean_start_elsewhere_ends_the_session_p26() -> None:
     scene.publish(writer, "t", b"for nobody either")
     assert client.taken == []
     assert "c" not in scene.stage.brokers["a"].server.core.station.visitors
+
+
+@pytest.mark.parametrize("waited_s", [0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07])
+def test_a_client_that_waits_for_its_session_may_start_clean_instead_p26(waited_s: float) -> None:
+    scene = Scene("abc")
+    client, writer = scene.client("c", "a"), scene.client("writer", "b")
+    scene.subscribe(client, "t")
+    client.connect("c")
+    scene.rest(waited_s)
+    client.connect("c", clean=True)
+    scene.rest(3.0)
+    assert client.ready
+    assert not client.connacks[-1].session_present
+    scene.publish(writer, "t", b"for nobody")
+    assert client.taken == []
 
 
 def test_a_client_that_connects_elsewhere_is_told_so_on_its_old_connection_p27() -> None:

@@ -57,7 +57,10 @@ class Admission:
         if visitor is not None and visitor.user != given.user:
             self._deny(given.client, given.arrival, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
             return
-        if visitor is not None and visitor.coming and not given.clean_start:
+        if visitor is not None and visitor.coming and given.clean_start:
+            self._come_no_more(visitor)
+            visitor = self.station.visitors.get(given.client)
+        if visitor is not None and visitor.coming:
             self._arrange(visitor, given)
             return
         if visitor is not None and (given.clean_start or visitor.lost):
@@ -80,6 +83,13 @@ class Admission:
             self._begin(visitor, "restarted")
         else:
             self._ask(visitor)
+
+    def _come_no_more(self, visitor: Visitor) -> None:
+        """It waits for its session, and now wants none. The will that it waited with was never accepted."""
+        visitor.coming, visitor.will = False, None
+        if visitor.epoch == 0:
+            self._cancel(visitor)
+            del self.station.visitors[visitor.client]
 
     def _arrange(self, visitor: Visitor, given: Arrived) -> None:
         visitor.session.expiry_s = given.expiry_s
