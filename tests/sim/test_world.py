@@ -1,5 +1,8 @@
 """The world as a runtime: lives of a host, what a node is made from, and messages as bytes."""
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from roamcast.model.places import movement_graph
@@ -218,3 +221,35 @@ def test_more_hosts_leave_the_clocks_and_nodes_of_the_others_as_they_are() -> No
     offsets = [small.world.by_name["a"].host.clock_offset_us for small in (few, many)]
     assert offsets[0] == offsets[1] != 0
     assert few["a"].seat.rng.random() == many["a"].seat.rng.random()
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """Leaves the collector of garbage as it was."""
+    was_on = gc.isenabled()
+    yield
+    gc.enable() if was_on else gc.disable()
+
+
+@pytest.mark.parametrize("on", [True, False])
+@pytest.mark.usefixtures("collector")
+def test_a_step_leaves_the_collector_of_garbage_as_it_was(on: bool) -> None:
+    small, within = SmallWorld({"a": (0, 0)}), list[bool]()
+    small.at(0.5, lambda: within.append(gc.isenabled()))
+    gc.enable() if on else gc.disable()
+    small.run(1)
+    assert (within, gc.isenabled()) == ([False], on)
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_step_that_fails_leaves_the_collector_of_garbage_on() -> None:
+    small = SmallWorld({"a": (0, 0)})
+
+    def fails() -> None:
+        raise ArithmeticError
+
+    small.at(0.5, fails)
+    gc.enable()
+    with pytest.raises(ArithmeticError):
+        small.run(1)
+    assert gc.isenabled()

@@ -1,9 +1,10 @@
-"""What hosts remember, and for how long (C3, C7, C9 to C11): silence, deliveries, withdrawals."""
+"""What hosts remember, and for how long (C3, C7, C9 to C11, C13): silence, deliveries, withdrawals, carrying."""
 
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from roamcast.model.context import Context
 from roamcast.model.region import Anchored
@@ -15,6 +16,7 @@ from roamcast.node.boundary import (
     Moved,
     Note,
     Received,
+    SetTimer,
     Start,
     Subscribe,
     TimerFired,
@@ -257,3 +259,66 @@ def test_a_withdrawal_reaches_a_part_of_the_region_that_hangs_together_only_thro
     world.at(16, "west", Unsubscribe(subscription))
     world.run(18)
     assert subscription not in world.nodes["east"].held.subscriptions
+
+
+# Who is told what is held, and with which times.
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "entered"),
+    [
+        (300.0, -60.0, True),
+        (300.0, -45.0, True),
+        (300.0, 45.0, True),
+        (300.0, 60.0, True),
+        (240.0, 0.0, True),
+        (360.0, 0.0, True),
+        (300.0, -60.5, False),
+        (300.0, 60.5, False),
+        (239.5, 0.0, False),
+        (360.5, 0.0, False),
+    ],
+)
+def test_a_newcomer_at_any_edge_of_a_region_is_told_and_one_just_outside_is_not(
+    x: float, y: float, entered: bool
+) -> None:
+    """C11: the edges belong to the region."""
+    node = at_rest()
+    node.handle(0, Received(told(0), "subscriber"))
+    node.handle(2 * SECOND_US, Received(Beacon(Here(Point(x, y), ELSEWHERE)), "newcomer"))
+    assert bool(said(node.handle(3 * SECOND_US, TimerFired("digest")), Digest)) is entered
+
+
+@pytest.mark.parametrize("offset_s", [-1_000, 0, 1_000])
+def test_a_digest_says_where_a_moving_issuer_is_however_far_its_clock_is_off(offset_s: int) -> None:
+    """C7, C11: it said where it was a second before the message came at 5 s, so 4 s before the digest."""
+    node = at_rest()
+    said_by_its_clock_us = (4 + offset_s) * SECOND_US
+    issuer = Context("subscriber", Point(450.0, 0.0), said_by_its_clock_us, Velocity(10.0, 0.0))
+    message, item = told(0), item_of(0)
+    travelled = replace(message.route, age_us=SECOND_US)
+    moving_item = replace(item, reach=replace(item.reach, issuer=issuer))
+    node.handle(5 * SECOND_US, Received(replace(message, route=travelled, item=moving_item), "neighbour"))
+    node.handle(7 * SECOND_US, Received(Beacon(Here(INSIDE, ELSEWHERE)), "newcomer"))
+    digests = said(node.handle(8 * SECOND_US, TimerFired("digest")), Digest)
+    issuers = [each.reach.issuer for digest in digests for each in digest.subscriptions]
+    assert [(each.position, each.at_us) for each in issuers] == [(Point(490.0, 0.0), 8 * SECOND_US)]
+
+
+# What is carried.
+
+
+def test_a_host_that_holds_nothing_itself_sends_on_what_it_carries_once_it_is_behind_a_neighbour() -> None:
+    """C13: nobody is heard of anew; it is the carrier that moved, and the tick that notices."""
+    node = at_rest(Point(150.0, 0.0))
+    route = Route("s/far", box(1_000, -50, 1_100, 50), Here(Point(50.0, 0.0)))
+    effects = node.handle(0, Received(replace(told(0), route=route), "behind"))
+    while not node.geocast.held:
+        timer = next(each for each in effects if isinstance(each, SetTimer))
+        effects = node.handle(timer.at_us, TimerFired(timer.name))
+    assert (node.geocast.held, len(node.held)) == (1, 0)
+    assert said(node.handle(2 * SECOND_US, TimerFired("tick")), SubscriptionMessage) == []
+    moved = node.handle(3 * SECOND_US, Moved(Context("me", Point(0.0, 0.0), 3 * SECOND_US)))
+    assert said(moved, SubscriptionMessage) == []
+    sent = said(node.handle(4 * SECOND_US, TimerFired("tick")), SubscriptionMessage)
+    assert [(each.route.id, each.route.here.position) for each in sent] == [("s/far", Point(0.0, 0.0))]

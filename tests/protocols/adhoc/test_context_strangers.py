@@ -66,6 +66,23 @@ def test_a_frame_from_nowhere_is_noted_and_changes_nothing(place: Point) -> None
     node.handle(2, TimerFired("tick"))
 
 
+@pytest.mark.parametrize(
+    ("space", "home", "nowhere"),
+    [(Plane(), Point(0.0, 0.0), Point(0.0, 2e9)), (Earth(), HELSINKI, Point(400.0, 10.0))],
+    ids=["plane", "earth"],
+)
+def test_a_place_that_was_possible_does_not_let_another_pass(space: Space, home: Point, nowhere: Point) -> None:
+    """C7: a node asks no further about the very frame that was looked at last, and about no other."""
+    node = node_at(space, home)
+    good, bad = Beacon(Here(home)), Beacon(Here(nowhere))
+    assert [node.handle(1, Received(each, "stranger")) for each in (good, good, bad)] == [
+        [],
+        [],
+        [Note("bad_message", "stranger")],
+    ]
+    assert [each.position for each in node.neighbours.contexts(2)] == [home]
+
+
 def test_a_place_that_is_no_number_cannot_be_said() -> None:
     with pytest.raises(BadValue):
         Here(Point(math.nan, 0.0))
