@@ -284,6 +284,23 @@ def test_after_a_reconnect_what_was_sent_comes_again_in_order_with_dup_before_wh
     assert [each[:2] for each in told[2:]] == [(b"3", False), (b"4", False)]
 
 
+def test_l2_what_is_still_to_be_completed_from_an_earlier_connection_counts_for_the_receive_maximum() -> None:
+    """mosquitto_sub ends for good when it gets more than it allows."""
+    stage = Stage()
+    peer = subscriber(stage)
+    push(stage, 3)
+    sent = [each for each in peer.hear() if isinstance(each, Publish)]
+    for each in sent[:2]:
+        peer.say(PubRec(each.packet_id))
+    peer.vanish()
+    push(stage, 2, first=3)
+    again = stage.client(Connect("c", clean_start=False, session_expiry_s=1_000, receive_max=2))
+    assert again.hear() == [PubRel(each.packet_id) for each in sent[:2]]
+    for each in sent[:2]:
+        again.say(PubComp(each.packet_id))
+    assert [each.payload for each in again.hear() if isinstance(each, Publish)] == [b"2", b"3"]
+
+
 def test_sending_again_keeps_to_the_new_receive_maximum() -> None:
     stage = Stage()
     peer = subscriber(stage, 1)

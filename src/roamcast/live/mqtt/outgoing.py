@@ -92,6 +92,8 @@ class Outgoing:
         self.paused = False
 
     def resume_session(self, now_us: int) -> None:
+        # What the client has received and not completed counts, or it would have more to complete than it allows.
+        self._quota -= len(self._session.releasing)
         for releasing in self._session.releasing.values():
             if releasing.safe:
                 self._send(encode(PubRel(releasing.packet_id), self._version))
@@ -123,13 +125,13 @@ class Outgoing:
                 self._report(Dropped(delivery.token, "expired"))
             else:
                 self._send_publish(now_us, PLAIN, delivery)
-        while self._resend and self._quota:
+        while self._resend and self._quota > 0:
             packet_id = self._resend.popleft()
             again = self._session.sent.get(packet_id)
             if again is not None:
                 self._send_publish(now_us, packet_id, again, dup=True)
         expired: list[Delivery] = []
-        while self._quota and not self._resend:
+        while self._quota > 0 and not self._resend:
             waiting = self._session.take(now_us, expired)
             if waiting is None:
                 break
