@@ -58,8 +58,7 @@ class Trial:
             if broker.alive:
                 broker.kill()
         if self.rng.random() < 0.1:
-            server = self.stage.brokers[self.rng.choice("abcd")].server
-            server.logbook.snapshot(server.core.snapshot, lambda problem: None)
+            self.stage.brokers[self.rng.choice("abcd")].server.logbook.snapshot()
         if self.rng.random() < 0.3:
             self.stage.heal()
         if self.rng.random() < 0.5:

@@ -279,7 +279,10 @@ class Station:
         if finished is not None:
             self.tell_broker(visitor, Ack(finished))
 
-    # Contexts.
+    # Who is here, and where.
+
+    def knows(self, client: str) -> bool:
+        return client in self.visitors
 
     def context_of(self, client: str) -> Context:
         visitor = self.visitors.get(client)

@@ -45,6 +45,8 @@ class ClientSocket(asyncio.Protocol):
         self._reading = True
         self._held = False
         """Nothing is read for a while: the client sends too much."""
+        self._waits = False
+        """Nothing is read until the disk has caught up."""
 
     @property
     def name(self) -> str:
@@ -90,7 +92,7 @@ class ClientSocket(asyncio.Protocol):
         self._read_or_not(transport)
 
     def _read_or_not(self, transport: asyncio.Transport) -> None:
-        reading = self.mqtt.wants_bytes and not self._held
+        reading = self.mqtt.wants_bytes and not (self._held or self._waits)
         if reading != self._reading:
             self._reading = reading
             if reading:
@@ -107,6 +109,13 @@ class ClientSocket(asyncio.Protocol):
 
     def hold(self, held: bool) -> None:
         self._held = held
+        self._pause_or_not()
+
+    def wait(self, waits: bool) -> None:
+        self._waits = waits
+        self._pause_or_not()
+
+    def _pause_or_not(self) -> None:
         if self.transport is not None and not self.transport.is_closing():
             self._read_or_not(self.transport)
 

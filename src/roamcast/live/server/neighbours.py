@@ -9,7 +9,7 @@ from typing import Protocol
 from roamcast.live.broker.inputs import Heard, LinkChanged
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.station import CODEC, LINK_MESSAGE_BYTES_MAX
-from roamcast.live.server.server import BrokerServer
+from roamcast.live.server.server import WAITING_BYTES_MAX, BrokerServer
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
 from roamcast.protocols.broker.messages import Carried, Unwanted
@@ -45,11 +45,20 @@ class LinkDesk:
 
     def frame(self, peer: str, kind: int, data: bytes) -> None:
         if kind == STREAM:
-            self.server.give(Heard(peer, data))
+            self._heard(peer, data)
         elif kind == PASSING:
             self._passing(peer, data)
         else:
             self.remark("unknown_frame", f"{peer}: kind {kind}")
+
+    def _heard(self, peer: str, data: bytes) -> None:
+        logbook = self.server.logbook
+        if logbook.full is not None and logbook.waiting_bytes > WAITING_BYTES_MAX:
+            # The peer keeps what is not acknowledged, and says it again when the link is back.
+            self.remark("link_cut_full", peer)
+            self.cut(peer)
+        else:
+            self.server.give(Heard(peer, data))
 
     def remark(self, what: str, detail: str) -> None:
         self.server.watch.remark(what, detail)

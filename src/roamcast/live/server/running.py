@@ -27,6 +27,10 @@ from roamcast.live.transport.tls import link_context, server_context
 from roamcast.live.transport.websocket import WebSocketProtocol
 
 
+SETTLING_S = 2.0
+SETTLING_TRIES = 400
+
+
 class CannotListen(OSError):
     """A port that is taken or may not be used; the message says which and what to do."""
 
@@ -74,7 +78,13 @@ class RunningBroker:
         self.guard = Guard(policy, settings.security.limits, space)
         redirect = Redirect(settings.redirect_to, settings.redirect_moved) if settings.redirect_to else None
         self.server = BrokerServer(
-            core, settings.connections, self._commit, self.guard, self.witness, redirect=redirect
+            core,
+            settings.connections,
+            self._commit,
+            self.guard,
+            self.witness,
+            redirect=redirect,
+            snapshot_every_bytes=settings.storage.snapshot_every_bytes,
         )
         core.station.records = journal is not None
         self.server.give(Restarted())
@@ -218,8 +228,12 @@ class RunningBroker:
         if self._http is not None:
             await self._http.close()
         if self._commit is not None:
-            if self.server.logbook.full is None:
-                self.server.logbook.snapshot(self.server.core.snapshot, self.witness.snapshot_done)
+            # Links that end are inputs too, and the state is to hold them.
+            for _ in range(SETTLING_TRIES):
+                if self.server.logbook.settled:
+                    self.server.logbook.snapshot()
+                    break
+                await asyncio.sleep(SETTLING_S / SETTLING_TRIES)
             await self._commit.close()
         self.guard.close()
         self.witness.close(self.server.now_us())

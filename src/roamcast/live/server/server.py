@@ -30,6 +30,7 @@ from roamcast.live.broker.inputs import (
     Will,
     Withdrew,
 )
+from roamcast.live.broker.orders import AnyOrder
 from roamcast.live.broker.properties import is_lasting
 from roamcast.live.broker.visitor import packet_id_of
 from roamcast.live.mqtt import events, packets
@@ -39,7 +40,7 @@ from roamcast.live.mqtt.outgoing import Frames
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.gate import Gate, OpenGate
-from roamcast.live.server.logbook import Logbook, Store
+from roamcast.live.server.logbook import SNAPSHOT_EVERY_BYTES, Logbook, Store
 from roamcast.live.server.performing import Performing
 from roamcast.live.server.watch import SilentWatch, Watch
 from roamcast.model.context import Context
@@ -50,7 +51,8 @@ ARRIVAL_S_MAX = 120.0
 """So long may a client wait for CONNACK: longer than its session is waited for."""
 SWEEP_S = 1.0
 """How often silent clients are looked for."""
-SNAPSHOT_EVERY_BYTES = 64 * 1024 * 1024
+WAITING_BYTES_MAX = 16 * 1024 * 1024
+"""While more than this waits for the disk, publishers are not read from."""
 
 
 class Redirect(Struct, frozen=True):
@@ -87,6 +89,7 @@ class BrokerServer:
         clock_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
         loop: Loop | None = None,
         redirect: Redirect | None = None,
+        snapshot_every_bytes: int = SNAPSHOT_EVERY_BYTES,
     ) -> None:
         """`redirect` sends everybody who comes to another broker."""
         self.core = core
@@ -102,7 +105,14 @@ class BrokerServer:
         self.arriving: dict[str, ClientSocket] = {}
         """By name, those who wait for CONNACK."""
         self.performing = Performing(self)
-        self.logbook = Logbook(store, self.performing.perform, self.loop.call_later)
+        self.logbook = Logbook(
+            store,
+            self._stored,
+            self.loop.call_later,
+            core.snapshot,
+            self.watch.snapshot_done,
+            snapshot_every_bytes,
+        )
         self._clock_us = clock_us
         self._now_us = core.station.now_us
         self._arrivals = core.station.now_us
@@ -110,6 +120,8 @@ class BrokerServer:
         self._dirty: list[ClientSocket] = []
         self._passing: list[tuple[str, Message]] = []
         """Messages of QoS 0 of this tick, with their publishers."""
+        self._waiting: dict[ClientSocket, None] = {}
+        """Publishers that are not read from until the disk has taken what they said."""
         self._tick_is_due = False
         self._timer: Handle | None = None
         self._timer_us = 0
@@ -131,6 +143,11 @@ class BrokerServer:
         self._tick_soon()
         self._set_timer()
 
+    def _stored(self, orders: list[AnyOrder]) -> None:
+        self.performing.perform(orders)
+        if self._waiting:
+            self._tick_soon()
+
     def _tick_soon(self) -> None:
         if not self._tick_is_due:
             self._tick_is_due = True
@@ -145,8 +162,10 @@ class BrokerServer:
         finally:
             self.logbook.commit()
             self.flush()
-        if self.logbook.logged_bytes > SNAPSHOT_EVERY_BYTES and self.logbook.full is None:
-            self.logbook.snapshot(self.core.snapshot, self.watch.snapshot_done)
+        if self._waiting and self.logbook.waiting_bytes <= WAITING_BYTES_MAX:
+            waiting, self._waiting = self._waiting, {}
+            for socket in waiting:
+                socket.wait(False)
 
     def flush(self) -> None:
         dirty, self._dirty = self._dirty, []
@@ -197,6 +216,7 @@ class BrokerServer:
 
     def closed(self, client: ClientSocket) -> None:
         self.sockets.pop(client, None)
+        self._waiting.pop(client, None)
         self.gate.closed(client)
 
     # What clients say.
@@ -231,7 +251,8 @@ class BrokerServer:
     def _checked(self, socket: ClientSocket, connect: packets.Connect, refusal: tuple[Reason, str] | None) -> None:
         """The gate has decided, perhaps some time later."""
         now_us = self.now_us()
-        if refusal is None and self.logbook.full is not None:
+        # Whoever has a session here may come: taking what waits makes room.
+        if refusal is None and self.logbook.full is not None and not self.core.station.knows(connect.client_id):
             refusal = (Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.logbook.full}")
         if refusal is not None:
             self.watch.remark("connect_refused", f"{connect.client_id}: {refusal[1]}")
@@ -305,9 +326,12 @@ class BrokerServer:
         if message.topic.startswith(OWNTRACKS_PREFIX):
             context = context_tracked(message.payload, self.context_of(name), self.now_us(), self.core.space)
             if context is not None:
-                self.give(Reported(context))
+                self._give_report(context)
         if message.qos or message.retain or is_lasting(message):
             self.give(Published(name, packet_id, message))
+            if self.logbook.waiting_bytes > WAITING_BYTES_MAX:
+                self._waiting[client] = None
+                client.wait(True)
         elif message.topic == REPORT_TOPIC:
             self._reported(name, message.payload)
         else:
@@ -335,7 +359,14 @@ class BrokerServer:
         except BadReport as problem:
             self.watch.remark("bad_report", f"{client}: {problem}")
             return
-        self.give(Reported(context))
+        self._give_report(context)
+
+    def _give_report(self, context: Context) -> None:
+        if self.logbook.full is None:
+            self.give(Reported(context))
+        else:
+            # The next one says the same, and nothing may pile up for a disk that takes nothing.
+            self.watch.remark("report_dropped", context.host)
 
     def context_of(self, client: str) -> Context:
         return self.core.station.context_of(client)

@@ -31,6 +31,7 @@ BODY_BYTES_MAX = 512 * 1024 * 1024
 QUOTA_BYTES_MIN = 65_536
 """An empty log takes some pages."""
 WAL_BYTES_KEPT = 16 * 1024 * 1024
+INCREMENTAL = 2
 ROW_BYTES = 64
 """What a batch takes on disk besides its body, about."""
 FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
@@ -50,10 +51,19 @@ class Quota(Struct, frozen=True, forbid_unknown_fields=True):
     """What the log may take on disk."""
     free_bytes_min: int = 64 * 1024 * 1024
     """What must stay free on the file system; with 0 nobody looks before the system itself refuses."""
+    snapshot_bytes: int = 64 * 1024 * 1024
+    """When so much was logged, the state is written in one piece in its place."""
 
     def __post_init__(self) -> None:
         if self.bytes_max < QUOTA_BYTES_MIN or self.free_bytes_min < 0:
             raise ValueError(f"bytes_max is at least {QUOTA_BYTES_MIN}, free_bytes_min 0 or more")
+        if self.snapshot_bytes < 1:
+            raise ValueError(f"snapshot_bytes is {self.snapshot_bytes}; give at least 1")
+
+    @property
+    def snapshot_every_bytes(self) -> int:
+        """Early enough that what is logged does not take the room for what is kept."""
+        return min(self.snapshot_bytes, self.bytes_max // 4)
 
 
 class Loaded(Struct, frozen=True):
@@ -278,9 +288,11 @@ def opened(file: Path) -> tuple[sqlite3.Connection, State]:
 
 
 def prepare(database: sqlite3.Connection) -> None:
+    database.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+    if database.execute("PRAGMA auto_vacuum").fetchone()[0] != INCREMENTAL:
+        # Only for a new file, since this writes even where nothing changes.
+        database.execute("PRAGMA auto_vacuum = INCREMENTAL")
     for setting in (
-        "locking_mode = EXCLUSIVE",
-        "auto_vacuum = INCREMENTAL",
         "journal_mode = WAL",
         "synchronous = FULL",
         f"journal_size_limit = {WAL_BYTES_KEPT}",
@@ -305,6 +317,5 @@ def next_life(database: sqlite3.Connection, file: Path) -> State:
     state = State(*rows[0][2:5]) if len(rows) == 1 else State()
     if len(rows) != 1 or rows[0] != state.row():
         raise DamagedLog(file, "the row that says what is stored is damaged")
-    state = State(state.life + 1, state.covered, state.last)
-    database.execute("REPLACE INTO state VALUES (?, ?, ?, ?, ?, ?)", state.row())
-    return state
+    # It is stored with the first batch: a file that turns out to be damaged stays as it is.
+    return State(state.life + 1, state.covered, state.last)
