@@ -1,0 +1,247 @@
+"""Brokers as real processes: started from generated settings, linked through proxies that can be cut, killed by pid.
+
+A fleet is a tree of `roamcast broker` processes on loopback. Each link goes through a `Proxy` in each direction, so a
+test can cut it and heal it; each client comes through an `Access`, which leads to one broker after the other, as the
+network does under a thing that moves. Whatever happens, no process outlives the fleet.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trustme
+
+from tests.live.links.ends import Relay
+
+READY_S = 60.0
+COMMAND = (sys.executable, "-c", "from roamcast.cli import main; main()")
+SOURCE = Path(__file__).parents[3] / "src"
+
+
+def free_ports(count: int) -> list[int]:
+    """Held open together while they are chosen, so that they differ."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(SOURCE), "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
+
+
+class Proxy(Relay):
+    """Between two ends, or between a client and whatever broker it is led to."""
+
+    def cut(self) -> None:
+        self.refuses = True
+        self.drop()
+
+    def heal(self) -> None:
+        self.refuses = False
+
+    def lead_to(self, port: int) -> None:
+        self.target_port = port
+        self.drop()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await super()._pass(reader, writer)
+        except OSError:
+            writer.transport.abort()
+
+
+class BrokerProcess:
+    """States: not started, ready, gone. It keeps its ports and its data from one life to the next."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.mqtt_port, self.link_port, self.http_port = free_ports(3)
+        self.settings: dict[str, Any] = {
+            "name": name,
+            "data": f"data-{name}",
+            "space": "plane",
+            "log_level": "warning",
+            "listeners": [{"port": self.mqtt_port}],
+            "http": {"port": self.http_port},
+            "security": {"limits": {"connects_per_s": 0, "messages_per_s": 0}},
+        }
+        self.starts = 0
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def config(self) -> Path:
+        return self.folder / f"{self.name}.toml"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / str(self.settings["data"])
+
+    @property
+    def output(self) -> Path:
+        """What it has printed in all its lives."""
+        return self.folder / f"{self.name}.out"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Returns when it says that it is ready."""
+        said = self.output.stat().st_size if self.output.exists() else 0
+        await self.launch()
+        await asyncio.wait_for(self._until_ready(said), READY_S)
+
+    async def launch(self) -> None:
+        assert not self.alive
+        self.config.write_text(toml(self.settings), encoding="utf-8")
+        self.starts += 1
+        with self.output.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *COMMAND, "broker", "--config", str(self.config), stdout=output, stderr=output, env=environment()
+            )
+
+    async def _until_ready(self, said: int) -> None:
+        while b"is ready" not in self.output.read_bytes()[said:]:
+            if not self.alive:
+                raise AssertionError(f"{self.name} ended: {self.output.read_text()[-2_000:]}")
+            await asyncio.sleep(0.02)
+
+    async def ended(self) -> int:
+        """Its exit code, once it has ended by itself."""
+        assert self._process is not None
+        return await asyncio.wait_for(self._process.wait(), READY_S)
+
+    async def kill(self) -> None:
+        await self._end(signal.SIGKILL)
+
+    async def stop(self) -> None:
+        """In order."""
+        await self._end(signal.SIGTERM)
+
+    async def _end(self, number: int) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+            await asyncio.wait_for(self._process.wait(), 20)
+
+    async def healthy(self) -> bool:
+        """What `/healthz` says."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.http_port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n")
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        return answer.startswith(b"HTTP/1.1 200")
+
+
+def toml(settings: dict[str, Any]) -> str:
+    """As TOML: tables inline, which is all that generated settings need."""
+    return "".join(f"{key} = {inline(value)}\n" for key, value in settings.items())
+
+
+def inline(value: Any) -> str:
+    match value:
+        case dict():
+            return "{ " + ", ".join(f"{key} = {inline(each)}" for key, each in value.items()) + " }"
+        case list() | tuple():
+            return "[" + ", ".join(map(inline, value)) + "]"
+        case _:
+            return json.dumps(value)
+
+
+class Fleet:
+    def __init__(self, folder: Path, names: Iterable[str], links: Iterable[tuple[str, str]], secure: bool) -> None:
+        self.folder = folder
+        self.brokers = {name: BrokerProcess(name, folder) for name in names}
+        self.links = tuple(links)
+        self.proxies: dict[tuple[str, str], Proxy] = {}
+        self.accesses: list[Proxy] = []
+        self._secure = secure
+
+    def __getitem__(self, name: str) -> BrokerProcess:
+        return self.brokers[name]
+
+    async def prepare(self) -> None:
+        """Proxies for both directions of each link, and settings that lead through them."""
+        for one, other in self.links:
+            for caller, called in ((one, other), (other, one)):
+                proxy = self.proxies[caller, called] = Proxy(self.brokers[called].link_port)
+                await proxy.__aenter__()
+        authority = trustme.CA() if self._secure else None
+        for name, broker in self.brokers.items():
+            peers = [
+                {"name": called, "host": "127.0.0.1", "port": proxy.port}
+                for (caller, called), proxy in self.proxies.items()
+                if caller == name
+            ]
+            if not peers:
+                continue
+            links: dict[str, Any] = {"port": broker.link_port, "peers": peers}
+            if authority is not None:
+                links |= certificate_files(authority, self.folder, name)
+            broker.settings["links"] = links
+
+    async def start(self) -> None:
+        await asyncio.gather(*(broker.start() for broker in self.brokers.values()))
+
+    async def close(self) -> None:
+        for broker in self.brokers.values():
+            await broker.kill()
+        for proxy in (*self.proxies.values(), *self.accesses):
+            await proxy.__aexit__()
+
+    def cut(self, one: str, other: str) -> None:
+        for pair in ((one, other), (other, one)):
+            self.proxies[pair].cut()
+
+    def heal(self) -> None:
+        for proxy in self.proxies.values():
+            proxy.heal()
+
+    async def access(self, broker: str) -> Proxy:
+        """A way in for one client, which can be led to another broker."""
+        access = Proxy(self.brokers[broker].mqtt_port)
+        await access.__aenter__()
+        self.accesses.append(access)
+        return access
+
+
+def certificate_files(authority: trustme.CA, folder: Path, name: str) -> dict[str, str]:
+    """A certificate for a broker of this name on this machine, as the settings want it."""
+    issued = authority.issue_cert(name, "127.0.0.1", "localhost")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    issued.private_key_pem.write_to_path(folder / f"{name}.key")
+    issued.cert_chain_pems[0].write_to_path(folder / f"{name}.pem")
+    return {"ca": "ca.pem", "certificate": f"{name}.pem", "key": f"{name}.key"}
+
+
+@asynccontextmanager
+async def fleet(
+    folder: Path, names: str, links: Iterable[tuple[str, str]] = (), secure: bool = False, **settings: Any
+) -> AsyncIterator[Fleet]:
+    """One broker for each word in `names`, ready; `settings` are those of all of them."""
+    made = Fleet(folder, names.split(), links, secure)
+    try:
+        await made.prepare()
+        for broker in made.brokers.values():
+            broker.settings.update(settings)
+        await made.start()
+        yield made
+    finally:
+        await made.close()

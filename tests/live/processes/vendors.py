@@ -1,0 +1,299 @@
+"""Unmodified clients of four vendors as readers with one interface, and what a machine may lack for them.
+
+Each keeps one session, comes back by itself when its connection breaks, and notes every message as its application
+would see it. paho and mqtt.js reconnect on their own, and so does mosquitto_sub; aiomqtt leaves that to a loop around
+it, which is the one its documentation shows.
+"""
+
+import asyncio
+import functools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import aiomqtt
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+NPM_INSTALL_S = 120
+SESSION_S = 3_600
+RECEIVE_MAX = 1_000
+"""libmosquitto 2.0.11 counts a QoS 2 message that comes again as two, for good; with its own 20 it soon gives up."""
+SILENCE_S = 3.0
+"""aiomqtt does not tell when a connection ends while it is being made again; then silence is the only sign."""
+Pairs = Sequence[tuple[str, str]]
+
+
+class Reader(Protocol):
+    got: list[str]
+    """Payloads, in the order in which the application saw them."""
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def report(self, position: str) -> None:
+        """Tells the broker where it is."""
+        ...
+
+
+def properties(kind: int, **given: Any) -> Properties:
+    made = Properties(kind)
+    for name, value in given.items():
+        setattr(made, name, value)
+    return made
+
+
+class PahoReader:
+    def __init__(self, name: str, port: int, topic: str, qos: int, asked: Pairs = ()) -> None:
+        self.got: list[str] = []
+        self._subscribed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._topic, self._qos, self._asked = topic, qos, list(asked)
+        self._client = paho_client(name)
+        self._client.on_connect = self._connected
+        self._client.on_subscribe = lambda *_: self._loop.call_soon_threadsafe(self._subscribed.set)
+        self._client.on_message = lambda _client, _data, message: self.got.append(message.payload.decode())
+        self._port = port
+
+    def _connected(self, client: Any, _data: Any, flags: Any, _reason: Any, _properties: Any) -> None:
+        if not flags.session_present:
+            asked = properties(PacketTypes.SUBSCRIBE, UserProperty=self._asked) if self._asked else None
+            client.subscribe(self._topic, options=SubscribeOptions(self._qos), properties=asked)
+
+    async def start(self) -> None:
+        connect_paho(self._client, self._port)
+        await asyncio.wait_for(self._subscribed.wait(), 30)
+
+    async def report(self, position: str) -> None:
+        self._client.publish("$roam/me", position, qos=1)
+
+    async def stop(self) -> None:
+        await end_paho(self._client)
+
+
+def paho_client(name: str, **options: Any) -> Any:
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5, **options)
+    client.reconnect_delay_set(1, 1)
+    client.max_inflight_messages_set(100)
+    return client
+
+
+def connect_paho(client: Any, port: int, clean: bool = False, session_s: int = SESSION_S) -> None:
+    client.connect_async(
+        "127.0.0.1",
+        port,
+        keepalive=30,
+        clean_start=clean,
+        properties=properties(PacketTypes.CONNECT, SessionExpiryInterval=session_s),
+    )
+    client.loop_start()
+
+
+async def end_paho(client: Any) -> None:
+    client.disconnect()
+    await asyncio.to_thread(client.loop_stop)
+
+
+class AiomqttReader:
+    def __init__(self, name: str, port: int, topic: str, qos: int, asked: Pairs = ()) -> None:
+        self.got: list[str] = []
+        self._client = aiomqtt.Client(
+            "127.0.0.1",
+            port,
+            identifier=name,
+            protocol=aiomqtt.ProtocolVersion.V5,
+            clean_start=False,
+            properties=properties(PacketTypes.CONNECT, SessionExpiryInterval=SESSION_S),
+            timeout=30,
+        )
+        self._topic, self._qos, self._asked = topic, qos, list(asked)
+        self._subscribed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        await asyncio.wait_for(self._subscribed.wait(), 30)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                async with self._client:
+                    if not self._subscribed.is_set():
+                        asked = properties(PacketTypes.SUBSCRIBE, UserProperty=self._asked) if self._asked else None
+                        await self._client.subscribe(self._topic, qos=self._qos, properties=asked)
+                        self._subscribed.set()
+                    messages = self._client.messages
+                    while True:
+                        message = await asyncio.wait_for(anext(messages), SILENCE_S)
+                        self.got.append(bytes(message.payload).decode())
+            except (aiomqtt.MqttError, TimeoutError):
+                await asyncio.sleep(0.2)
+
+    async def report(self, position: str) -> None:
+        await self._client.publish("$roam/me", position, qos=1)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+class ProcessReader:
+    """A client in a process of its own: each line that it prints is a payload, but for those with a mark."""
+
+    MARK = "#"
+
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self.name = name
+        self.got: list[str] = []
+        self.marks: list[str] = []
+        self._command = list(command)
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._marked = asyncio.Event()
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+        await self.until_marked("subscribed")
+
+    async def until_marked(self, word: str) -> None:
+        async def wait() -> None:
+            while not any(word in mark for mark in self.marks):
+                self._marked.clear()
+                await self._marked.wait()
+
+        await asyncio.wait_for(wait(), 30)
+
+    async def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            text = line.decode().rstrip("\n")
+            if text.startswith(self.MARK):
+                self.marks.append(text[1:])
+                self._marked.set()
+            else:
+                self.note(text)
+
+    def note(self, text: str) -> None:
+        self.got.append(text)
+
+    def say(self, line: str) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+
+    async def stop(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+        if self._reading is not None:
+            await self._reading
+
+
+class MosquittoReader(ProcessReader):
+    """`mosquitto_sub -d` says between payloads what it does, a line at a time with `stdbuf`: so SUBACK is seen."""
+
+    def __init__(self, name: str, port: int, topic: str, qos: int, asked: Pairs = ()) -> None:
+        command = [
+            "stdbuf",
+            "-oL",
+            "mosquitto_sub",
+            "-V",
+            "5",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-i",
+            name,
+            "-c",
+            "-d",
+        ]
+        command += ["-D", "connect", "receive-maximum", str(RECEIVE_MAX)]
+        command += ["-x", str(SESSION_S), "-q", str(qos), "-t", topic, "-F", ">%p"]
+        for key, value in asked:
+            command += ["-D", "subscribe", "user-property", key, value]
+        super().__init__(name, command)
+        self._address = ["-V", "5", "-h", "127.0.0.1", "-p", str(port)]
+
+    def note(self, text: str) -> None:
+        if text.startswith(">"):
+            self.got.append(text[1:])
+        elif text.startswith("Subscribed"):
+            self.marks.append("subscribed")
+            self._marked.set()
+        else:
+            self.marks.append(text)
+
+    async def report(self, position: str) -> None:
+        """mosquitto_sub cannot publish; but who connects with its name speaks for it, and then it comes back."""
+        await self.stop()
+        subprocess.run(
+            [
+                *["mosquitto_pub", *self._address, "-i", self.name, "-c", "-x", str(SESSION_S)],
+                *["-t", "$roam/me", "-q", "1", "-m", position],
+            ],
+            check=True,
+            timeout=30,
+        )
+        self.marks.clear()
+        await self.start()
+
+
+SCRIPT = Path(__file__).with_name("reader.js")
+
+
+class MqttJsReader(ProcessReader):
+    def __init__(self, name: str, port: int, topic: str, qos: int, asked: Pairs = (), scheme: str = "mqtt") -> None:
+        pairs = [text for pair in asked for text in pair]
+        command = ["node", str(SCRIPT), str(mqtt_js()), f"{scheme}://127.0.0.1:{port}", name, topic, str(qos), *pairs]
+        super().__init__(name, command)
+
+    async def report(self, position: str) -> None:
+        self.say(f"$roam/me 1 {position}")
+        await self.until_marked("published $roam/me")
+
+
+@functools.cache
+def mqtt_js() -> Path:
+    """Where the package lies; skips the test where it cannot be had."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("node and npm are not installed")
+    folder = Path(tempfile.gettempdir()) / f"roamcast-mqtt-js-{Path.home().owner()}"
+    package = folder / "node_modules" / "mqtt"
+    if not (package / "package.json").exists():
+        folder.mkdir(exist_ok=True)
+        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), "mqtt@5"]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=NPM_INSTALL_S)
+        except (subprocess.SubprocessError, OSError) as problem:
+            pytest.skip(f"mqtt.js cannot be installed from the registry of npm: {problem}")
+    return package
+
+
+READERS: dict[str, Callable[..., Reader]] = {
+    "paho": PahoReader,
+    "aiomqtt": AiomqttReader,
+    "mosquitto": MosquittoReader,
+    "mqtt.js": MqttJsReader,
+}
+
+
+def need(vendor: str) -> None:
+    """Skips the test where the vendor's client is not installed."""
+    if vendor == "mosquitto" and shutil.which("mosquitto_sub") is None:
+        pytest.skip("mosquitto-clients is not installed")
+    if vendor == "mqtt.js":
+        mqtt_js()
