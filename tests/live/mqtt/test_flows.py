@@ -405,6 +405,18 @@ def test_a_client_that_does_not_read_gets_what_fits_and_no_more() -> None:
     assert [each.payload for each in peer.hear() if isinstance(each, Publish)] == [b"0", b"1", b"3"]
 
 
+def test_l7_what_waits_for_a_client_that_does_not_read_is_bounded_in_bytes_too() -> None:
+    stage = Stage(Limits(plain_queue_bytes_max=500))
+    peer = subscriber(stage)
+    peer.connection.pause_writing()
+    push(stage, 30, qos=0)
+    peer.connection.resume_writing(stage.now_us)
+    heard = [each for each in peer.hear() if isinstance(each, Publish)]
+    assert 0 < len(heard) < 30
+    push(stage, 1, qos=0)
+    assert [each.payload for each in peer.hear() if isinstance(each, Publish)] == [b"0"]
+
+
 def test_a_client_that_sends_and_does_not_read_is_cut_off() -> None:
     stage = Stage(Limits(output_bytes_max=100))
     peer = stage.client("c")

@@ -47,7 +47,7 @@ class Dialogue:
         self.aliases = AliasesIn(limits.topic_alias_max)
         self.requests = Requests(session)
         self.incoming = Incoming(session, agreed.version, limits.receive_max, send)
-        self.outgoing = Outgoing(session, agreed, frames, send, report, limits.plain_queue_max)
+        self.outgoing = Outgoing(session, agreed, frames, send, report, limits)
         self._limits = limits
         self._send = send
         self._report = report

@@ -26,6 +26,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """SUBSCRIBEs and UNSUBSCRIBEs that wait for an answer; reading stops at so many."""
     plain_queue_max: int = 1_000
     """Messages of QoS 0 that wait for a client which is slow to read; the next is dropped."""
+    plain_queue_bytes_max: int = 4 * 1024 * 1024
+    """The same in bytes."""
     output_bytes_max: int = 1024 * 1024
     """Answers that wait for a client which sends and does not read; the connection ends there."""
     qos_max: int = 2

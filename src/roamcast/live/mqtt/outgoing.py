@@ -13,6 +13,7 @@ from roamcast.live.mqtt.aliases import AliasesOut
 from roamcast.live.mqtt.encoding import PublishFrame, encode, encode_publish
 from roamcast.live.mqtt.events import Acknowledged, AnyEvent, DropCause, Dropped, Received
 from roamcast.live.mqtt.handshake import Agreement
+from roamcast.live.mqtt.limits import Limits
 from roamcast.live.mqtt.messages import Delivery, Message, publish_of
 from roamcast.live.mqtt.packets import PubAck, PubComp, PubRec, PubRel
 from roamcast.live.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason, Unsendable
@@ -56,8 +57,10 @@ class Outgoing:
     __slots__ = (
         "_aliases",
         "_frames",
+        "_limits",
         "_packet_bytes_max",
         "_plain",
+        "_plain_bytes",
         "_quota",
         "_quota_max",
         "_report",
@@ -66,7 +69,6 @@ class Outgoing:
         "_session",
         "_version",
         "paused",
-        "plain_queue_max",
     )
 
     def __init__(
@@ -76,7 +78,7 @@ class Outgoing:
         frames: Frames,
         send: Callable[[bytes], None],
         report: Callable[[AnyEvent], None],
-        plain_queue_max: int,
+        limits: Limits,
     ) -> None:
         self._session = session
         self._version = agreed.version
@@ -88,7 +90,8 @@ class Outgoing:
         self._aliases = AliasesOut(agreed.alias_out_max) if agreed.alias_out_max else None
         self._plain: deque[Delivery] = deque()
         self._resend: deque[int] = deque()
-        self.plain_queue_max = plain_queue_max
+        self._plain_bytes = 0
+        self._limits = limits
         self.paused = False
 
     def resume_session(self, now_us: int) -> None:
@@ -110,8 +113,9 @@ class Outgoing:
             self._report(Dropped(delivery.token, "expired"))
         elif not self.paused:
             self._send_publish(now_us, PLAIN, delivery)
-        elif len(self._plain) < self.plain_queue_max:
+        elif self._has_room(delivery):
             self._plain.append(delivery)
+            self._plain_bytes += delivery.message.size_bytes
         else:
             self._report(Dropped(delivery.token, "queue_full"))
 
@@ -121,6 +125,7 @@ class Outgoing:
             return
         while self._plain:
             delivery = self._plain.popleft()
+            self._plain_bytes -= delivery.message.size_bytes
             if delivery.message.expired(now_us):
                 self._report(Dropped(delivery.token, "expired"))
             else:
@@ -139,10 +144,15 @@ class Outgoing:
         for delivery in expired:
             self._report(Dropped(delivery.token, "expired"))
 
+    def _has_room(self, delivery: Delivery) -> bool:
+        room_bytes = self._limits.plain_queue_bytes_max - self._plain_bytes
+        return len(self._plain) < self._limits.plain_queue_max and delivery.message.size_bytes <= room_bytes
+
     def forget_plain(self) -> None:
         for delivery in self._plain:
             self._report(Dropped(delivery.token, "queue_full"))
         self._plain.clear()
+        self._plain_bytes = 0
 
     def _send_publish(self, now_us: int, packet_id: int, delivery: Delivery, dup: bool = False) -> None:
         try:

@@ -349,7 +349,7 @@ class BrokerServer:
         message = event.message
         if message.topic.startswith("$") and message.topic != REPORT_TOPIC:
             return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
-        if self.logbook.full is not None and (message.qos or message.retain):
+        if self.logbook.full is not None and (message.qos or message.retain or is_lasting(message)):
             return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.logbook.full}"
         return self.gate.may_publish(client, message, self.context_of(client.name), self.now_us())
 
