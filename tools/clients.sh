@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Tests with other vendors' MQTT clients want mosquitto_sub, node and npm: installs Debian's where that is possible.
+# Where it is not, those tests are skipped and say so; nothing else needs them.
+set -euo pipefail
+missing=()
+command -v mosquitto_sub >/dev/null || missing+=(mosquitto-clients)
+command -v node >/dev/null || missing+=(nodejs)
+command -v npm >/dev/null || missing+=(npm)
+[ ${#missing[@]} = 0 ] && exit 0
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  echo "Installing ${missing[*]} ..."
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null && exit 0
+fi
+echo "Not installed: ${missing[*]}. Tests that need them are skipped."
