@@ -138,9 +138,9 @@ class OverlayTrial:
         self.ended: set[str] = set()
         self.published: list[Event] = []
         self.apart_us = round((TOGETHER_S + params.seconds) * 1e6)
-        # With a crash, an event may wait for one before it that is lost.
-        self.settles_s = SETTLES_S + (overlay.hold_s_max + 10 if params.crashes else 0)
-        self.leaves_us = self.apart_us + round((self.settles_s + 20) * 1e6)
+        # An event waits so long for one before it that a crash has taken.
+        self.held_s = overlay.hold_s_max + 10 if params.crashes else 0.0
+        self.leaves_us = self.apart_us + round((SETTLES_S + 2 * self.held_s + 30) * 1e6)
         self.faults = Random(f"overlay faults/{seed}")
         self.crashes = 0
         self.held: set[str] = set()
@@ -208,10 +208,12 @@ class OverlayTrial:
             if self.params.crashes and self.faults.random() < 0.015:
                 self.crash_broker(self.faults.choice(self.brokers))
             self.pass_s(self.rng.choice(PAUSES_S))
-        self.pass_s(self.settles_s)
-        for client in [*self.clients, *self.clients] if self.params.crashes else self.clients:
-            self.publish(client)
-        self.pass_s(10)
+        self.pass_s(SETTLES_S + self.held_s)
+        for _ in range(2 if self.params.crashes else 1):
+            for client in self.clients:
+                self.publish(client)
+            self.pass_s(10 + self.held_s)
+            self.held_s = 0.0
 
     def _act(self, client: str) -> None:
         draw = self.rng.random()
