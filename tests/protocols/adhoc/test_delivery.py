@@ -1,14 +1,20 @@
 """Who gets an event: whoever is inside the proximity at that time, subscribed, and accepts it (S3 to S6)."""
 
+import math
+from random import Random
+
 import pytest
 
 from roamcast.model.event import BadEvent, ContentType, Delivery
 from roamcast.model.filter import parse_text
+from roamcast.model.match import matches
 from roamcast.model.region import Circle, Polygon, Shape, rectangle
 from roamcast.model.scope import Scope
+from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue, Point
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from roamcast.sim.mobility.legs import Leg
+from roamcast.sim.observers import SilentObserver
 from tests.protocols.adhoc.field import ORIGIN, SUBJECT, Field, drives
 
 TRIANGLE = Polygon((Point(-50, -50), Point(50, -50), Point(0, 50)))
@@ -290,3 +296,40 @@ def test_presets_are_valid_and_differ() -> None:
     presets = [ProximityParams.pedestrian(), ProximityParams.vehicle(), ProximityParams.paper()]
     assert len(set(presets)) == 3
     assert ProximityParams.paper().radio_range_m == 200
+
+
+class Asked(SilentObserver):
+    """Keeps every subscription."""
+
+    def __init__(self) -> None:
+        self.subscriptions: list[Subscription] = []
+
+    def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None:
+        self.subscriptions.append(subscription)
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_in_a_static_world_of_several_hops_what_matches_is_delivered_and_nothing_else(seed: int) -> None:
+    """S3 to S6: sixty hosts at random, a perfect radio of 200 m, proximities of 320 m, held against `matches`."""
+    rng = Random(seed)
+    places = {f"h{number}": (rng.uniform(0, 700), rng.uniform(0, 700)) for number in range(60)}
+    asked = Asked()
+    field = Field(dict(places), seed=seed, observers=(asked,))
+    producers, consumers = list(places)[:6], list(places)[3:]
+    for host in consumers:
+        field.subscribe(host, filter=f"weight > {rng.randrange(5)}")
+    for host in producers:
+        field.announce(host, 320, content={"weight": ContentType.INTEGER}, stationary=rng.random() < 0.5)
+    field.run(6)
+    expected, far = [], 0
+    for number, host in enumerate(producers):
+        event = field.raise_(host, weight=1 + number)
+        known = field.world.configuration()
+        wanted = [each for each in asked.subscriptions if matches(event, each, known, event.published_us)]
+        expected += [(event.id, each.id) for each in wanted]
+        far += sum(math.dist(places[host], places[each.subscriber]) > 200 for each in wanted)
+        field.run(7 + number)
+    found = [(event.id, subscription) for _, _, event, subscription in field.witness.deliveries]
+    assert sorted(found) == sorted(expected)
+    assert far > 20
+    assert len(expected) < len(producers) * len(consumers)
