@@ -26,7 +26,6 @@ from roamcast.live.storage import GroupCommit, Log
 from roamcast.live.transport.tls import link_context, server_context
 from roamcast.live.transport.websocket import WebSocketProtocol
 
-
 SETTLING_S = 2.0
 SETTLING_TRIES = 400
 
