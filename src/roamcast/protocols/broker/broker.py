@@ -230,7 +230,9 @@ class Broker:
     def _greet(self, now_us: int, hello: Hello, peer: str) -> list[Does]:
         known = self.neighbourhood.streams.continues(peer, hello)
         effects = self.neighbourhood.greet(peer, hello)
-        effects += [] if known else self.handover.met(peer)
+        if not known:
+            effects += self.handover.met(peer)
+            self.neighbourhood.spare(peer, effects)
         return [*effects, *self.logical.greeted(now_us, peer)]
 
     def _hear_client(self, message: Message, client: str) -> list[Does]:

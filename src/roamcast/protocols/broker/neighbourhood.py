@@ -60,7 +60,8 @@ class Neighbourhood:
                 done.append(Note("no_neighbour", effect.to))
                 continue
             done += stream.say(effect.message.message)
-            if len(stream.waiting) > self.params.stream_messages_max + (UNCONFIRMED_MAX if stream.linked else 0):
+            allowed = self.params.stream_messages_max + stream.spared + (UNCONFIRMED_MAX if stream.linked else 0)
+            if len(stream.waiting) > allowed:
                 overflowing[effect.to] = None
         for peer in overflowing:
             # Who takes nothing while its link is up is cut off, or it would fill the memory.
@@ -86,6 +87,13 @@ class Neighbourhood:
             effects += self.say(self.router.meet(peer))
         # What finds its way by itself goes once more; events cannot, before the neighbour knows again who wants them.
         return [*effects, *self.say([(peer, each.message) for each in waiting if isinstance(each.message, ONWARD)])]
+
+    def spare(self, peer: str, effects: list[Does]) -> None:
+        """What two brokers have to say to each other when they meet is as much as they have clients and wishes: it
+        does not count as waiting for too long."""
+        stream = self.streams.of.get(peer)
+        if stream is not None:
+            stream.spared = sum(isinstance(each, Send) and each.to == peer for each in effects)
 
     def take(self, carried: Carried, sender: str) -> tuple[Between | None, list[Does]]:
         stream = self.streams.of.get(sender)

@@ -33,6 +33,8 @@ class Stream:
         self.waiting: deque[Carried] = deque()
         """Sent, or to be sent when the link is up, and not known to have arrived."""
         self.got = 0
+        self.spared = 0
+        """How many more may wait: those that were said when the two met."""
 
     def say(self, message: Between) -> list[Does]:
         self.sent += 1
