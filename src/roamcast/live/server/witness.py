@@ -40,6 +40,8 @@ COUNTED = {
 """Remarks that say that a message will not arrive, by what to count it under."""
 ROAMED: dict[str, RoamDirection] = {"roamed_in": "in", "roamed_out": "out"}
 QUIET = (
+    "counterpart_expired",
+    "no_session",
     "roamed_in",
     "roamed_out",
     "publish_refused",
