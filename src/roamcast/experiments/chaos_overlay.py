@@ -140,7 +140,7 @@ class OverlayTrial:
         self.apart_us = round((TOGETHER_S + params.seconds) * 1e6)
         # An event waits so long for one before it that a crash has taken.
         self.held_s = overlay.hold_s_max + 10 if params.crashes else 0.0
-        self.leaves_us = self.apart_us + round((SETTLES_S + 2 * self.held_s + 30) * 1e6)
+        self.leaves_us = self.apart_us + round((SETTLES_S + 3 * self.held_s + 30) * 1e6)
         self.faults = Random(f"overlay faults/{seed}")
         self.crashes = 0
         self.held: set[str] = set()
@@ -213,7 +213,6 @@ class OverlayTrial:
             for client in self.clients:
                 self.publish(client)
             self.pass_s(10 + self.held_s)
-            self.held_s = 0.0
 
     def _act(self, client: str) -> None:
         draw = self.rng.random()

@@ -134,3 +134,23 @@ def test_r7_a_shadow_ends_after_its_time() -> None:
     line.pass_s(30)
     assert line.nodes["B5"].left()["shadows"] == 0
     assert line.ledger.notes["shadow_expired"] == 1
+
+
+def test_r7_a_broker_that_has_crashed_prepares_anew_and_the_next_broker_keeps_events_again() -> None:
+    line = Line(3, 2, BrokerParams(ahead=AheadParams(next_brokers={"B0": ("B2",)})))
+    line.pass_s(1)
+    line.move("C0", "B1")
+    line.subscribe("C1", "price < 5")
+    line.move("C1", "B0")
+    line.pass_s(2)
+    line.move("C1", None)
+    line.world.crash("B0", keeps_disk=False)
+    line.pass_s(0.1)
+    line.world.restart("B0")
+    line.pass_s(1)
+    line.move("C1", "B0")
+    line.pass_s(3)
+    event = line.publish("C0", {"price": 1, "kind": "a"})
+    line.pass_s(2)
+    shadow = line.nodes["B2"].handover.shadows["C1"]  # type: ignore[attr-defined]
+    assert [each.id for each, _ in shadow.events] == [event]

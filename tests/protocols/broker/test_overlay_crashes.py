@@ -131,3 +131,11 @@ def test_o1_of_two_news_of_a_move_the_later_is_right() -> None:
     directory.moved("s", 5, 8, "D")
     directory.moved("s", 5, 7, "E")
     assert directory.entries["s"].place == "D"
+
+
+def test_o1_a_broker_that_knows_an_earlier_post_asks_for_the_later_one() -> None:
+    directory = Directory(Plane(), 10, 10)
+    assert directory.lacks("s", 6)
+    directory.enrol(Enrol(WANTED, "B", 6, 5))
+    assert not directory.lacks("s", 6)
+    assert directory.lacks("s", 9)

@@ -155,10 +155,10 @@ class Ahead(Handover):
         changed, self.border.changed = self.border.changed, {}
         effects: list[Does] = []
         for client in changed:
-            effects += self._tell(client, self.border.sessions.get(client))
+            effects += self._tell(now_us, client, self.border.sessions.get(client))
         return effects
 
-    def _tell(self, client: str, session: Session | None) -> list[Does]:
+    def _tell(self, now_us: int, client: str, session: Session | None) -> list[Does]:
         told = self.prepared.get(client)
         if session is None:
             if told is None:
@@ -168,7 +168,8 @@ class Ahead(Handover):
         subscriptions = tuple(session.subscriptions.values())
         if session.awaits is not None or (told is not None and told.subscriptions == subscriptions):
             return []
-        self._tickets += 1
+        # The clock goes on counting after a crash that forgot the last ticket, which a shadow may still have.
+        self._tickets = max(now_us, self._tickets + 1)
         self.prepared[client] = Prepare(client, self._tickets, subscriptions)
         return self._to_next(self.prepared[client])
 

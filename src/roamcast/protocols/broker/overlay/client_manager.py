@@ -221,7 +221,8 @@ class ClientManager:
         directory = self.brokers.directory
         for name, made, version in whereabouts.posts:
             directory.moved(name, made, version, whereabouts.place)
-        unknown = tuple((name, made) for name, made, _ in whereabouts.posts if name not in directory.entries)
+        # Also of one of which an earlier post is known: word of the later one was lost with a broker.
+        unknown = tuple((name, made) for name, made, version in whereabouts.posts if directory.lacks(name, version))
         return self.brokers.say(now_us, sender, Unknown(unknown)) if unknown else []
 
     def enquired(self, now_us: int, unknown: Unknown, sender: str) -> list[Does]:

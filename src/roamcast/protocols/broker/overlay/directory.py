@@ -53,6 +53,11 @@ class Directory:
         if entry is not None and entry.made == made and entry.version < version:
             self.entries[subscription_id] = Enrol(entry.subscription, place, version, made)
 
+    def lacks(self, subscription_id: str, version: int) -> bool:
+        """Whether nothing as late as this version is known of a subscription."""
+        entry = self.entries.get(subscription_id)
+        return entry is None or entry.version < version
+
     def later(self, address: Address) -> Enrol | None:
         """Where a post has gone that a broker believes to be somewhere else, if that is known."""
         entry = self.entries.get(address.subscription_id)
