@@ -54,6 +54,7 @@ class Forgetful(MeshClient):
     def _take(self, now_us: int, numbered: Numbered, sender: str) -> list[Does]:
         effects = super()._take(now_us, numbered, sender)
         self.last = max(0, self.last - 1)
+        self.marks.clear()
         return effects
 
 
