@@ -10,7 +10,7 @@ when all clients have been out of reach for long enough no broker may remember a
 
 In some trials brokers crash as well while all run about, and come back with nothing. Then all of that must hold but
 for one thing: an event that was published before they are together again may be missing from a subscription if a
-broker had it when it crashed (`held_by`), or if its client was told since that something is lost (`events_lost`).
+broker had it when it crashed (`held_by`), or if its client was told that something is lost (`events_lost`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -360,8 +360,8 @@ class OverlayTrial:
     def _may_be_lost(self, name: str, event_id: str) -> bool:
         """To a crash, as the top of this file says."""
         published_us = next(each.published_us for each in self.published if each.id == event_id)
-        told_us = self.ledger.noted_us.get((self.subscriptions[name].subscriber, "events_lost"), -1)
-        told = self.crashes > 0 and told_us >= published_us
+        # What its client then wants anew is known everywhere only when all are together again.
+        told = self.crashes > 0 and (self.subscriptions[name].subscriber, "events_lost") in self.ledger.noted_us
         return published_us <= self.apart_us and (event_id in self.held or told)
 
     def _check_counts(self, name: str) -> None:

@@ -132,3 +132,14 @@ def test_o7_a_broker_that_crashed_gets_what_it_had_not_acknowledged_numbered_ane
         pair.step(0)
     assert pair.got["B"] == [Retire("one", 1), Retire("two", 1)]
     assert pair.ends["A"].restarted == ["B"]
+
+
+def test_o7_a_parcel_of_a_life_that_is_over_does_not_begin_the_flow_anew() -> None:
+    flows = flows_of("A", life=1)
+    flows.arrive(0, Parcel(("B", "A"), 1, 22, 1, 0, 1, Retire("of before", 1)))
+    flows.arrive(0, Parcel(("B", "A"), 1, 33, 1, 0, 1, Retire("now", 1)))
+    ready, effects = flows.arrive(0, Parcel(("B", "A"), 1, 22, 1, 0, 2, Retire("late", 1)))
+    assert ready == []
+    assert Note("parcel_of_before", "B") in effects
+    assert (flows.of["B"].peer_life, flows.of["B"].got) == (33, 1)
+    assert flows.restarted == ["B"]

@@ -28,6 +28,10 @@ from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.topology import Topology
 
 
+LIVES_MAX = 16
+"""How many earlier lives of another broker are remembered."""
+
+
 class Waiting(Struct, frozen=True):
     number: int
     inside: Inside
@@ -55,6 +59,8 @@ class Flow:
         """When the other side was last heard, or, if it was silent with reason, when it was told something."""
         self.peer_life = 0
         """0: not known yet."""
+        self.peer_lives_before: deque[int] = deque(maxlen=LIVES_MAX)
+        """Lives of the other side that are over: a parcel of one of them that comes late says nothing of this one."""
         self.sent = 0
         """The number of the last message said."""
         self.out = 0
@@ -78,6 +84,7 @@ class Flow:
 
     def restart(self, life: int) -> None:
         """The other side has forgotten everything: it gets what it had not acknowledged, from 1 on."""
+        self.peer_lives_before.append(self.peer_life)
         self.peer_life = life
         self.got, self.ahead = 0, {}
         self.waiting = deque(Waiting(number, each.inside) for number, each in enumerate(self.waiting, start=1))
@@ -246,6 +253,8 @@ class Flows:
         flow = self.flow(peer)
         if flow is None:
             return [], [Note("broker_refused", peer)]
+        if parcel.life in flow.peer_lives_before:
+            return [], [Note("parcel_of_before", peer)]
         flow.heard_us = now_us
         if parcel.peer_life not in (0, flow.life):
             # Meant for this broker before it crashed; an answer tells the other one.
