@@ -3,6 +3,9 @@
 import math
 import re
 import shlex
+import signal
+import subprocess
+import sys
 import tomllib
 from itertools import chain
 from pathlib import Path
@@ -296,8 +299,26 @@ def test_every_command_of_the_readme_runs(
         for scenario in scenarios:
             kit_of(scenario.protocol)
         return
+    if arguments[0] == "broker":
+        serve_for_a_moment(shortened(arguments, tmp_path))
+        return
     code, output = invoke(*shortened(arguments, tmp_path))
     assert code == 0, output
+
+
+def serve_for_a_moment(arguments: list[str]) -> None:
+    """A broker runs until it is told to stop; here as soon as it is ready, on a port that is free."""
+    given = [*arguments, "--mqtt-port", "0"]
+    program = [sys.executable, "-c", "from roamcast.cli import main; main()", *given]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as broker:
+        assert broker.stdout is not None
+        said = []
+        for line in broker.stdout:
+            said.append(line)
+            if "is ready" in line:
+                broker.send_signal(signal.SIGTERM)
+        assert broker.wait(60) == 0, "".join(said)
+        assert any("is ready" in line for line in said)
 
 
 @pytest.mark.xdist_group("spark")
