@@ -27,7 +27,6 @@ from roamcast.protocols.broker.overlay.messages import Inside, Parcel, Row
 from roamcast.protocols.broker.overlay.params import OverlayParams, microseconds
 from roamcast.protocols.broker.overlay.topology import Topology
 
-
 LIVES_MAX = 16
 """How many earlier lives of another broker are remembered."""
 
