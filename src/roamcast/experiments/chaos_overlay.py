@@ -63,8 +63,8 @@ LOSSES = (
 BY_CRASHES = ("events_lost", "order_given_up")
 """Those that a crash of a broker brings about."""
 BELIEFS = ("entries", "wishes")
-"""What may stay behind after a crash: that a post is gone, maybe only the broker knew that crashed. The next event that
-is sent there ends it."""
+"""What may stay behind after a crash: that a post is gone, maybe only the broker knew that crashed. The next event
+that is sent there ends it."""
 DOWN_S = (0.02, 2.0)
 
 
