@@ -139,3 +139,14 @@ def test_o1_a_broker_that_knows_an_earlier_post_asks_for_the_later_one() -> None
     directory.enrol(Enrol(WANTED, "B", 6, 5))
     assert not directory.lacks("s", 6)
     assert directory.lacks("s", 9)
+
+
+def test_o4_a_broker_that_knows_nothing_of_what_moves_is_told_by_the_next_broker() -> None:
+    story = Story()
+    (producer,) = [name for name, node in story.nodes.items() if "C1" in node.clients.sessions]
+    to = next(name for name in story.brokers if name not in (producer, story.place()))
+    directory = story.nodes[producer].brokers.directory
+    directory.discharge(Discharge("C0/s0", FOREVER_US, directory.entries["C0/s0"].made, certain=False))
+    story.move_post(to)
+    story.pass_s(1)
+    assert directory.entries["C0/s0"].place == story.place() == to

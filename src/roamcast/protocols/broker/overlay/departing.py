@@ -148,6 +148,8 @@ class Departing:
         move = self._move(detoured.client, detoured.move)
         if move is None or move.awaits is None:
             return []
+        if not detoured.known:
+            move.untell(sender)
         move.awaits.discard(sender)
         return [] if move.awaits else self._hand_over(now_us, move)
 
@@ -204,8 +206,7 @@ class Departing:
         """A broker has crashed: it knows nothing of what moves, and will not say that it takes the new way."""
         effects: list[Does] = []
         for move in [each for each in self.moves.values() if each.awaits is not None]:
-            move.told = tuple(each for each in move.told if each != broker)
-            move.informed = tuple(each for each in move.informed if each != broker)
+            move.untell(broker)
             if move.awaits is not None:
                 move.awaits.discard(broker)
             effects += [] if move.awaits else self._hand_over(now_us, move)

@@ -226,6 +226,8 @@ class Detoured(Message, frozen=True, tag="detoured"):
 
     client: str
     move: int
+    known: bool = True
+    """Else the sender knows nothing of some of these, and D must tell it."""
 
 
 class PostState(Struct, frozen=True, array_like=True):

@@ -28,6 +28,11 @@ class Move(Struct):
     afterwards: list[Retire] = field(default_factory=list)
     """What D must hear of behind the handoff."""
 
+    def untell(self, broker: str) -> None:
+        """This one knows nothing of what moves, so D tells it."""
+        self.told = tuple(each for each in self.told if each != broker)
+        self.informed = tuple(each for each in self.informed if each != broker)
+
 
 class Arrival(Struct):
     """At D: what will come, and what has come for it already."""

@@ -95,7 +95,8 @@ class Relocation:
         if not detour.move:
             # Word of a home that moved before, from where it was: nobody waits for an answer.
             return []
-        return self.brokers.say(now_us, sender, Detoured(detour.client, detour.move))
+        known = all(name in self.brokers.directory.entries for name, _, _ in detour.posts)
+        return self.brokers.say(now_us, sender, Detoured(detour.client, detour.move, known))
 
     def bereave(self, now_us: int, broker: str) -> list[Does]:
         """A broker is given up: nobody waits for it, and nothing can go to it or come from it."""
