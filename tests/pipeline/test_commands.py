@@ -52,7 +52,7 @@ def test_p1_jobs_as_json_have_the_columns_that_each_writes() -> None:
     code, output, _ = invoke("pipeline", "jobs", "--json")
     jobs = {job["name"]: job for job in json.loads(output)}
     assert code == 0
-    assert jobs["expected"]["reads"] == ["matched"]
+    assert jobs["verdicts"]["reads"] == ["expected", "deliveries", "publications"]
     assert list(jobs["expected"]["columns"]) == ["event_id", "subscription_id", "subscriber", "at_us"]
 
 
