@@ -51,7 +51,7 @@ def test_p2_c6_the_oracle_equals_the_definition_on_many_worlds(
     """Small buckets and cells, and few events to a task, so that everything crosses a border somewhere."""
     directory, wanted = worlds
     small = {"bucket_us": 12 * SECOND_US + 500_000, "events_per_task": 3, "pairs_per_task": 3}
-    cells = {"slots_per_bucket": 5, "cell_m": 40.0, "cell_rows_max": 3}
+    cells = {"slots_per_bucket": 5, "join_cell_m": 40.0, "cell_rows_max": 3}
     assert expected_by_spark(spark, directory, join, **small, **cells) == wanted
     assert len(wanted) > 20
 

@@ -65,7 +65,8 @@ class Settings:
     """How the oracle finds pairs: `index` ships the events and subscriptions, `merge` joins them by sorting."""
     filters: tuple[str, ...] = ()
     """The commonest filters of subscriptions, which `merge` asks early."""
-    cell_m: float = 500.0
+    join_cell_m: float = 500.0
+    """Of `merge`: the side of its smallest cells."""
     slots_per_bucket: int = 1
     cell_rows_max: int = 50_000
     """Of a cell in a slot; a cell with more tracks is joined in parts."""

@@ -141,7 +141,7 @@ def in_buckets(rows: DataFrame, first: str, last: str, settings: Settings) -> Da
 
 def near_hosts(events: DataFrame, tracks: DataFrame, settings: Settings) -> DataFrame:
     """Events and hosts whose boxes overlap within a slot of time, in each bucket."""
-    size = settings.cell_m if isinstance(settings.space, Plane) else settings.cell_m / METRES_PER_DEGREE
+    size = settings.join_cell_m if isinstance(settings.space, Plane) else settings.join_cell_m / METRES_PER_DEGREE
     regions = regions_of(events, tracks, settings).withColumn("own", boxes.own_level(size))
     ways = in_slots(tracks, "from_us", F.col("until_us") - 1, settings)
     ways = ways.select("host", "bucket", "slot", *boxes.stretch(settings.space, *clipped()).named())
