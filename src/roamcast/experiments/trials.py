@@ -17,9 +17,15 @@ def crashing(seed: int) -> chaos.TrialParams:
     return chaos.TrialParams(crashes=seed // len(STRATEGIES) % 2 == 1)
 
 
+def brokers(seed: int) -> BrokerParams:
+    """One strategy a seed, in turn; half of them replay in small pieces, so that other answers come in between."""
+    pieces = 2 if seed // (2 * len(STRATEGIES)) % 2 == 1 else BrokerParams().replay_events_max
+    return BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)], replay_events_max=pieces)
+
+
 def roaming(seed: int) -> None:
-    """One strategy a seed, in turn."""
-    chaos.try_seed(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]), crashing(seed))
+    """Clients that go from broker to broker (R3)."""
+    chaos.try_seed(seed, brokers(seed), crashing(seed))
 
 
 def mesh(seed: int) -> None:
@@ -30,7 +36,7 @@ def mesh(seed: int) -> None:
 
 def walking(seed: int) -> None:
     """Clients that walk, at one broker each: as if by flooding (R4)."""
-    trial = chaos_logical.WalkTrial(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]), 0.7)
+    trial = chaos_logical.WalkTrial(seed, brokers(seed), 0.7)
     trial.run()
     trial.check()
     trial.leave()
@@ -38,13 +44,12 @@ def walking(seed: int) -> None:
 
 def logical(seed: int) -> None:
     """Clients that walk and roam (R4)."""
-    chaos_logical.try_logical_seed(seed, BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)]), crashing(seed))
+    chaos_logical.try_logical_seed(seed, brokers(seed), crashing(seed))
 
 
 def advertised(seed: int) -> None:
     """The same with producers that announce, and no longer do (R1)."""
-    params = BrokerParams(routing=STRATEGIES[seed % len(STRATEGIES)], advertisements=True)
-    trial = chaos_announcing.AnnouncingWalkers(seed, params, crashing(seed))
+    trial = chaos_announcing.AnnouncingWalkers(seed, replace(brokers(seed), advertisements=True), crashing(seed))
     trial.run()
     trial.check()
     trial.leave()
@@ -52,10 +57,9 @@ def advertised(seed: int) -> None:
 
 def ahead(seed: int) -> None:
     """Roaming between brokers that subscribe ahead for every client of any other (R7)."""
-    brokers = [f"B{index}" for index in range(chaos.USUAL.brokers)]
-    others = {broker: tuple(each for each in brokers if each != broker) for broker in brokers}
-    routing = STRATEGIES[seed % len(STRATEGIES)]
-    chaos.try_seed(seed, BrokerParams(routing=routing, ahead=AheadParams(next_brokers=others)), crashing(seed))
+    names = [f"B{index}" for index in range(chaos.USUAL.brokers)]
+    others = {name: tuple(each for each in names if each != name) for name in names}
+    chaos.try_seed(seed, replace(brokers(seed), ahead=AheadParams(next_brokers=others)), crashing(seed))
 
 
 def overlay(seed: int) -> None:

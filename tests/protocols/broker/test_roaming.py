@@ -24,6 +24,13 @@ def test_r3_random_moves_lose_and_double_nothing_keep_order_and_leave_nothing(se
     try_seed(seed, BrokerParams(routing=strategy), SHORT)
 
 
+@pytest.mark.parametrize("strategy", ["simple", "covering"])
+@pytest.mark.parametrize("seed", [2, 44, 50, 51])
+def test_r3_a_replay_in_many_pieces_is_not_given_up_when_others_have_nothing(seed: int, strategy: Strategy) -> None:
+    """Whoever was asked and found nothing may answer between the first piece and the last."""
+    try_seed(seed, BrokerParams(routing=strategy, replay_events_max=2), SHORT)
+
+
 class Forgetful(Client):
     """Never says what it has got: whatever is replayed it gets twice."""
 

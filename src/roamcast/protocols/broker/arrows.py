@@ -28,10 +28,12 @@ class Arrow(Struct, frozen=True):
 
 
 class Search(Struct):
-    """A claim that went to all neighbours: who has not yet said that it found nothing."""
+    """A claim that went to all neighbours: who has not answered yet."""
 
     claim: Relocate
     asked: set[str]
+    found: bool = False
+    """Whether a replay has begun to come: then it does not matter that others have nothing."""
 
 
 class Arrows:
@@ -80,20 +82,25 @@ class Arrows:
         return [(peer, claim) for peer in neighbours]
 
     def missed(self, answer: NotFound, sender: str) -> NotFound | None:
-        """One of those asked found nothing; None while others may. Else the answer, as it goes on from here."""
+        """One of those asked found nothing; None while others may, or one did. Else the answer, as it goes on."""
         search = self.searches.get(answer.client)
         if search is None or search.claim.epoch != answer.epoch:
             return answer
-        search.asked.discard(sender)
-        if search.asked:
-            return None
-        del self.searches[answer.client]
-        return not_found(search.claim)
+        self._answered(search, sender)
+        return None if search.asked or search.found else not_found(search.claim)
 
-    def found(self, client: str, epoch: int) -> None:
-        search = self.searches.get(client)
-        if search is not None and search.claim.epoch == epoch:
-            del self.searches[client]
+    def found(self, replay: Replay, sender: str) -> None:
+        """One of those asked has the session. The others answer later than the first piece, or than the last."""
+        search = self.searches.get(replay.client)
+        if search is not None and search.claim.epoch == replay.epoch:
+            search.found = True
+            if replay.last:
+                self._answered(search, sender)
+
+    def _answered(self, search: Search, sender: str) -> None:
+        search.asked.discard(sender)
+        if not search.asked:
+            del self.searches[search.claim.client]
 
 
 def not_found(claim: Relocate) -> NotFound:

@@ -52,6 +52,7 @@ class Relocation(Handover):
             case Relocate():
                 return self._claim(message, sender)
             case Replay():
+                self.arrows.found(message, sender)
                 return self._replayed(message)
             case NotFound():
                 return self._missed(message, sender)
@@ -102,7 +103,6 @@ class Relocation(Handover):
         return [*effects, *self._pass_on(claim, before, None)]
 
     def _replayed(self, replay: Replay) -> list[Does]:
-        self.arrows.found(replay.client, replay.epoch)
         if len(replay.path) > 1:
             return self.neighbourhood.say(back(replay))
         session = self._awaiting(replay.client, replay.epoch)
