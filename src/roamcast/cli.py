@@ -72,7 +72,7 @@ def sim(
         kit = kit_of(loaded.protocol, loaded.radio)
         opened = NullJournal() if journal is None else open_journal(journal, loaded, seed)
         with opened:
-            run = Run(loaded, kit, seed, opened, None if json else say)
+            run = Run(loaded, kit, seed, None if journal is None else opened, None if json else say)
             failure = play(run, quiet=json)
             opened.end(run.now_us)
     except (BadScenario, BadJournal) as problem:

@@ -3,6 +3,7 @@
 import math
 from random import Random
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from roamcast.model.region import Box
 from roamcast.model.values import Point
 from roamcast.sim.mobility.legs import FOREVER_US, Track, absent, moving, resting, resting_forever
 from roamcast.sim.mobility.waypoint import RandomWaypoint
-from roamcast.sim.whereabouts import Whereabouts
+from roamcast.sim.whereabouts import FEW, Whereabouts, close_pairs
 
 
 def tracks(seed: int, count: int, speed_mps: float) -> list[Track]:
@@ -38,6 +39,18 @@ def test_in_range_equals_brute_force_at_any_time(seed: int, speed_mps: float, ti
                 and math.dist((points[index].x, points[index].y), (points[other].x, points[other].y)) <= range_m
             ]
             assert whereabouts.in_range(index, now_us) == expected
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), count=st.sampled_from([0, 1, 2, 40, FEW, FEW + 1, FEW + 60]))
+def test_close_pairs_are_the_same_for_few_hosts_and_for_many(seed: int, count: int) -> None:
+    """Few are held against each other, more are found by a tree: both against the definition."""
+    points = np.random.default_rng(seed).uniform(0, 1_000, (count, 2))
+    one, other = close_pairs(points, 100.0)
+    expected = [
+        (a, b) for a in range(count) for b in range(count) if a != b and math.dist(points[a], points[b]) <= 100.0
+    ]
+    assert list(zip(one.tolist(), other.tolist(), strict=True)) == expected
 
 
 @settings(max_examples=25, deadline=None)

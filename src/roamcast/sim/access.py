@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 from msgspec import Struct
-from scipy.spatial import cKDTree
 
 from roamcast.sim.amounts import check_period, check_seconds
 from roamcast.sim.links import LinkParams
@@ -107,6 +106,9 @@ class Access:
         self._after(self.rule.every_s, self._look)
 
     def _nearest(self) -> list[str | None]:
+        # Loaded here, since most scenarios have no such rule and it takes a while.
+        from scipy.spatial import cKDTree
+
         points = np.array([self._point(broker) for broker in self.brokers])
         asking = np.array([self._point(client) for client in self.clients])
         distances, found = cKDTree(points).query(asking)

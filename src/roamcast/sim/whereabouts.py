@@ -12,15 +12,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
-from scipy.spatial import cKDTree
 
 from roamcast.model.region import Box
 from roamcast.model.values import Point
 from roamcast.sim.mobility.legs import Leg, Track
 
 RENEWAL_US = 1_000_000
+FEW = 200
+"""So many hosts are held against each other one by one; of more, a tree finds those that are close."""
 
 
 class Whereabouts:
@@ -152,29 +151,45 @@ class Whereabouts:
     def _sort_out(self, points: NDArray[np.float64], stays: NDArray[np.bool_]) -> None:
         """Tells, for each host, who stays in range from who may come or go, by how far the two can get meanwhile."""
         margin_m = 2 * self._fastest_mps * RENEWAL_US / 1e6 + 1e-6
-        pairs = cKDTree(points).query_pairs(self.range_m + margin_m, output_type="ndarray")
-        hosts = np.concatenate((pairs[:, 0], pairs[:, 1]))
-        others = np.concatenate((pairs[:, 1], pairs[:, 0]))
-        order = np.argsort(hosts * len(points) + others)
-        hosts, others = hosts[order], others[order]
+        hosts, others = close_pairs(points, self.range_m + margin_m)
         apart = points[others] - points[hosts]
         near_m = self.range_m - margin_m
-        settled = ((apart * apart).sum(axis=1) <= near_m * near_m) & stays[others] & (near_m > 0)
+        squares = apart[:, 0] * apart[:, 0] + apart[:, 1] * apart[:, 1]
+        settled = (squares <= near_m * near_m) & stays[others] & (near_m > 0)
         self._settled = rows_of(hosts[settled], others[settled], len(points))
         self._candidates = rows_of(hosts[~settled], others[~settled], len(points))
 
     def hops(self, source: int, now_us: int) -> list[int | None]:
         """Radio hops from `source` to every host by the shortest way; None where there is none."""
-        count = len(self.tracks)
-        rows: list[int] = []
-        columns: list[int] = []
-        for index in range(count):
-            near = self.in_range(index, now_us)
-            rows.extend([index] * len(near))
-            columns.extend(near)
-        graph = csr_array((np.ones(len(rows)), (rows, columns)), shape=(count, count))
-        distances = dijkstra(graph, unweighted=True, indices=source)
-        return [None if np.isinf(each) else int(each) for each in distances]
+        hops: list[int | None] = [None] * len(self.tracks)
+        hops[source] = 0
+        reached, count = [source], 0
+        while reached:
+            count += 1
+            near = [other for index in reached for other in self.in_range(index, now_us)]
+            reached = [other for other in dict.fromkeys(near) if hops[other] is None]
+            for other in reached:
+                hops[other] = count
+        return hops
+
+
+def close_pairs(points: NDArray[np.float64], reach_m: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """All pairs of two points that are at most so far apart, in ascending order, each of them both ways."""
+    if len(points) <= FEW:
+        dx = points[:, 0] - points[:, 0, np.newaxis]
+        dy = points[:, 1] - points[:, 1, np.newaxis]
+        close = dx * dx + dy * dy <= reach_m * reach_m
+        np.fill_diagonal(close, val=False)
+        one, other = np.nonzero(close)
+        return one, other
+    # Loading it takes longer than all renewals of a short run of few hosts, which do without.
+    from scipy.spatial import cKDTree
+
+    pairs = cKDTree(points).query_pairs(reach_m, output_type="ndarray")
+    one = np.concatenate((pairs[:, 0], pairs[:, 1]))
+    other = np.concatenate((pairs[:, 1], pairs[:, 0]))
+    order = np.argsort(one * len(points) + other)
+    return one[order], other[order]
 
 
 def rows_of(rows: NDArray[np.intp], values: NDArray[np.intp], count: int) -> list[list[int]]:

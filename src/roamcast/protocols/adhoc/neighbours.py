@@ -6,7 +6,7 @@ is sent only by a host that has said nothing else for a period ("in the absence 
 entered a region. `NeighbourTable` is the listening side. It is bounded: who was heard of longest ago goes first.
 """
 
-from collections.abc import Iterator
+from operator import attrgetter
 
 from msgspec import Struct, field
 
@@ -72,24 +72,31 @@ LOOK_AGAIN_US = 1_000_000
 
 
 class Neighbour:
-    __slots__ = ("heard_us", "here", "host", "looked_us")
+    __slots__ = ("heard_us", "here", "host", "looked_us", "turn")
 
-    def __init__(self, host: str, here: Here, heard_us: int) -> None:
+    def __init__(self, host: str, here: Here, heard_us: int, turn: int) -> None:
         self.host = host
         self.here = here
         self.heard_us = heard_us
         self.looked_us = heard_us
+        self.turn = turn
+        """The how-manieth frame that its host heard was the last one of this neighbour."""
+
+
+BY_TURN = attrgetter("turn")
 
 
 class NeighbourTable:
-    __slots__ = ("_known", "dropped", "lifetime_us", "neighbours_max")
+    """Frames are many, and whoever asks in which order neighbours were heard of are few: these put them in order."""
+
+    __slots__ = ("_known", "_turn", "dropped", "lifetime_us", "neighbours_max")
 
     def __init__(self, neighbours_max: int, lifetime_us: int) -> None:
         self.neighbours_max = neighbours_max
         self.lifetime_us = lifetime_us
         self.dropped = 0
         self._known: dict[str, Neighbour] = {}
-        """In the order in which they were last heard of."""
+        self._turn = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -99,30 +106,31 @@ class NeighbourTable:
 
     def heard(self, now_us: int, host: str, here: Here) -> bool:
         """Remembers it; answers whether the neighbour is new, or was not looked at for a while."""
-        neighbour = self._known.pop(host, None)
+        self._turn += 1
+        neighbour = self._known.get(host)
         if neighbour is None:
             if len(self._known) >= self.neighbours_max:
-                del self._known[next(iter(self._known))]
+                del self._known[min(self._known.values(), key=BY_TURN).host]
                 self.dropped += 1
-            self._known[host] = Neighbour(host, here, now_us)
+            self._known[host] = Neighbour(host, here, now_us, self._turn)
             return True
         neighbour.here = here
         neighbour.heard_us = now_us
-        self._known[host] = neighbour
+        neighbour.turn = self._turn
         if now_us - neighbour.looked_us < LOOK_AGAIN_US:
             return False
         neighbour.looked_us = now_us
         return True
 
-    def current(self, now_us: int) -> Iterator[Neighbour]:
-        """Those heard of recently; the others are forgotten."""
+    def current(self, now_us: int) -> list[Neighbour]:
+        """Those heard of recently, the last one last; the others are forgotten."""
         oldest_us = now_us - self.lifetime_us
-        while self._known:
-            first = next(iter(self._known.values()))
-            if first.heard_us >= oldest_us:
-                break
-            del self._known[first.host]
-        return iter(self._known.values())
+        ordered = sorted(self._known.values(), key=BY_TURN)
+        for count, each in enumerate(ordered):
+            if each.heard_us >= oldest_us:
+                return ordered[count:] if count else ordered
+            del self._known[each.host]
+        return []
 
     def contexts(self, now_us: int) -> list[Context]:
         """The neighbours as relational properties see them: identity, position and key attributes."""

@@ -15,12 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from msgspec import Struct
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
 
 from roamcast.model.values import Point
 from roamcast.sim.mobility.legs import Leg, moving, resting
@@ -37,6 +36,9 @@ from roamcast.sim.mobility.params import (
     drawn_us,
     point_of,
 )
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 TOWN_SPEED_MPS = 50 / 3.6
 NODES_MAX = 100_000
@@ -97,6 +99,8 @@ class StreetGraph:
     def _predecessors_of(self, source: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         known = self._predecessors.get(source)
         if known is None:
+            from scipy.sparse.csgraph import dijkstra
+
             _, known = dijkstra(self._lengths, indices=source, return_predecessors=True)
             if len(self._predecessors) >= self._sources_max:
                 del self._predecessors[next(iter(self._predecessors))]
@@ -242,7 +246,10 @@ def directed(
     return limits_mps
 
 
-def lengths_of(points: Sequence[Point], ways: Sequence[tuple[int, int]]) -> csr_array:
+def lengths_of(points: Sequence[Point], ways: Sequence[tuple[int, int]]) -> "csr_array":
+    # Loaded when somebody moves on streets, since it takes a while and most scenarios have none.
+    from scipy.sparse import csr_array
+
     if not ways:
         raise BadStreets("a street map needs at least one edge")
     xy = np.array([(point.x, point.y) for point in points])
@@ -252,7 +259,9 @@ def lengths_of(points: Sequence[Point], ways: Sequence[tuple[int, int]]) -> csr_
     return csr_array((np.hypot(offsets[:, 0], offsets[:, 1]), (ends[:, 0], ends[:, 1])), shape=shape)
 
 
-def largest_part(lengths: csr_array) -> tuple[int, ...]:
+def largest_part(lengths: "csr_array") -> tuple[int, ...]:
+    from scipy.sparse.csgraph import connected_components
+
     _, labels = connected_components(lengths, directed=True, connection="strong")
     sizes = np.bincount(labels)
     first = int(np.argmax(sizes[labels]))
