@@ -13,6 +13,7 @@ other end.
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import le
 from typing import Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -106,6 +107,20 @@ def is_number(value: Value) -> bool:
 def box(name: str, low: tuple[float, ...], high: tuple[float, ...]) -> InBox | None:
     within_reach = all(abs(each) <= REACH_MAX for each in (*low, *high))
     return InBox(name, low, high) if within_reach else None
+
+
+def may_cover(wide: Demand | None, narrow: Demand | None) -> bool:
+    """Whether a filter with one demand may cover one with another; if not, no event meets both demands.
+
+    Cheap beside the question whether it does, which is asked of each pair of filters of a subject.
+    """
+    if wide is None or narrow is None or wide.name != narrow.name:
+        return True
+    if isinstance(wide, OneOfValues) and isinstance(narrow, OneOfValues):
+        return not set(wide.values).isdisjoint(narrow.values)
+    if isinstance(wide, InBox) and isinstance(narrow, InBox) and len(wide.low) == len(narrow.low):
+        return all(map(le, wide.low, narrow.high)) and all(map(le, narrow.low, wide.high))
+    return True
 
 
 class Cells(Generic[Found]):

@@ -20,13 +20,19 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.model.filter.cover import covers
 from roamcast.model.filter.merge import merge
-from roamcast.model.space import Space
+from roamcast.model.filter.tree import Filter
+from roamcast.model.space import Plane, Space
+from roamcast.protocols.broker.finding import Demand, demand_of, may_cover
+from roamcast.protocols.broker.subjects import Subjects
 from roamcast.protocols.broker.wishes import Wish, wish_covers
 
 Strategy: TypeAlias = Literal["flooding", "simple", "identity", "covering", "merging"]
 Key: TypeAlias = tuple[str, str]
 """The source of a wish and its id there."""
+Shown: TypeAlias = tuple[Filter, Demand | None]
+"""The filter of a wish, and what it demands at least."""
 
 
 class Change(Struct, frozen=True):
@@ -120,6 +126,9 @@ class AskWidest:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.shown: dict[Key, Wish] = {}
+        self.flat = isinstance(space, Plane)
+        self.by_subject: Subjects[dict[Key, Shown]] = Subjects()
+        """The same, so that a wish is held against those alone whose subjects cover its own."""
         self.hidden: dict[Key, dict[Key, Wish]] = {}
         """Behind each shown wish, those that it hides."""
         self.behind: dict[Key, Key] = {}
@@ -137,21 +146,49 @@ class AskWidest:
         return self._show(key, wish)
 
     def _cover_of(self, wish: Wish) -> Key | None:
-        return next((key for key, shown in self.shown.items() if wish_covers(shown, wish, self.space)), None)
+        demand = demand_of(wish.filter, self.flat)
+        for shown in self.by_subject.covering(wish.subject):
+            for key, (filter_, its) in shown.items():
+                if may_cover(its, demand) and covers(filter_, wish.filter, self.space):
+                    return key
+        return None
+
+    def _covered_by(self, wish: Wish) -> list[Key]:
+        demand = demand_of(wish.filter, self.flat)
+        return [
+            key
+            for shown in self.by_subject.covered(wish.subject)
+            for key, (filter_, its) in shown.items()
+            if may_cover(demand, its) and covers(wish.filter, filter_, self.space)
+        ]
 
     def _show(self, key: Key, wish: Wish) -> Change:
         """Shows a wish and hides behind it whatever it covers, with all that was hidden there."""
-        covered = [each for each, shown in self.shown.items() if wish_covers(wish, shown, self.space)]
+        covered = self._covered_by(wish)
         mine = self.hidden.setdefault(key, {})
         for each in covered:
-            mine[each] = self.shown.pop(each)
+            mine[each] = self._unshow(each)
             mine.update(self.hidden.pop(each, {}))
         for each in mine:
             self.behind[each] = key
         self.shown[key] = wish
+        beside = self.by_subject.get(wish.subject)
+        if beside is None:
+            beside = {}
+            self.by_subject.put(wish.subject, beside)
+        beside[key] = (wish.filter, demand_of(wish.filter, self.flat))
         self._made += 1
         self.names[key] = f"c{self._made}"
         return Change((replace(wish, id=self.names[key]),), tuple(self.names.pop(each) for each in covered))
+
+    def _unshow(self, key: Key) -> Wish:
+        wish = self.shown.pop(key)
+        beside = self.by_subject.get(wish.subject)
+        assert beside is not None
+        del beside[key]
+        if not beside:
+            self.by_subject.remove(wish.subject)
+        return wish
 
     def remove(self, source: str, wish_id: str) -> Change:
         key = (source, wish_id)
@@ -159,7 +196,7 @@ class AskWidest:
         if cover is not None:
             del self.hidden[cover][key]
             return NOTHING
-        del self.shown[key]
+        self._unshow(key)
         ask: list[Wish] = []
         withdraw = [self.names.pop(key)]
         for each, wish in self.hidden.pop(key, {}).items():
@@ -187,9 +224,11 @@ class AskMerged:
         """By subject, what is wanted."""
         self.sent: dict[str, dict[str, Wish]] = {}
         """By subject, what is asked for."""
+        self.subjects: dict[Key, str] = {}
         self._made = 0
 
     def add(self, source: str, wish: Wish) -> Change:
+        self.subjects[source, wish.id] = wish.subject
         self.parts.setdefault(wish.subject, {})[(source, wish.id)] = wish
         sent = self.sent.setdefault(wish.subject, {})
         if any(wish_covers(each, wish, self.space) for each in sent.values()):
@@ -211,7 +250,7 @@ class AskMerged:
         return Change((merged,), tuple(withdraw))
 
     def remove(self, source: str, wish_id: str) -> Change:
-        subject = next(subject for subject, parts in self.parts.items() if (source, wish_id) in parts)
+        subject = self.subjects.pop((source, wish_id))
         parts, sent = self.parts[subject], self.sent[subject]
         gone = parts.pop((source, wish_id))
         touched = [name for name, each in sent.items() if wish_covers(each, gone, self.space)]

@@ -16,8 +16,9 @@ from roamcast.model.filter.evaluate import compile_filter
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import Filter
 from roamcast.model.space import Plane, Space
-from roamcast.model.subject import check_pattern, subject_covers, subject_matches
+from roamcast.model.subject import check_pattern, is_pattern, subject_covers
 from roamcast.protocols.broker.finding import Finder
+from roamcast.protocols.broker.subjects import Subjects
 
 
 class Wish(Struct, frozen=True, array_like=True, cache_hash=True):
@@ -78,8 +79,9 @@ class Table:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.wishes: dict[str, dict[str, Wish]] = {}
+        self._count = 0
         self._exact: dict[str, Bucket] = {}
-        self._patterns: dict[str, Bucket] = {}
+        self._patterns: Subjects[Bucket] = Subjects()
 
     def __reduce__(self) -> tuple[object, ...]:
         """A copy is made of the wishes alone: compiled filters cannot be copied, and need not be."""
@@ -88,10 +90,15 @@ class Table:
     def add(self, source: str, wish: Wish) -> None:
         """The source has no wish of this id yet."""
         self.wishes.setdefault(source, {})[wish.id] = wish
-        buckets = self._buckets(wish)
-        if wish.subject not in buckets:
-            buckets[wish.subject] = Bucket(self.space)
-        buckets[wish.subject].add(source, wish.filter)
+        self._count += 1
+        bucket = self._bucket(wish.subject)
+        if bucket is None:
+            bucket = Bucket(self.space)
+            if is_pattern(wish.subject):
+                self._patterns.put(wish.subject, bucket)
+            else:
+                self._exact[wish.subject] = bucket
+        bucket.add(source, wish.filter)
 
     def remove(self, source: str, wish_id: str) -> Wish | None:
         wish = self.wishes.get(source, {}).pop(wish_id, None)
@@ -99,10 +106,15 @@ class Table:
             return None
         if not self.wishes[source]:
             del self.wishes[source]
-        buckets = self._buckets(wish)
-        buckets[wish.subject].remove(source, wish.filter)
-        if not buckets[wish.subject].groups:
-            del buckets[wish.subject]
+        self._count -= 1
+        bucket = self._bucket(wish.subject)
+        assert bucket is not None
+        bucket.remove(source, wish.filter)
+        if not bucket.groups:
+            if is_pattern(wish.subject):
+                self._patterns.remove(wish.subject)
+            else:
+                del self._exact[wish.subject]
         return wish
 
     def of(self, source: str) -> list[Wish]:
@@ -120,18 +132,16 @@ class Table:
         return found
 
     def __len__(self) -> int:
-        return sum(len(wishes) for wishes in self.wishes.values())
+        return self._count
 
     def _matching(self, subject: str) -> Iterator[Bucket]:
         exact = self._exact.get(subject)
         if exact is not None:
             yield exact
-        for pattern, bucket in self._patterns.items():
-            if subject_matches(pattern, subject):
-                yield bucket
+        yield from self._patterns.covering(subject)
 
-    def _buckets(self, wish: Wish) -> dict[str, Bucket]:
-        return self._patterns if "+" in wish.subject or "#" in wish.subject else self._exact
+    def _bucket(self, subject: str) -> Bucket | None:
+        return self._patterns.get(subject) if is_pattern(subject) else self._exact.get(subject)
 
 
 def table_of(space: Space, wishes: dict[str, dict[str, Wish]]) -> Table:
