@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import msgspec
 import typer
@@ -16,6 +16,7 @@ from rich.tree import Tree
 
 from roamcast.experiments.assemble import kit_of
 from roamcast.experiments.trials import TRIALS, outcome
+from roamcast.model.filter.tree import Filter
 from roamcast.model.filter.write import to_text
 from roamcast.protocols.broker.broker import Broker, Routes
 from roamcast.protocols.broker.overlay.broker import OverlayBroker
@@ -45,27 +46,46 @@ def routes(
         loaded = load_scenario(scenario)
         run = Run(loaded, kit_of(loaded.protocol, loaded.radio), seed)
     except BadScenario as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
-        raise typer.Exit(EXIT_BAD_INPUT) from None
+        refuse(str(problem))
     until_s = loaded.seconds if at is None else at
     if not 0 <= until_s <= loaded.seconds:
-        complaints.print(f"[red]--at {until_s:g}: the run takes {loaded.seconds:g} s[/red]")
-        raise typer.Exit(EXIT_BAD_INPUT)
+        refuse(f"--at {until_s:g}: the run takes {loaded.seconds:g} s")
+    names = [body.host.id for body in run.world.bodies if isinstance(body.host.node, Broker | OverlayBroker)]
+    if not names:
+        refuse(f"{scenario} has no brokers; look at one whose protocol is `broker` or `overlay`")
+    if broker is not None and broker not in names:
+        refuse(f"no broker {broker} in {scenario}; there are {', '.join(names)}")
     for _ in run.world.run(round(until_s * 1e6)):
         pass
-    nodes = [body.host.node for body in run.world.bodies if isinstance(body.host.node, Broker | OverlayBroker)]
+    nodes = [body.host.node for body in run.world.bodies if broker in (None, body.host.id)]
     found = [
-        node.routes() if isinstance(node, Broker) else node.tables() for node in nodes if broker in (None, node.host)
+        node.routes() if isinstance(node, Broker) else node.tables()
+        for node in nodes
+        if isinstance(node, Broker | OverlayBroker)
     ]
-    if not found:
-        names = ", ".join(node.host for node in nodes) or "none: its protocol has no brokers"
-        complaints.print(f"[red]no broker {broker or ''} in {scenario}; there are {names}[/red]", soft_wrap=True)
-        raise typer.Exit(EXIT_BAD_INPUT)
     if json:
-        sys.stdout.write(msgspec.json.encode(found, enc_hook=str).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(plain(found)).decode() + "\n")
         return
     for each in found:
         console.print(routes_tree(each) if isinstance(each, Routes) else overlay_tree(each))
+
+
+def refuse(why: str) -> NoReturn:
+    complaints.print(f"[red]{escape(why)}[/red]", soft_wrap=True)
+    raise typer.Exit(EXIT_BAD_INPUT) from None
+
+
+def plain(value: object) -> object:
+    """Tables as JSON has them: fields by their names, and filters as text."""
+    match value:
+        case Filter():
+            return to_text(value)
+        case msgspec.Struct():
+            return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        case list() | tuple():
+            return [plain(each) for each in value]
+        case _:
+            return value
 
 
 def routes_tree(found: Routes) -> Tree:
@@ -133,8 +153,7 @@ def chaos(
     Exit codes: 0 all held, 1 some seeds failed (they are printed), 2 there are no such trials, 130 interrupted.
     """
     if trial not in TRIALS:
-        complaints.print(f"[red]there are no trials called {escape(trial)!r}; there are {', '.join(TRIALS)}[/red]")
-        raise typer.Exit(EXIT_BAD_INPUT)
+        refuse(f"there are no trials called {trial!r}; there are {', '.join(TRIALS)}")
     failed: list[int] = []
     columns = (TextColumn(trial), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
