@@ -14,7 +14,7 @@ import structlog
 from msgspec.structs import replace
 from rich.markup import escape
 
-from roamcast.live.broker.core import BadState
+from roamcast.live.broker.stored import BadState
 from roamcast.live.security import BadPasswords, BadRules
 from roamcast.live.server.running import CannotListen, RunningBroker
 from roamcast.live.settings import BadSettings, HttpSettings, Listener, Settings, load_settings, settings_from

@@ -84,6 +84,12 @@ def test_a_name_and_a_directory_are_enough() -> None:
         ),
         ({"http": {"port": 1883}}, "http.port: 1883 is that of listeners[1] already"),
         ({"name": "a/b"}, "name is 'a/b'; give 1 to 128 characters"),
+        ({"name": "a>b"}, "name is 'a>b'; give 1 to 128 characters"),
+        ({"name": "@a"}, "name is '@a'; what begins with @ is the name of a client among brokers"),
+        (
+            {"links": {"peers": [{"name": "@b", "host": "localhost", "port": 1}]}},
+            "name is '@b'; what begins with @ is the name of a client among brokers",
+        ),
         ({"links": {"peers": [{"name": "north", "host": "localhost", "port": 1}]}}, "'north' is this broker itself"),
         ({"links": {"peers": [{"name": "south", "host": "south.example", "port": 1}]}}, "south.example is not this"),
         ({"links": {"ca": "ca.pem"}}, "ca, certificate and key are needed together"),

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from roamcast.complaints import complaint
 from roamcast.live.broker.core import CoreParams
+from roamcast.live.broker.visitor import SOURCE
 from roamcast.live.http.metrics import ListenerKind
 from roamcast.live.http.protocol import HttpLimits
 from roamcast.live.mqtt.limits import Limits
@@ -44,8 +45,10 @@ class BadSettings(ValueError):
 
 
 def check_name(key: str, name: str) -> None:
-    if not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable() or any(sign in name for sign in "/+# "):
-        raise ValueError(f"{key} is '{name}'; give 1 to {NAME_CHARS_MAX} characters, without spaces, /, + and #")
+    if not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable() or any(sign in name for sign in "/+#> "):
+        raise ValueError(f"{key} is '{name}'; give 1 to {NAME_CHARS_MAX} characters, without spaces, /, +, # and >")
+    if name.startswith(SOURCE):
+        raise ValueError(f"{key} is '{name}'; what begins with {SOURCE} is the name of a client among brokers")
 
 
 def check_port(key: str, port: int | None) -> None:

@@ -8,6 +8,7 @@ from roamcast.live.broker.core import CoreParams
 from roamcast.live.mqtt.packets import AnyPacket, Disconnect, PubAck, Publish, PubRec, SubAck, Unsubscribe
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.places import MovementGraph
+from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.stage import SimClient, Stage
 
 REST_S = 0.5
@@ -23,9 +24,10 @@ class Scene:
         params: CoreParams | None = None,
         graph: MovementGraph | None = None,
         seed: int = 1,
+        broker_params: BrokerParams | None = None,
     ) -> None:
         edges = tuple(itertools.pairwise(brokers))
-        self.stage = Stage(seed, edges, core_params=params, graph=graph)
+        self.stage = Stage(seed, edges, broker_params, params, graph)
         self.rest()
 
     def rest(self, seconds: float = REST_S) -> None:

@@ -199,6 +199,32 @@ def test_a_shared_subscription_has_its_turn_when_the_message_is_published_p45() 
     assert (early.taken, late.taken) == ([b"jam"], [])
 
 
+def test_a_wildcard_finds_what_is_retained_in_the_order_of_its_publication_also_after_a_restart_p40() -> None:
+    scene = Scene()
+    writer = scene.client("writer")
+    for topic in ("t/1/x", "u", "t/2/x", "t/1/y", "t/1/x"):
+        scene.publish(writer, topic, topic.encode(), retain=True)
+    for _ in range(2):
+        reader = scene.client("reader", expiry_s=0)
+        scene.subscribe(reader, "t/+/#")
+        assert reader.taken == [b"t/2/x", b"t/1/y", b"t/1/x"]
+        broker = scene.stage.brokers["a"]
+        broker.server.logbook.snapshot()
+        scene.rest()
+        broker.kill()
+        scene.stage.heal()
+        scene.rest()
+
+
+def test_a_retained_message_stays_when_a_larger_one_finds_no_room_p56() -> None:
+    scene = Scene(params=CoreParams(retained_bytes_max=200))
+    writer, reader = scene.client("writer"), scene.client("reader")
+    assert scene.publish(writer, "t", b"small", retain=True) is Reason.SUCCESS
+    assert scene.publish(writer, "t", bytes(500), retain=True) is Reason.QUOTA_EXCEEDED
+    scene.subscribe(reader, "t")
+    assert reader.taken == [b"small"]
+
+
 def test_past_their_bounds_messages_are_not_retained_and_do_not_last_p56() -> None:
     scene = Scene(params=CoreParams(retained_messages_max=2, lasting_messages_max=1, retained_bytes_max=100_000))
     writer = scene.client("writer")

@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt import FilterTree, MalformedPacket, matches, parse_filter
-from roamcast.live.mqtt.topics import BadTopicFilter, TopicFilter
+from roamcast.live.mqtt.topics import LEVELS_MAX, BadTopicFilter, TopicFilter, TopicIndex
 
 topics = st.lists(st.sampled_from(["", "a", "b", "$x"]), min_size=1, max_size=4).map("/".join).filter(bool)
+deep_topics = st.one_of(topics, topics.map(lambda each: "a/" * 15 + each))
 patterns = st.builds(
     lambda front, last: "/".join([*front, *last]),
     st.lists(st.sampled_from(["", "a", "b", "$x", "+"]), max_size=4),
@@ -72,6 +73,33 @@ def test_the_tree_forgets_what_is_removed(steps: list[tuple[str, str, bool]], to
     for pattern, key in model:
         tree.remove(pattern, key)
     assert not tree._root.branches
+
+
+@given(
+    steps=st.lists(st.tuples(deep_topics, st.booleans()), max_size=30),
+    pattern=st.one_of(patterns, patterns.map(lambda each: "a/" * 15 + each)),
+)
+@settings(max_examples=300, deadline=None)
+def test_an_index_of_topics_finds_what_matches_a_pattern(steps: list[tuple[str, bool]], pattern: str) -> None:
+    index, model = TopicIndex(), dict[str, None]()
+    for topic, added in steps:
+        if added:
+            index.add(topic)
+            model[topic] = None
+        elif topic in model:
+            index.remove(topic)
+            del model[topic]
+    assert sorted(index.match(pattern)) == sorted(each for each in model if matches(pattern, each))
+    for topic in model:
+        index.remove(topic)
+    assert not index._lists
+
+
+def test_a_topic_of_very_many_levels_is_listed_no_more_often_than_another() -> None:
+    index = TopicIndex(["a/" * 30_000, "a/" * 30_001])
+    assert len(index._lists) == LEVELS_MAX + 2
+    assert index.match("a/+/#") == ["a/" * 30_000, "a/" * 30_001]
+    assert index.match("a/" * 30_000) == ["a/" * 30_000]
 
 
 def test_a_topic_of_very_many_levels_is_only_slow() -> None:

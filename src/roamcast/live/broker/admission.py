@@ -157,6 +157,10 @@ class Admission:
 
     def _reminded(self, visitor: Visitor, answer: Reminded) -> None:
         self.station.timers.cancel(f"reminder:{visitor.client}")
+        if answer.subscriptions and self.station.broker.neighbourhood.router.full():
+            # Nothing of it has been claimed yet: the session stays where it is.
+            self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many subscriptions as it may")
+            return
         visitor.epoch = max(0, min(answer.epoch, NUMBER_MAX))
         if not answer.found or answer.luggage is None:
             visitor.coming = False

@@ -36,6 +36,8 @@ Recipients: TypeAlias = list[tuple[str, list[Asked]]]
 Plan: TypeAlias = list[tuple[list[Asked], tuple[str, ...]]]
 """Clients that see a message alike, with the subscriptions of one of them."""
 UNKNOWN: Plan = []
+Group: TypeAlias = tuple[str, str]
+"""Of a shared subscription: its name and the pattern."""
 
 
 class Entry(Struct, frozen=True):
@@ -60,9 +62,11 @@ class Audience:
         """By client, the ids of its subscriptions."""
         self._scoped = 0
         """How many of them have scopes, so that other hosts than their subscriber matter."""
-        self._turns: dict[tuple[str, str], int] = {}
-        """By group and pattern of a shared subscription, how many messages it has had."""
-        self._passing_turns: dict[tuple[str, str], int] = {}
+        self._members: dict[Group, int] = {}
+        """How many members a group has here."""
+        self._turns: dict[Group, int] = {}
+        """How many messages it has had, as long as it has members."""
+        self._passing_turns: dict[Group, int] = {}
         """Of QoS 0, which is not logged: it must not change whose turn it is with the others."""
         self._tree: FilterTree[Entry] = FilterTree()
         self._plans: dict[str, Plan | None] = {}
@@ -93,6 +97,9 @@ class Audience:
         entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted))
         self._tree.add(asked.filter.pattern, wanted.id, entry)
         self._plans.clear()
+        group = group_of(asked)
+        if group is not None:
+            self._members[group] = self._members.get(group, 0) + 1
         self._scoped += is_scoped(wanted)
         self._engine.subscribe(wanted)
 
@@ -117,6 +124,15 @@ class Audience:
             self._plans.clear()
             self._scoped -= is_scoped(entry.wanted)
             self._engine.unsubscribe(name)
+            self._leave(group_of(entry.asked))
+
+    def _leave(self, group: Group | None) -> None:
+        if group is None:
+            return
+        self._members[group] -= 1
+        if not self._members[group]:
+            for counts in (self._members, self._turns, self._passing_turns):
+                counts.pop(group, None)
 
     def moved(self, context: Context) -> None:
         self.contexts[context.host] = context
@@ -186,15 +202,15 @@ class Audience:
 
     def _recipients(self, event: Event, entries: Sequence[Entry], passing: bool) -> Recipients:
         found: dict[str, list[Asked]] = {}
-        shared: dict[tuple[str, str], list[Entry]] = {}
+        shared: dict[Group, list[Entry]] = {}
         for entry in entries:
             if entry.asked.no_local and entry.client == event.publisher.host:
                 continue
-            group = entry.asked.filter.group
+            group = group_of(entry.asked)
             if group is None:
                 found.setdefault(entry.client, []).append(entry.asked)
             else:
-                shared.setdefault((group, entry.asked.filter.pattern), []).append(entry)
+                shared.setdefault(group, []).append(entry)
         for key, members in shared.items():
             chosen = self._turn(key, sorted(members, key=client_of), passing)
             found.setdefault(chosen.client, []).append(chosen.asked)
@@ -243,9 +259,11 @@ class Audience:
 
     def wants_retained(self, event: Event, wanted: Subscription, now_us: int) -> bool:
         """As if it were published now."""
+        if is_simple(wanted) and event.relevance == EVERYWHERE and event.audience == EVERYWHERE:
+            return True
         return self.wants(replace(event, published_us=now_us, expires_us=now_us), wanted, now_us)
 
-    def _turn(self, key: tuple[str, str], members: list[Entry], passing: bool) -> Entry:
+    def _turn(self, key: Group, members: list[Entry], passing: bool) -> Entry:
         members = [each for each in members if each.client not in self.away] or members
         turns = self._passing_turns if passing else self._turns
         turn = turns.get(key, 0)
@@ -258,7 +276,7 @@ def audience_of(
     graph: MovementGraph | None,
     contexts: dict[str, Context],
     entries: list[Entry],
-    turns: dict[tuple[str, str], int],
+    turns: dict[Group, int],
     away: dict[str, None],
 ) -> Audience:
     audience = Audience(space, graph)
@@ -288,18 +306,21 @@ def alike(recipients: Recipients) -> Plan:
 
 
 def is_plain(asked: Asked, wanted: Subscription) -> bool:
-    return (
-        wanted.filter == EVERYTHING
-        and not is_scoped(wanted)
-        and wanted.expires_us == FOREVER_US
-        and not wanted.modulator
-        and not asked.no_local
-        and asked.filter.group is None
-    )
+    return is_simple(wanted) and not wanted.modulator and not asked.no_local and asked.filter.group is None
+
+
+def is_simple(wanted: Subscription) -> bool:
+    """Whether nothing but the subject of an event and its own scopes decides."""
+    return wanted.filter == EVERYTHING and not is_scoped(wanted) and wanted.expires_us == FOREVER_US
 
 
 def is_scoped(wanted: Subscription) -> bool:
     return wanted.interest != EVERYWHERE or wanted.publishers != EVERYWHERE
+
+
+def group_of(asked: Asked) -> Group | None:
+    group = asked.filter.group
+    return None if group is None else (group, asked.filter.pattern)
 
 
 def client_of(entry: Entry) -> str:

@@ -17,7 +17,6 @@ order of its publisher, wherever the session's client goes meanwhile and whichev
 the bounds of queues and patience (docs/PROTOCOL.md, section 7).
 """
 
-import pickle
 import traceback
 from collections.abc import Callable, Sequence
 
@@ -49,6 +48,7 @@ from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
+from roamcast.live.broker.stored import BadState, check_same_kind, dumped, loaded
 from roamcast.live.broker.subscribing import Subscribing
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
@@ -57,12 +57,6 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.protocols.broker.modulators.limits import Limits
 from roamcast.protocols.broker.params import BrokerParams
-
-STATE_VERSION = 2
-
-
-class BadState(ValueError):
-    """A snapshot that this broker cannot go on from; the message says why."""
 
 
 class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,13 +186,17 @@ class Core:
 
     def snapshot(self) -> bytes:
         """All of it, for `restored`."""
-        return pickle.dumps((STATE_VERSION, self), protocol=5)
+        return dumped(self)
 
-    def adopt(self, params: CoreParams, graph: MovementGraph | None) -> bool:
+    def adopt(self, broker: BrokerParams, params: CoreParams, graph: MovementGraph | None) -> bool:
         """Goes on with other bounds and another movement graph; whether they are others. What was made under the old
-        ones stays. Not logged: whoever calls this takes a snapshot, or the log would be read again with these."""
-        if params == self.params and same_graph(graph, self.audience.graph):
+        ones stays. Not logged: whoever calls this takes a snapshot, or the log would be read again with these.
+        Raises `BadState` for what cannot change."""
+        before = self.station.broker.params
+        check_same_kind(before, broker)
+        if (broker, params) == (before, self.params) and same_graph(graph, self.audience.graph):
             return False
+        self.station.broker.adopt(broker)
         self.params = params
         self.station.limits = params.modulators
         self.retained.messages_max, self.retained.bytes_max = params.retained_messages_max, params.retained_bytes_max
@@ -213,12 +211,9 @@ class Core:
     @staticmethod
     def restored(state: bytes) -> "Core":
         """Raises `BadState`. The bytes are this broker's own, from a directory that is its own."""
-        try:
-            version, core = pickle.loads(state)
-        except Exception as problem:
-            raise BadState(f"the stored state cannot be read: {problem}") from problem
-        if version != STATE_VERSION or not isinstance(core, Core):
-            raise BadState(f"the stored state is of version {version}; this broker reads {STATE_VERSION}")
+        core = loaded(state)
+        if not isinstance(core, Core):
+            raise BadState(f"the stored state is a {type(core).__name__}")
         return core
 
     def next_timer(self) -> tuple[int, str] | None:

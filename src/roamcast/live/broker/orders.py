@@ -80,10 +80,12 @@ class Release(Order, frozen=True, gc=False):
     packet_id: int
 
 
-class LetGo(Order, frozen=True, gc=False):
-    """What waits in the session up to this packet is stored and may be sent."""
+class LetGo(Order, frozen=True):
+    """What waits in the session up to this packet is stored and may be sent. By the time that it is performed the
+    client may have another session, whose packets have the same identifiers and are not stored yet."""
 
     client: str
+    session: Session
     through: int
 
 

@@ -70,6 +70,11 @@ class Publishing:
         if message.qos and packet_id:
             visitor.awaiting[visitor.serial] = packet_id
         self.station.tell_broker(visitor, Pub(visitor.serial, event))
+        if session is not None and was_refused(session, visitor.serial):
+            # The client of the protocols would say it again; one of MQTT is told, and does as it likes.
+            visitor.awaiting.pop(visitor.serial, None)
+            text = "too many publications wait until it is known who wants them"
+            self._refuse(visitor, message, packet_id, Reason.QUOTA_EXCEEDED, text)
 
     def _refuse(self, visitor: Visitor, message: Message, packet_id: int, reason: Reason, text: str) -> None:
         visitor.received.pop(packet_id, None)
@@ -243,6 +248,11 @@ class Publishing:
             said, _ = self.station.broker.neighbourhood.router.route(Notified(event, 0, None, hops), source)
             for peer, _ in said:
                 self.station.order(Tell(peer, Passing(event, hops + 1)))
+
+
+def was_refused(session: Session, serial: int) -> bool:
+    """Whether a publication found no room among those that wait for their advertisement."""
+    return session.refused and not any(each.serial == serial for each in session.publications[-1:])
 
 
 def is_settled(session: Session | None) -> bool:

@@ -8,7 +8,7 @@ too, within a bound, or a broker that was cut off would bring back what is gone.
 from collections.abc import Iterator
 
 from roamcast.live.mqtt.messages import Message
-from roamcast.live.mqtt.topics import matches
+from roamcast.live.mqtt.topics import TopicIndex
 from roamcast.model.event import Event
 from roamcast.model.subject import is_pattern
 
@@ -28,9 +28,17 @@ class Retained:
         self.ended: dict[str, Event] = {}
         """By topic, the event that emptied it; the one that did so longest ago comes first."""
         self.bytes = 0
+        self._index = TopicIndex()
 
     def __len__(self) -> int:
         return len(self.of)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_index"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._index = TopicIndex(self.of)
 
     def has_room(self, message: Message) -> bool:
         before = self.of.get(message.topic)
@@ -53,12 +61,14 @@ class Retained:
             return True
         self.ended.pop(topic, None)
         self.of[topic] = (event, message)
+        self._index.add(topic)
         self.bytes += message.size_bytes
         return True
 
     def _forget(self, topic: str) -> None:
         before = self.of.pop(topic, None)
         if before is not None:
+            self._index.remove(topic)
             self.bytes -= before[1].size_bytes
 
     def _end(self, topic: str, event: Event) -> None:
@@ -68,16 +78,15 @@ class Retained:
             del self.ended[next(iter(self.ended))]
 
     def matching(self, pattern: str, now_us: int) -> Iterator[tuple[Event, Message]]:
-        """In the order in which they came; those whose time has passed are forgotten on the way."""
-        topics = [topic for topic in self.of if matches(pattern, topic)] if is_pattern(pattern) else [pattern]
-        for topic in topics:
-            found = self.of.get(topic)
-            if found is None:
-                continue
-            if found[1].expired(now_us):
-                self._forget(topic)
-                continue
-            yield found
+        """In the order in which they were published; those whose time has passed are forgotten on the way."""
+        topics = (
+            self._index.match(pattern) if is_pattern(pattern) else [each for each in (pattern,) if each in self.of]
+        )
+        for event, message in sorted((self.of[topic] for topic in topics), key=lambda each: order_of(each[0])):
+            if message.expired(now_us):
+                self._forget(message.topic)
+            else:
+                yield event, message
 
     def all(self) -> Iterator[Event]:
         """Everything that another broker must know to be like this one."""

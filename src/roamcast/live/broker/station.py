@@ -77,7 +77,7 @@ class Station:
         self.touched: dict[str, None] = {}
         """Clients of whom a neighbour or a timer has said something since somebody looked."""
         self._orders: list[AnyOrder] = []
-        self._let_go: dict[str, int] = {}
+        self._let_go: dict[str, LetGo] = {}
 
     # Orders.
 
@@ -87,7 +87,7 @@ class Station:
     def take_orders(self) -> list[AnyOrder]:
         orders, self._orders = self._orders, []
         if self._let_go:
-            orders += [LetGo(client, through) for client, through in self._let_go.items()]
+            orders += self._let_go.values()
             self._let_go = {}
         return orders
 
@@ -182,7 +182,7 @@ class Station:
             self.order(Remark("delivery_dropped", visitor.client))
             self.finish(visitor, numbered.number)
             return
-        self._let_go[visitor.client] = packet_id
+        self._let_go[visitor.client] = LetGo(visitor.client, visitor.session, packet_id)
         if self.records:
             for name in numbered.subscriptions:
                 self.order(Record(original(numbered.event), visitor.client, name))

@@ -19,6 +19,7 @@ from roamcast.live.mqtt.packets import PACKET_ID_MAX
 from roamcast.live.mqtt.session import Releasing, Session
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription as Wanted
+from roamcast.protocols.broker.relocation import NUMBER_MAX
 
 RETAINED = "\0retained"
 """Stands first among the subscriptions of a delivery that was there before them."""
@@ -63,6 +64,16 @@ def modulated_on_the_way(data: bytes, modulators: Modulators, modulate: Callable
     put_modulators(modulators, luggage)
     modulate(modulators)
     return _encoder.encode(replace(luggage, modulators=modulators.states()))
+
+
+def check(luggage: Luggage, client: str) -> None:
+    """Another broker may be of another version, or mistaken: what it says of one client must not touch others."""
+    if luggage.context.host != client:
+        raise msgspec.ValidationError(f"the luggage of '{luggage.context.host}'")
+    if not all(1 <= each <= PACKET_ID_MAX for each in luggage.received):
+        raise msgspec.ValidationError("packet identifiers that are none")
+    if not all(0 <= each <= NUMBER_MAX for each in (luggage.sent_through, *luggage.receiving)):
+        raise msgspec.ValidationError("numbers of deliveries that are none")
 
 
 class Visitor:
@@ -116,11 +127,13 @@ class Visitor:
         session = self.session
         # Those that its last border told of count too: while it is away, their deliveries stay with the broker.
         receiving = tuple(dict.fromkeys([*(each.token for each in session.releasing.values()), *self.receiving]))
+        # What waits for its advertisement ends with the session here: the client must say it again, and be heard.
+        waiting = set(self.awaiting.values())
         return _encoder.encode(
             Luggage(
                 self.context,
                 tuple(self.asked.values()),
-                tuple(self.received),
+                tuple(each for each in self.received if each not in waiting),
                 receiving,
                 max(self.last, self.sent_through),
                 self.modulators.states(),
@@ -134,8 +147,9 @@ class Visitor:
         return _luggage_decoder.decode(data).user == self.user
 
     def unpack(self, data: bytes) -> None:
-        """Raises `msgspec.MsgspecError` for what is no luggage."""
+        """Raises `msgspec.MsgspecError` for what is no luggage, or not this client's."""
         luggage = _luggage_decoder.decode(data)
+        check(luggage, self.client)
         self.context = luggage.context
         self.asked = {each.filter.text: each for each in luggage.subscriptions}
         self.session.subscriptions = dict(self.asked)

@@ -6,7 +6,7 @@ begins with `$`. Before a filter may stand `$share/<group>/` (one of the group's
 when there are both.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -15,6 +15,8 @@ from roamcast.live.mqtt.reasons import BadPacket, MalformedPacket, Reason
 
 SHARE = "$share"
 ROAM = "$roam"
+LEVELS_MAX = 16
+LEVEL_COUNT = -1
 Entry = TypeVar("Entry")
 
 
@@ -97,6 +99,45 @@ def matches(pattern: str, topic: str) -> bool:
     elif len(levels) != len(wanted):
         return False
     return all(want in ("+", level) for want, level in zip(wanted, levels, strict=False))
+
+
+class TopicIndex:
+    """Topics, found by pattern. Each is listed under what stands at each of its levels, and under how many it has; a
+    pattern is compared with the shortest list that it names, which it names however many wildcards come first.
+
+    Only the first levels are listed, or a topic of very many would take a hundred times its length.
+    """
+
+    def __init__(self, topics: Iterable[str] = ()) -> None:
+        self._all: dict[str, None] = {}
+        self._lists: dict[tuple[int, str], dict[str, None]] = {}
+        for topic in topics:
+            self.add(topic)
+
+    def add(self, topic: str) -> None:
+        self._all[topic] = None
+        for place in places_of(topic):
+            self._lists.setdefault(place, {})[topic] = None
+
+    def remove(self, topic: str) -> None:
+        """One that is there."""
+        del self._all[topic]
+        for place in places_of(topic):
+            del self._lists[place][topic]
+            if not self._lists[place]:
+                del self._lists[place]
+
+    def match(self, pattern: str) -> list[str]:
+        named = [self._lists.get(place, {}) for place in places_of(pattern)]
+        return [topic for topic in min(named, key=len, default=self._all) if matches(pattern, topic)]
+
+
+def places_of(pattern: str) -> list[tuple[int, str]]:
+    """Under which lists every topic stands that the pattern matches."""
+    places = [(place, level) for place, level in enumerate(pattern.split("/", LEVELS_MAX)[:LEVELS_MAX])]
+    if not pattern.endswith("#"):
+        places.append((LEVEL_COUNT, str(pattern.count("/"))))
+    return [place for place in places if place[1] not in ("+", "#")]
 
 
 class _Branch(Generic[Entry]):

@@ -64,8 +64,8 @@ class Performing:
                         socket.mqtt.deliver(now_us, delivery)
                         socket.attend()
                 watch.handed(delivery.qos, len(delivery.message.payload), len(names))
-            case LetGo(client, through):
-                self._let_go(now_us, client, through)
+            case LetGo():
+                self._let_go(now_us, order)
             case Record(event, client, subscription):
                 if subscription is None:
                     watch.published(now_us, client, event)
@@ -146,12 +146,10 @@ class Performing:
         self.server.give(Left(order.client, None, False))
         socket.mark()
 
-    def _let_go(self, now_us: int, client: str, through: int) -> None:
-        visitor = self.server.core.station.visitors.get(client)
-        if visitor is not None:
-            for delivery in visitor.session.let_go(through):
-                self.server.watch.handed(delivery.qos, len(delivery.message.payload), 1)
-        socket = self.server.clients.get(client)
-        if socket is not None:
+    def _let_go(self, now_us: int, order: LetGo) -> None:
+        for delivery in order.session.let_go(order.through):
+            self.server.watch.handed(delivery.qos, len(delivery.message.payload), 1)
+        socket = self.server.clients.get(order.client)
+        if socket is not None and socket.mqtt.session is order.session:
             socket.mqtt.flush(now_us)
             socket.attend()

@@ -7,13 +7,15 @@ links and listeners open.
 import asyncio
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
-from roamcast.live.broker.core import BadState, Core
+from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
+from roamcast.live.broker.stored import BadState
 from roamcast.live.http import HttpServer, Metrics, Routes, health_route, metrics_route
 from roamcast.live.links.links import Links
 from roamcast.live.server.connection import ClientSocket
@@ -112,18 +114,28 @@ class RunningBroker:
         core = Core.restored(loaded.snapshot)
         if core.host != settings.name:
             raise BadState(
-                f"{settings.data} is the data of a broker called '{core.host}', not '{settings.name}'; give that "
-                "name, or another directory"
+                f"{settings.data} is the data of a broker called '{core.host}', not '{settings.name}'",
+                "Give that name, or another directory",
             )
         if core.space != settings.model_space():
-            raise BadState(f"{settings.data} is the data of a broker in another space than '{settings.space}'")
-        for batch in loaded.batches:
-            for entry in decode_batch(batch):
-                core.handle(entry.now_us, entry.given)
-                self.replayed += 1
-        if core.adopt(settings.keeping, load_graph(settings)):
+            raise BadState(
+                f"{settings.data} is the data of a broker in another space than '{settings.space}'",
+                "Give that space, or another directory",
+            )
+        self._replay(core, loaded.batches)
+        if core.adopt(settings.protocol, settings.keeping, load_graph(settings)):
             log.snapshot(core.snapshot())
         return core
+
+    def _replay(self, core: Core, batches: Iterable[bytes]) -> None:
+        for batch in batches:
+            try:
+                entries = list(decode_batch(batch))
+            except msgspec.MsgspecError as problem:
+                raise BadState(f"the log of {self.settings.data} cannot be read: {problem}") from problem
+            for entry in entries:
+                core.handle(entry.now_us, entry.given)
+            self.replayed += len(entries)
 
     async def _open(self) -> None:
         await self._open_links()

@@ -63,6 +63,13 @@ class Border:
         self.modulate: Callable[[Session, Event, tuple[str, ...]], list[Part]] | None = None
         """What becomes of an event for these subscriptions of a client, where they have modulators (O1)."""
 
+    def adopt(self, params: BrokerParams) -> None:
+        """What clients have already stays, also where the bounds are smaller."""
+        self.params = params
+        for session in self.sessions.values():
+            session.counterpart.events_max = params.counterpart_events_max
+            session.counterpart.marks_max = params.marks_max
+
     def pack_of(self, client: str) -> bytes | None:
         return None if self.pack is None else self.pack(client)
 

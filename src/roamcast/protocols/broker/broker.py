@@ -112,6 +112,13 @@ class Broker:
         )
         self.memory = Memory(host, self.border, self.neighbourhood, self.handover.arrow_of)
 
+    def adopt(self, params: BrokerParams) -> None:
+        """Goes on with other bounds (`BOUNDS`); everything else is as before."""
+        self.params = self.neighbourhood.params = params
+        self.neighbourhood.router.wishes_max = params.wishes_max
+        self.border.adopt(params)
+        self.handover.adopt(params)
+
     def routes(self) -> Routes:
         """What this broker knows, for people to look at."""
         router = self.neighbourhood.router

@@ -10,6 +10,7 @@ from typing import Protocol
 from roamcast.node.boundary import Does, Note
 from roamcast.protocols.broker.arrows import Arrow
 from roamcast.protocols.broker.messages import Attach, Between, Has, Poll
+from roamcast.protocols.broker.params import BrokerParams
 
 
 class Handover(Protocol):
@@ -45,6 +46,10 @@ class Handover(Protocol):
     def arrow_of(self, client: str) -> Arrow | None:
         """Where the client was seen last, if that is known (R3)."""
         return None
+
+    def adopt(self, params: BrokerParams) -> None:
+        """Goes on with other bounds."""
+        ...
 
     def left(self) -> dict[str, int]:
         """How much of everything it still remembers, by its name: nothing, when all clients are gone."""

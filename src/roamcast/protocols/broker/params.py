@@ -8,6 +8,21 @@ from roamcast.protocols.broker.logical.params import AheadParams, LogicalParams
 from roamcast.protocols.broker.mesh.params import MeshParams
 from roamcast.protocols.broker.routing import Strategy
 
+BOUNDS = (
+    "counterpart_events_max",
+    "counterpart_age_s_max",
+    "marks_max",
+    "replay_events_max",
+    "replay_wait_s_max",
+    "stream_messages_max",
+    "stream_patience_s",
+    "sessions_max",
+    "arrows_max",
+    "wishes_max",
+    "publications_max",
+)
+"""Parameters that a broker may change while it goes on: how much, and how long."""
+
 
 class BrokerParams(Struct, frozen=True, forbid_unknown_fields=True):
     routing: Strategy = "covering"

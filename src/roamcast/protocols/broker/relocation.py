@@ -47,6 +47,10 @@ class Relocation(Handover):
         self.claimed: dict[str, list[Session]] = {}
         """By client, sessions that were claimed while they await a replay themselves."""
 
+    def adopt(self, params: BrokerParams) -> None:
+        self.params = params
+        self.arrows.arrows_max = params.arrows_max
+
     def hear(self, now_us: int, message: Between, sender: str) -> list[Does]:
         match message:
             case Relocate():

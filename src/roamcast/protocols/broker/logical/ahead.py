@@ -42,6 +42,7 @@ from roamcast.protocols.broker.messages import (
     Replay,
 )
 from roamcast.protocols.broker.neighbourhood import Neighbourhood
+from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.relocation import Relocation
 from roamcast.protocols.broker.sessions import Session
 from roamcast.protocols.broker.wishes import Table
@@ -101,6 +102,9 @@ class Ahead(Handover):
         border.tracks_changes = True
 
     # As a handover.
+
+    def adopt(self, params: BrokerParams) -> None:
+        self.relocation.adopt(params)
 
     def attach(self, now_us: int, client: str, attach: Attach) -> list[Does]:
         effects = self.relocation.attach(now_us, client, attach)

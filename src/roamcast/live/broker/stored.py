@@ -1,0 +1,71 @@
+"""What a broker can go on from: the stored state of one of this version, made with settings of the same kind.
+
+A snapshot begins with a line that says its version, so that one of another is known as such before it is read. Of the
+settings for protocols, bounds may differ from one start to the next; how brokers route and hand clients over is in
+everything that is stored, and stays. Nothing here writes: what is refused is left as it is.
+"""
+
+import pickle
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from roamcast.protocols.broker.params import BOUNDS, BrokerParams
+
+STATE_VERSION = 3
+MAGIC = b"roamcast state "
+FREE = (*BOUNDS, "logical.movement")
+"""Keys below `protocol` that may change."""
+TO_A_PEER = "when a broker stops, its sessions go to a peer that is up and has `clients`"
+OTHER_VERSION = (
+    "Nothing was changed. Start it with the roamcast that wrote it; to go on with this one, give it an empty data "
+    f"directory after the other has stopped ({TO_A_PEER})"
+)
+
+
+class BadState(ValueError):
+    """What was stored is not what this broker can go on from; the message says why, and what to do."""
+
+    def __init__(self, why: str, remedy: str = OTHER_VERSION) -> None:
+        super().__init__(f"{why}. {remedy}")
+
+
+def dumped(state: object) -> bytes:
+    return MAGIC + b"%d\n" % STATE_VERSION + pickle.dumps(state, protocol=5)
+
+
+def loaded(data: bytes) -> object:
+    """Raises `BadState`. The bytes are this broker's own, from a directory that is its own."""
+    first, line, state = data.partition(b"\n")
+    version = first.removeprefix(MAGIC).decode(errors="replace") if line and first.startswith(MAGIC) else ""
+    if version != str(STATE_VERSION):
+        said = f"of version {version[:20]}" if version else "of a version before 3, or no state"
+        raise BadState(f"the stored state is {said}; this broker reads {STATE_VERSION}")
+    try:
+        return pickle.loads(state)
+    except Exception as problem:
+        raise BadState(f"the stored state cannot be read: {problem}") from problem
+
+
+def check_same_kind(before: BrokerParams, after: BrokerParams) -> None:
+    """Raises `BadState` that names the first setting which cannot change, and both values."""
+    for key, known, given in differing(before, after):
+        if key not in FREE:
+            raise BadState(
+                f"protocol.{key}: the data was made with {told(known)}, and the settings say {told(given)}",
+                f"Give {told(known)} again, or another data directory ({TO_A_PEER})",
+            )
+
+
+def differing(before: object, after: object, key: str = "") -> Iterator[tuple[str, object, object]]:
+    if isinstance(before, Struct) and isinstance(after, Struct) and type(before) is type(after):
+        for name in before.__struct_fields__:
+            inner = f"{key}.{name}" if key else name
+            yield from differing(getattr(before, name), getattr(after, name), inner)
+    elif before != after:
+        yield key, before, after
+
+
+def told(value: object) -> str:
+    return msgspec.json.encode(value).decode()
