@@ -48,6 +48,10 @@ class Scribe:
     def stopped(self, now_us: int, host: str) -> None:
         self.record(Move.gone(host, now_us))
 
+    def forget(self, host: str) -> None:
+        """Its next context is written whole: somebody else may have written others meanwhile."""
+        self._attributes.pop(host, None)
+
     def published(self, now_us: int, host: str, event: Event) -> None:
         self._record_or_note(Published(host, now_us, event))
 

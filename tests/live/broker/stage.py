@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from roamcast.live.broker.core import Core, CoreParams
 from roamcast.live.broker.inputs import Restarted, decode_batch
+from roamcast.live.broker.orders import AnyRecord
 from roamcast.live.mqtt import Decoder, encode
 from roamcast.live.mqtt.packets import (
     V5,
@@ -163,6 +164,11 @@ class Wire:
 class Remarks(SilentWatch):
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
+        self.recorded: list[AnyRecord] = []
+        """What is for the journal, if anybody keeps one."""
+
+    def record(self, now_us: int, order: AnyRecord) -> None:
+        self.recorded.append(order)
 
     def remark(self, what: str, detail: str) -> None:
         assert what != "internal_error", detail

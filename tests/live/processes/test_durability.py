@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -11,18 +10,11 @@ import pytest
 from tests.live.processes.checking import complaints
 from tests.live.processes.fleet import BrokerProcess, fleet
 from tests.live.processes.publisher import PahoPublisher, publisher
-from tests.live.processes.vendors import PahoReader
+from tests.live.processes.vendors import PahoReader, until
 
 pytestmark = [pytest.mark.timeout(170), pytest.mark.xdist_group("processes")]
 SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
 QUOTA_EXCEEDED = 0x97
-
-
-async def until(true: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
-    deadline = asyncio.get_running_loop().time() + patience_s
-    while not true():
-        assert asyncio.get_running_loop().time() < deadline, what
-        await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("snapshot_bytes", [64 * 1024 * 1024, 4_000])

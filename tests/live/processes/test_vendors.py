@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.processes.fleet import fleet, free_ports
-from tests.live.processes.test_durability import until
-from tests.live.processes.vendors import READERS, MqttJsReader, connect_paho, end_paho, need, paho_client
+from tests.live.processes.vendors import READERS, MqttJsReader, connect_paho, end_paho, need, paho_client, until
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("processes")]
 FILTER = "severity > 3 AND near(position, 200)"

@@ -41,6 +41,13 @@ class Reader(Protocol):
         ...
 
 
+async def until(true: Callable[[], bool], what: str, patience_s: float = 60.0, pace_s: float = 0.02) -> None:
+    deadline = asyncio.get_running_loop().time() + patience_s
+    while not true():
+        assert asyncio.get_running_loop().time() < deadline, what
+        await asyncio.sleep(pace_s)
+
+
 def properties(kind: int, **given: Any) -> Properties:
     made = Properties(kind)
     for name, value in given.items():
@@ -114,6 +121,7 @@ class AiomqttReader:
         self._topic, self._qos, self._asked = topic, qos, list(asked)
         self._subscribed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[aiomqtt.Message] | None = None
 
     async def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -127,20 +135,30 @@ class AiomqttReader:
                         asked = properties(PacketTypes.SUBSCRIBE, UserProperty=self._asked) if self._asked else None
                         await self._client.subscribe(self._topic, qos=self._qos, properties=asked)
                         self._subscribed.set()
-                    messages = self._client.messages
-                    while True:
-                        message = await asyncio.wait_for(anext(messages), SILENCE_S)
-                        self.got.append(bytes(message.payload).decode())
-            except (aiomqtt.MqttError, TimeoutError):
+                    while await self._noted():
+                        pass
+            except aiomqtt.MqttError:
                 await asyncio.sleep(0.2)
+
+    async def _noted(self) -> bool:
+        """Whether anything came in a while. Who waits for the next message is never cancelled: aiomqtt would lose
+        one that has come in the same moment."""
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._client.messages.__anext__())
+        done, _ = await asyncio.wait((self._next,), timeout=SILENCE_S)
+        if done:
+            came, self._next = self._next, None
+            self.got.append(bytes(came.result().payload).decode())
+        return bool(done)
 
     async def report(self, position: str) -> None:
         await self._client.publish("$roam/me", position, qos=1)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [each for each in (self._task, self._next) if each is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class ProcessReader:

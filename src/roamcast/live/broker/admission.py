@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from roamcast.live.broker.inputs import Arrived, Left
 from roamcast.live.broker.orders import Admit, Deny, Dismiss, Remark
@@ -111,6 +112,9 @@ class Admission:
         if visitor.name not in self.station.broker.border.sessions:
             self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
             return
+        if came == "restarted":
+            # Another broker may have had a session of it, and does not know how it ended.
+            self.station.chronicle.gone(visitor.client)
         self.subscribing.welcome(visitor)
         self._admit(visitor, present=False)
 
@@ -126,6 +130,7 @@ class Admission:
         self.subscribing.audience.connected(visitor.client, True)
         lasting = self.publishing.keeping.lasting
         visitor.seen = {event_id: names for event_id, names in visitor.seen.items() if event_id in lasting}
+        self.station.chronicle.here(visitor.context.at(self.station.now_us, self.station.space))
         self.station.order(Admit(visitor.client, visitor.session, present, visitor.arrival))
 
     # Its session is somewhere.
@@ -205,6 +210,7 @@ class Admission:
         self._cancel(visitor)
         del self.station.visitors[visitor.client]
         self.station.order(Remark("roamed_out", visitor.client))
+        self.station.chronicle.roamed(visitor.client)
         if visitor.connected:
             self.station.order(Dismiss(visitor.client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
         elif visitor.coming:
@@ -270,6 +276,7 @@ class Admission:
         self.station.give(LinkDown(visitor.name))
         self.station.give(TimerFired(AWAY + visitor.name))
         self.station.visitors.pop(visitor.client, None)
+        self.station.chronicle.gone(visitor.client)
 
     def restarted(self) -> None:
         for peer in list(self.station.broker.neighbourhood.streams.of):
@@ -279,7 +286,16 @@ class Admission:
                 self._cancel(visitor)
                 del self.station.visitors[visitor.client]
                 continue
+            self._chronicle(visitor)
             visitor.session.recovered(self.station.now_us, visitor.received)
             visitor.session.subscriptions = dict(visitor.asked)
             if visitor.connected or visitor.coming:
                 self.left(Left(visitor.client, None, False))
+
+    def _chronicle(self, visitor: Visitor) -> None:
+        """A journal may have begun after the session, and one of a broker that was killed lacks its last moments."""
+        now_us, chronicle = self.station.now_us, self.station.chronicle
+        chronicle.here(visitor.context.at(now_us, self.station.space))
+        for text, asked in visitor.asked.items():
+            if text in visitor.wanted:
+                chronicle.subscribed(asked, replace(visitor.wanted[text], issued_us=now_us))

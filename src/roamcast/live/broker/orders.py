@@ -11,6 +11,7 @@ from msgspec import Struct
 from roamcast.live.mqtt.messages import Delivery
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.session import Session
+from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Message
@@ -109,16 +110,38 @@ class Cut(Order, frozen=True, gc=False):
     peer: str
 
 
-class Record(Order, frozen=True, gc=False):
-    """For the journal: an event was published here, or handed to a subscription."""
+class RecordContext(Order, frozen=True, gc=False):
+    """For the journal, as all that follow: where and what a client is."""
 
-    event: Event
+    context: Context
+
+
+class RecordGone(Order, frozen=True, gc=False):
+    """A client's session has ended, or is another broker's now."""
+
     client: str
-    subscription: str | None = None
+    elsewhere: bool = False
+
+
+class RecordPublication(Order, frozen=True, gc=False):
+    client: str
+    event: Event
+
+
+class RecordDelivery(Order, frozen=True, gc=False):
+    client: str
+    event: Event
+    subscription: str
+
+
+class RecordNote(Order, frozen=True, gc=False):
+    client: str
+    what: str
+    detail: str
 
 
 class RecordSubscription(Order, frozen=True, gc=False):
-    """For the journal: a subscription begins, or ends (then `subscription` is None)."""
+    """A subscription begins, or ends (then `subscription` is None)."""
 
     client: str
     id: str
@@ -132,6 +155,10 @@ class Remark(Order, frozen=True, gc=False):
     detail: str = ""
 
 
+AnyRecord: TypeAlias = (
+    RecordContext | RecordGone | RecordPublication | RecordDelivery | RecordNote | RecordSubscription
+)
+"""Carried out at once: what the journal says happened when the input came."""
 AnyOrder: TypeAlias = (
     Admit
     | Deny
@@ -145,7 +172,6 @@ AnyOrder: TypeAlias = (
     | Hand
     | Tell
     | Cut
-    | Record
-    | RecordSubscription
     | Remark
+    | AnyRecord
 )

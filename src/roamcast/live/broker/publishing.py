@@ -9,7 +9,7 @@ from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_report
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.inputs import Published, Released, Will
 from roamcast.live.broker.keeping import Keeping, goes_to_all
-from roamcast.live.broker.orders import Acknowledge, Complete, Hand, Record, Remark, Tell
+from roamcast.live.broker.orders import Acknowledge, Complete, Hand, Remark, Tell
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_id
 from roamcast.live.broker.station import Station
@@ -59,8 +59,7 @@ class Publishing:
         self._publish(visitor, event, message, packet_id)
 
     def _publish(self, visitor: Visitor, event: Event, message: Message, packet_id: int) -> None:
-        if self.station.records:
-            self.station.order(Record(event, visitor.client))
+        self.station.chronicle.published(visitor.client, event, message)
         if message.qos == 0 and not goes_to_all(event):
             self._route_passing(event, message, CLIENT, 0)
             return
@@ -91,6 +90,7 @@ class Publishing:
             return
         visitor.context = context
         self.audience.moved(context)
+        self.station.chronicle.here(context)
         self.station.order(Acknowledge(visitor.client, packet_id))
 
     def released(self, given: Released) -> None:
@@ -154,7 +154,7 @@ class Publishing:
                 for made in self.station.messages_for(visitor, event, message, each, passing):
                     delivery = delivery_of(0, made, [each], False)
                     self.station.order(Hand((visitor.client,), delivery))
-        self._record(event, visitor.client, asked)
+        self.station.chronicle.delivered(visitor.client, event, asked)
 
     # Messages that last.
 
@@ -181,11 +181,6 @@ class Publishing:
                 station.perform(station.broker.border.give(sessions[name], event, 0, wanted))
         self.keeping.look_later()
 
-    def _record(self, event: Event, client: str, asked: list[Subscription]) -> None:
-        if self.station.records:
-            for each in asked:
-                self.station.order(Record(event, client, subscription_id(client, each.filter.text)))
-
     def _hand(self, message: Message, plan: Plan) -> None:
         for asked, clients in plan:
             self.station.order(Hand(clients, delivery_of(0, message, asked, False)))
@@ -200,7 +195,7 @@ class Publishing:
             if visitor is None:
                 continue
             plan = self.audience.plain(message.topic)
-            if plan is not None and not (travels or self.station.records or message.user_properties):
+            if plan is not None and not (travels or self.station.chronicle.on or message.user_properties):
                 if plan:
                     self._pass_waiting(waiting)
                     self._hand(message, plan)
@@ -210,8 +205,7 @@ class Publishing:
             except (BadProperty, BadValue) as problem:
                 self._refuse(visitor, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
                 continue
-            if self.station.records:
-                self.station.order(Record(event, client))
+            self.station.chronicle.published(client, event, message)
             waiting.append((message, event))
         self._pass_waiting(waiting)
 
@@ -242,7 +236,7 @@ class Publishing:
                 self._hand_one(visitor, event, message, asked, True)
             else:
                 unchanged.append((client, asked))
-                self._record(event, client, asked)
+                self.station.chronicle.delivered(client, event, asked)
         self._hand(message, alike(unchanged))
         if self.station.has_neighbours():
             said, _ = self.station.broker.neighbourhood.router.route(Notified(event, 0, None, hops), source)

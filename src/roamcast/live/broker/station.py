@@ -5,12 +5,12 @@ orders that it collects.
 """
 
 import msgspec
-from msgspec.structs import replace
 
+from roamcast.live.broker.chronicle import Chronicle
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.inputs import Received, Settled
-from roamcast.live.broker.modulating import MADE_OF, Modulators
-from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Record, Release, Remark, Tell
+from roamcast.live.broker.modulating import Modulators
+from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Release, Remark, Tell
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.timers import Timers
 from roamcast.live.broker.visitor import RETAINED, SOURCE, Visitor, modulated_on_the_way
@@ -72,10 +72,9 @@ class Station:
         """Answers that came since somebody looked, by client."""
         self.met: dict[str, None] = {}
         """Neighbours with whom a stream began since somebody looked."""
-        self.records = False
-        """Whether anybody keeps a journal."""
         self.touched: dict[str, None] = {}
         """Clients of whom a neighbour or a timer has said something since somebody looked."""
+        self.chronicle = Chronicle(self.order)
         self._orders: list[AnyOrder] = []
         self._let_go: dict[str, LetGo] = {}
 
@@ -175,6 +174,7 @@ class Station:
             return
         message = self.events.message_of(numbered.event)
         names = tuple(each if each == RETAINED else text_of(each) for each in numbered.subscriptions)
+        was_sent = numbered.number <= visitor.sent_through
         delivery = None if message is None else visitor.delivery(numbered.number, message, names)
         packet_id = None if delivery is None else visitor.take(numbered.number, delivery)
         if packet_id is None:
@@ -183,9 +183,15 @@ class Station:
             self.finish(visitor, numbered.number)
             return
         self._let_go[visitor.client] = LetGo(visitor.client, visitor.session, packet_id)
-        if self.records:
-            for name in numbered.subscriptions:
-                self.order(Record(original(numbered.event), visitor.client, name))
+        if message is not None and not was_sent:
+            asked = [visitor.asked[each] for each in names if each in visitor.asked]
+            self._chronicle(visitor.client, numbered.event, message, asked, RETAINED in names)
+
+    def _chronicle(self, client: str, event: Event, message: Message, asked: list[Asked], retained: bool) -> None:
+        if retained:
+            self.chronicle.given_retained(client, event, message, asked)
+        else:
+            self.chronicle.delivered(client, event, asked)
 
     def _pack(self, name: str) -> bytes:
         visitor = self.visitors.get(name.removeprefix(SOURCE))
@@ -287,9 +293,3 @@ class Station:
     def context_of(self, client: str) -> Context:
         visitor = self.visitors.get(client)
         return Context(client) if visitor is None else visitor.context
-
-
-def original(event: Event) -> Event:
-    """As a journal knows it: under the name that it had before it was told apart from what others get of it."""
-    name, made, _ = event.id.partition(MADE_OF)
-    return replace(event, id=name) if made else event

@@ -4,7 +4,7 @@ import msgspec
 
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.inputs import Asked, Withdrew
-from roamcast.live.broker.orders import Grant, Hand, RecordSubscription, Revoke
+from roamcast.live.broker.orders import Grant, Hand, Revoke
 from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_of
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
@@ -108,7 +108,7 @@ class Subscribing:
         self._expire_later(visitor, text, wanted)
         self.audience.subscribe(visitor.client, asked, wanted)
         self.station.tell_broker(visitor, Sub(wanted))
-        self.station.order(RecordSubscription(visitor.client, wanted.id, wanted))
+        self.station.chronicle.subscribed(asked, wanted)
         return before is not None
 
     def unsubscribe(self, given: Withdrew) -> None:
@@ -122,13 +122,14 @@ class Subscribing:
 
     def _withdraw(self, visitor: Visitor, text: str) -> None:
         # The connection takes it out of the session when it answers: its answer says whether it was there.
-        self.audience.unsubscribe(visitor.client, visitor.asked.pop(text))
+        asked = visitor.asked.pop(text)
+        self.audience.unsubscribe(visitor.client, asked)
         wanted = visitor.wanted.pop(text, None)
         visitor.forget_subscription(text)
         self.station.timers.cancel(expiry_timer(visitor.client, text))
         if wanted is not None:
             self.station.tell_broker(visitor, Unsub(wanted.id))
-            self.station.order(RecordSubscription(visitor.client, wanted.id, None))
+            self.station.chronicle.withdrawn(asked, wanted)
 
     def _expire_later(self, visitor: Visitor, text: str, wanted: Wanted) -> None:
         timer = expiry_timer(visitor.client, text)
@@ -151,6 +152,7 @@ class Subscribing:
         if visitor is not None:
             visitor.context = context
             self.audience.moved(context)
+            self.station.chronicle.here(context)
 
     def welcome(self, visitor: Visitor) -> None:
         """A client that was here before, or elsewhere: what it wants is known."""
@@ -169,6 +171,7 @@ class Subscribing:
 
     def realign(self, visitor: Visitor) -> None:
         """What its last border said in the end may differ from what it had said first: the client was still there."""
+        self.audience.moved(visitor.context)
         for text in [each for each in visitor.wanted if each not in visitor.asked]:
             gone = visitor.wanted.pop(text)
             visitor.forget_subscription(text)
@@ -198,5 +201,6 @@ class Subscribing:
             if min(message.qos, asked.qos) == 0:
                 for each in self.station.messages_for(visitor, event, message, asked, False):
                     self.station.order(Hand((visitor.client,), delivery_of(0, each, [asked], True)))
+                self.station.chronicle.given_retained(visitor.client, event, message, [asked])
             else:
                 self.station.perform(self.station.broker.border.give(session, event, 0, (RETAINED, wanted.id)))

@@ -7,6 +7,7 @@ from roamcast.live.broker.orders import (
     Acknowledge,
     Admit,
     AnyOrder,
+    AnyRecord,
     Complete,
     Cut,
     Deny,
@@ -14,7 +15,11 @@ from roamcast.live.broker.orders import (
     Grant,
     Hand,
     LetGo,
-    Record,
+    RecordContext,
+    RecordDelivery,
+    RecordGone,
+    RecordNote,
+    RecordPublication,
     RecordSubscription,
     Release,
     Remark,
@@ -66,19 +71,21 @@ class Performing:
                 watch.handed(delivery.qos, len(delivery.message.payload), len(names))
             case LetGo():
                 self._let_go(now_us, order)
-            case Record(event, client, subscription):
-                if subscription is None:
-                    watch.published(now_us, client, event)
-                else:
-                    watch.delivered(now_us, client, event, subscription)
             case Tell(peer, message):
                 if self.neighbours is not None:
                     self.neighbours.tell(peer, message)
             case Cut(peer):
                 if self.neighbours is not None:
                     self.neighbours.cut(peer)
-            case RecordSubscription(client, subscription_id, wanted):
-                watch.subscribed(now_us, client, subscription_id, wanted)
+            case (
+                RecordContext()
+                | RecordGone()
+                | RecordPublication()
+                | RecordDelivery()
+                | RecordSubscription()
+                | RecordNote()
+            ):
+                self.record(order)
             case Remark(what, detail):
                 watch.remark(what, detail)
             case Admit() | Deny():
@@ -90,6 +97,22 @@ class Performing:
                     socket.attend()
                 else:
                     self._order_absent(order)
+
+    def recorded(self, orders: list[AnyOrder]) -> list[AnyOrder]:
+        """Writes down what is for the journal, and answers with the others."""
+        if not self.server.core.station.chronicle.on:
+            return orders
+        others: list[AnyOrder] = []
+        for order in orders:
+            if isinstance(order, AnyRecord):
+                self.record(order)
+            else:
+                others.append(order)
+        return others
+
+    def record(self, order: AnyRecord) -> None:
+        """With the time at which the state machine worked, so that what it knew then is what the journal says."""
+        self.server.watch.record(self.server.core.station.now_us, order)
 
     def _order(
         self,

@@ -71,7 +71,7 @@ class RunningBroker:
             journal = Path(settings.journal) if settings.journal else None
             space = settings.model_space()
             self.witness = Witness(settings.name, space, self.metrics, journal, settings.log_level)
-            self.witness.open_journal(time.time_ns() // 1_000)
+            self.witness.open_journal(max(core.station.now_us, time.time_ns() // 1_000), load_graph(settings))
             self._commit = GroupCommit(log, asyncio.get_running_loop())
         except BaseException:
             log.close()
@@ -87,7 +87,7 @@ class RunningBroker:
             redirect=redirect,
             snapshot_every_bytes=settings.storage.snapshot_every_bytes,
         )
-        core.station.records = journal is not None
+        core.station.chronicle.on = journal is not None
         self.server.give(Restarted())
         try:
             await self._open()

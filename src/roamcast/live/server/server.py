@@ -139,7 +139,7 @@ class BrokerServer:
         now_us = self.now_us()
         orders = self.core.handle(now_us, given)
         self.watch.given(now_us, given)
-        self.logbook.add(now_us, given, orders)
+        self.logbook.add(now_us, given, self.performing.recorded(orders))
         self._tick_soon()
         self._set_timer()
 

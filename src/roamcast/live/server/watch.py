@@ -3,17 +3,14 @@
 from typing import Protocol
 
 from roamcast.live.broker.inputs import AnyGiven
+from roamcast.live.broker.orders import AnyRecord
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
-from roamcast.model.event import Event
-from roamcast.model.subscription import Subscription
 
 
 class Watch(Protocol):
     def given(self, now_us: int, given: AnyGiven) -> None: ...
-    def published(self, now_us: int, client: str, event: Event) -> None: ...
-    def delivered(self, now_us: int, client: str, event: Event, subscription: str) -> None: ...
-    def subscribed(self, now_us: int, client: str, subscription_id: str, wanted: Subscription | None) -> None: ...
+    def record(self, now_us: int, order: AnyRecord) -> None: ...
     def passed(self, message: Message) -> None:
         """A message of QoS 0 has come from a client."""
         ...
@@ -31,13 +28,7 @@ class SilentWatch(Watch):
     def given(self, now_us: int, given: AnyGiven) -> None:
         return
 
-    def published(self, now_us: int, client: str, event: Event) -> None:
-        return
-
-    def delivered(self, now_us: int, client: str, event: Event, subscription: str) -> None:
-        return
-
-    def subscribed(self, now_us: int, client: str, subscription_id: str, wanted: Subscription | None) -> None:
+    def record(self, now_us: int, order: AnyRecord) -> None:
         return
 
     def passed(self, message: Message) -> None:

@@ -4,26 +4,35 @@ The journal is written by a thread of its own, some time after the fact; the loo
 """
 
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
-from roamcast.journal.records import Record, Run
+from roamcast.journal.records import Noted, Record, Run, UnwritableRecord
 from roamcast.journal.scribe import Scribe
 from roamcast.journal.writer import Journal
-from roamcast.live.broker.inputs import AnyGiven, Arrived, Left, LinkChanged, Published, Reported
+from roamcast.live.broker.inputs import AnyGiven, Arrived, LinkChanged, Published
+from roamcast.live.broker.orders import (
+    AnyRecord,
+    RecordContext,
+    RecordDelivery,
+    RecordGone,
+    RecordNote,
+    RecordPublication,
+    RecordSubscription,
+)
 from roamcast.live.http.metrics import Metrics, RoamDirection
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.watch import Watch
-from roamcast.model.context import Context
-from roamcast.model.event import Event
+from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
-from roamcast.model.subscription import Subscription
 
 FLUSH_S = 2.0
 WAITING_RECORDS_MAX = 1_000_000
+OPENINGS_PER_MS = 1_000_000
 
 COUNTED = {
     "dropped_expired": "expired",
@@ -53,11 +62,18 @@ QUIET = (
 """Remarks that a client can bring about as often as it likes: for the log at its most talkative."""
 
 
+def opening_of(run: Run) -> int:
+    """A client that roams has records of several brokers, who must not give them the same numbers: so an opening is
+    numbered by when it was, to the millisecond, and by whose it is."""
+    whose = zlib.crc32(run.host.encode()) % OPENINGS_PER_MS
+    return run.at_us // 1_000 * OPENINGS_PER_MS + whose
+
+
 class Diary:
     """A journal that a thread writes. `record` is for the loop."""
 
     def __init__(self, directory: Path, run: Run) -> None:
-        self._journal = Journal(directory, run)
+        self._journal = Journal(directory, run, incarnation=opening_of(run))
         self._waiting: list[Record] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -85,10 +101,17 @@ class Diary:
                 records, self._waiting = self._waiting, []
             try:
                 for record in records:
-                    self._journal.record(record)
+                    self._write_one(record)
                 self._journal.flush()
             except Exception as problem:
                 self.problem = problem
+
+    def _write_one(self, record: Record) -> None:
+        """What a client asks for must not stop the journal, even if it cannot be written."""
+        try:
+            self._journal.record(record)
+        except UnwritableRecord as problem:
+            self._journal.record(Noted(record.host, record.at_us, "unwritable_record", str(problem)))
 
     def end(self, at_us: int) -> None:
         """Stopped in order: the journal says so."""
@@ -117,46 +140,45 @@ class Witness(Watch):
         self._journal = journal
         self._space = space
 
-    def open_journal(self, now_us: int) -> None:
+    def open_journal(self, now_us: int, graph: MovementGraph | None = None) -> None:
         if self._journal is not None:
-            self.diary = Diary(self._journal, Run(self.name, now_us, self._space))
+            places = None if graph is None else graph.neighbours
+            self.diary = Diary(self._journal, Run(self.name, now_us, self._space, movement_graph=places))
             self._scribe = Scribe(self.diary)
 
     def given(self, now_us: int, given: AnyGiven) -> None:
         match given:
             case Published(_, _, message):
                 self.metrics.received(message.qos, len(message.payload))
-            case Reported(context):
-                if self._scribe is not None:
-                    self._scribe.moved(now_us, context)
             case Arrived(client):
                 self._debug("client came", client=client)
-                if self._scribe is not None:
-                    self._scribe.moved(now_us, Context(client, at_us=now_us))
-            case Left(client):
-                if self._scribe is not None:
-                    self._scribe.stopped(now_us, client)
             case LinkChanged(peer, up):
                 self.log.info("link up" if up else "link down", peer=peer)
                 self.metrics.link(peer, "up" if up else "down")
             case _:
                 return
 
-    def published(self, now_us: int, client: str, event: Event) -> None:
-        if self._scribe is not None:
-            self._scribe.published(now_us, client, event)
-
-    def delivered(self, now_us: int, client: str, event: Event, subscription: str) -> None:
-        if self._scribe is not None:
-            self._scribe.delivered(now_us, client, event, subscription)
-
-    def subscribed(self, now_us: int, client: str, subscription_id: str, wanted: Subscription | None) -> None:
+    def record(self, now_us: int, order: AnyRecord) -> None:
         if self._scribe is None:
             return
-        if wanted is None:
-            self._scribe.unsubscribed(now_us, client, subscription_id)
-        else:
-            self._scribe.subscribed(now_us, client, wanted)
+        match order:
+            case RecordContext(context):
+                self._scribe.moved(now_us, context)
+            case RecordGone(client, elsewhere):
+                self._scribe.forget(client)
+                if not elsewhere:
+                    self._scribe.stopped(now_us, client)
+            case RecordPublication(client, event):
+                self._scribe.published(now_us, client, event)
+            case RecordDelivery(client, event, subscription):
+                self._scribe.delivered(now_us, client, event, subscription)
+            case RecordSubscription(client, subscription_id, wanted):
+                if wanted is None:
+                    self._scribe.unsubscribed(now_us, client, subscription_id)
+                else:
+                    self._scribe.subscribed(now_us, client, wanted)
+            case RecordNote(client, what, detail):
+                self._scribe.noted(now_us, client, what, detail)
 
     def passed(self, message: Message) -> None:
         self.metrics.received(0, len(message.payload))

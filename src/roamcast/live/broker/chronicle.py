@@ -1,0 +1,96 @@
+"""What a broker has written into the journal, in the words of the model, so that it can be audited (P2).
+
+The pipeline computes from moves, subscriptions and publications what an ideal system delivers, and holds it against
+the deliveries. So each of them must say what the broker was asked to do, at the time at which it did it:
+
+- A client is there as long as its session, connected or not: what it wants waits for it. It is gone when the session
+  ends, and not when it goes on to another broker.
+- A message holds at the moment of its publication, unless it lasts (`persist`): its expiry interval says until when
+  it may be delivered, and not that it waits for who comes later.
+- A delivery is written by the broker that gave it to the client's session first. Where a client roams with deliveries
+  that it has not acknowledged, the next broker sends them again and does not write them again.
+- What the model has no word for is left out on both sides: shared subscriptions and those without what their client
+  says itself (No Local). A retained message that a new subscription is given is a note.
+
+These are orders that the runtime carries out at once, not after a commit: only so are the times in the journal those
+at which the broker matched.
+"""
+
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from roamcast.live.broker.modulating import MADE_OF
+from roamcast.live.broker.orders import (
+    AnyOrder,
+    RecordContext,
+    RecordDelivery,
+    RecordGone,
+    RecordNote,
+    RecordPublication,
+    RecordSubscription,
+)
+from roamcast.live.broker.properties import is_lasting, subscription_id
+from roamcast.live.mqtt.messages import Message
+from roamcast.live.mqtt.messages import Subscription as Asked
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+
+RETAINED_GIVEN = "retained_given"
+
+
+class Chronicle:
+    def __init__(self, order: Callable[[AnyOrder], None]) -> None:
+        self.on = False
+        """Whether anybody keeps a journal."""
+        self._order = order
+
+    def here(self, context: Context) -> None:
+        if self.on:
+            self._order(RecordContext(context))
+
+    def gone(self, client: str) -> None:
+        if self.on:
+            self._order(RecordGone(client))
+
+    def roamed(self, client: str) -> None:
+        if self.on:
+            self._order(RecordGone(client, elsewhere=True))
+
+    def subscribed(self, asked: Asked, wanted: Subscription) -> None:
+        if self.on and is_told(asked):
+            self._order(RecordSubscription(wanted.subscriber, wanted.id, wanted))
+
+    def withdrawn(self, asked: Asked, wanted: Subscription) -> None:
+        if self.on and is_told(asked):
+            self._order(RecordSubscription(wanted.subscriber, wanted.id, None))
+
+    def published(self, client: str, event: Event, message: Message) -> None:
+        if self.on:
+            lasts = is_lasting(message)
+            self._order(RecordPublication(client, event if lasts else replace(event, expires_us=event.published_us)))
+
+    def delivered(self, client: str, event: Event, asked: Iterable[Asked]) -> None:
+        if self.on:
+            for each in asked:
+                if is_told(each):
+                    name = subscription_id(client, each.filter.text)
+                    self._order(RecordDelivery(client, original(event), name))
+
+    def given_retained(self, client: str, event: Event, message: Message, asked: Iterable[Asked]) -> None:
+        """To a subscription that came after it."""
+        if is_lasting(message):
+            self.delivered(client, event, asked)
+        elif self.on:
+            self._order(RecordNote(client, RETAINED_GIVEN, original(event).id))
+
+
+def is_told(asked: Asked) -> bool:
+    return asked.filter.group is None and not asked.no_local
+
+
+def original(event: Event) -> Event:
+    """Under the name that it had before it was told apart from what others get of it."""
+    name, made, _ = event.id.partition(MADE_OF)
+    return replace(event, id=name) if made else event

@@ -1,0 +1,143 @@
+"""P2: what a live broker has written into its journal is what the oracle must know, and nothing twice."""
+
+from roamcast.journal.records import Run
+from roamcast.live.broker.orders import (
+    AnyRecord,
+    RecordContext,
+    RecordDelivery,
+    RecordGone,
+    RecordNote,
+    RecordPublication,
+    RecordSubscription,
+)
+from roamcast.live.server.witness import opening_of
+from roamcast.model.space import Plane
+from roamcast.model.values import Point
+from tests.live.broker.scene import Scene
+from tests.live.broker.stage import SimClient
+
+
+def watched(brokers: str = "a") -> Scene:
+    scene = Scene(brokers)
+    for broker in scene.stage.brokers.values():
+        broker.server.core.station.chronicle.on = True
+    return scene
+
+
+def recorded(scene: Scene, broker: str = "a") -> list[AnyRecord]:
+    return scene.stage.brokers[broker].watch.recorded
+
+
+def deliveries(scene: Scene, broker: str = "a") -> list[tuple[str, str]]:
+    return [
+        (each.client, each.subscription.partition("\0")[2])
+        for each in recorded(scene, broker)
+        if isinstance(each, RecordDelivery)
+    ]
+
+
+def read_but_silent(scene: Scene) -> SimClient:
+    """A reader that has a message and has not acknowledged it."""
+    reader = scene.client("reader")
+    scene.subscribe(reader, "t")
+    reader.drop()
+    scene.rest()
+    scene.publish(scene.client("writer"), "t", b"1")
+    return reader
+
+
+def test_p2_a_report_of_any_qos_is_a_move() -> None:
+    scene = watched()
+    client = scene.client("c")
+    for qos in (0, 1, 2):
+        scene.publish(client, "$roam/me", {"position": [qos, 5]}, qos=qos)
+    moves = [each.context.position for each in recorded(scene) if isinstance(each, RecordContext)]
+    assert moves == [None, Point(0, 5), Point(1, 5), Point(2, 5)]
+
+
+def test_p2_a_client_is_gone_with_its_session_and_not_with_its_connection() -> None:
+    scene = watched()
+    client = scene.client("c", expiry_s=30)
+    client.drop()
+    scene.rest(20)
+    assert not any(isinstance(each, RecordGone) for each in recorded(scene))
+    scene.rest(20)
+    assert [each for each in recorded(scene) if isinstance(each, RecordGone)] == [RecordGone("c")]
+
+
+def test_p2_a_client_that_roams_is_not_gone_and_its_new_broker_knows_where_it_is() -> None:
+    scene = watched("ab")
+    client = scene.client("c")
+    scene.report(client, position=[3, 4], attributes={"kind": "truck"})
+    scene.move(client, "b")
+    assert [each for each in recorded(scene) if isinstance(each, RecordGone)] == [RecordGone("c", elsewhere=True)]
+    contexts = [each.context for each in recorded(scene, "b") if isinstance(each, RecordContext)]
+    assert [(each.position, each.attributes) for each in contexts] == [(Point(3, 4), {"kind": "truck"})]
+
+
+def test_p2_a_client_that_starts_clean_elsewhere_was_gone() -> None:
+    scene = watched("ab")
+    client = scene.client("c")
+    scene.subscribe(client, "t")
+    client.connect("b", clean=True)
+    scene.rest(2)
+    told = [each for each in recorded(scene, "b") if isinstance(each, RecordGone | RecordContext)]
+    assert [type(each) for each in told] == [RecordGone, RecordContext]
+
+
+def test_p2_a_delivery_that_waits_while_its_client_roams_is_written_once() -> None:
+    scene = watched("ab")
+    reader = read_but_silent(scene)
+    scene.move(reader, "b")
+    scene.move(reader, "a")
+    assert sorted(deliveries(scene) + deliveries(scene, "b")) == [("reader", "t")]
+
+
+def test_p2_a_message_holds_at_its_publication_unless_it_lasts() -> None:
+    scene = watched()
+    writer = scene.client("w")
+    scene.publish(writer, "t", b"1", expiry_s=60)
+    scene.publish(writer, "t", b"2", expiry_s=60, persist="true")
+    scene.publish(writer, "t", b"3", qos=0, expiry_s=60)
+    said = [each.event for each in recorded(scene) if isinstance(each, RecordPublication)]
+    assert [each.instantaneous for each in said] == [True, False, True]
+
+
+def test_p2_shared_subscriptions_are_not_in_the_journal() -> None:
+    scene = watched()
+    member, plain = scene.client("m"), scene.client("p")
+    scene.subscribe(member, "$share/g/t")
+    scene.subscribe(plain, "t")
+    for qos in (0, 1):
+        scene.publish(plain, "t", b"1", qos=qos)
+    assert deliveries(scene) == [("p", "t"), ("p", "t")]
+    asked = [each.client for each in recorded(scene) if isinstance(each, RecordSubscription)]
+    assert asked == ["p"]
+
+
+def test_p2_a_retained_message_that_a_new_subscription_is_given_is_a_note() -> None:
+    scene = watched()
+    client = scene.client("c")
+    scene.publish(client, "t", b"1", retain=True)
+    scene.subscribe(client, "t")
+    assert deliveries(scene) == []
+    assert [each.what for each in recorded(scene) if isinstance(each, RecordNote)] == ["retained_given"]
+
+
+def test_p2_a_journal_that_begins_later_is_told_who_is_there_and_what_they_want() -> None:
+    scene = Scene()
+    client = scene.client("c")
+    scene.subscribe(client, "t")
+    broker = scene.stage.brokers["a"]
+    broker.server.core.station.chronicle.on = True
+    broker.server.logbook.snapshot()
+    scene.rest()
+    broker.kill()
+    broker.start()
+    assert [type(each) for each in broker.watch.recorded] == [RecordContext, RecordSubscription]
+
+
+def test_p2_brokers_that_open_a_journal_at_once_do_not_share_a_number() -> None:
+    openings = [opening_of(Run(name, 1_700_000_000_000_000, Plane())) for name in ("a", "b", "c")]
+    assert len(set(openings)) == 3
+    assert opening_of(Run("a", 1_700_000_000_001_000, Plane())) > max(openings)
