@@ -192,6 +192,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("listeners is empty; a broker without any serves nobody")
         if self.name in [peer.name for peer in self.links.peers]:
             raise ValueError(f"links.peers: '{self.name}' is this broker itself")
+        check_protocol(self.protocol)
         check_apart(self)
         check_reachable(self)
 
@@ -213,6 +214,25 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     def model_space(self) -> Plane | Earth:
         return Earth() if self.space == "earth" else Plane()
+
+
+def check_protocol(protocol: BrokerParams) -> None:
+    """What of the protocols has a meaning for MQTT clients: all routings, and relocation."""
+    if protocol.handover != "relocation":
+        raise ValueError(
+            f"protocol.handover is '{protocol.handover}', which wants clients that tell a mesh of brokers about "
+            "their trips and poll it; MQTT clients do not, so here it is 'relocation' (in simulations all can be used)"
+        )
+    if protocol.advertisements:
+        raise ValueError(
+            "protocol.advertisements is true, and MQTT clients do not announce what they will publish: messages of "
+            "QoS 0 would not reach other brokers; leave it out"
+        )
+    if protocol.ahead.next_brokers:
+        raise ValueError(
+            "protocol.ahead.next_brokers: what a broker keeps ahead for a client could not be told to an MQTT client "
+            "before its session is there; leave it out"
+        )
 
 
 def check_apart(settings: Settings) -> None:
@@ -255,6 +275,12 @@ def load_settings(path: Path) -> Settings:
 
 
 def settings_from(given: dict[str, Any], name: str = "settings") -> Settings:
+    protocol = given.get("protocol")
+    if isinstance(protocol, dict) and "kind" in protocol:
+        raise BadSettings(
+            f"{name}: protocol.kind is {protocol['kind']!r}; a live broker is of the kind 'broker' with handover "
+            "'relocation', and nothing else serves MQTT clients: leave kind out, and choose a routing"
+        )
     try:
         return msgspec.convert(given, Settings)
     except msgspec.ValidationError as problem:

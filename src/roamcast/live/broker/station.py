@@ -5,6 +5,7 @@ orders that it collects.
 """
 
 import msgspec
+from msgspec.structs import replace
 
 from roamcast.live.broker.chronicle import Chronicle
 from roamcast.live.broker.events import Events
@@ -13,7 +14,7 @@ from roamcast.live.broker.modulating import Modulators
 from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Release, Remark, Tell
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.timers import Timers
-from roamcast.live.broker.visitor import RETAINED, SOURCE, Visitor, modulated_on_the_way
+from roamcast.live.broker.visitor import RETAINED, SOURCE, SPAN_MAX, Visitor, modulated_on_the_way
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.model.context import Context
@@ -61,6 +62,8 @@ class Station:
         self.host = host
         self.space = space
         self.events = events
+        # How much waits for a client is decided by its session's limits, before the broker keeps it.
+        params = replace(params, counterpart_events_max=max(SPAN_MAX, params.counterpart_events_max))
         self.broker = Broker(host, params, life, space)
         self.broker.border.pack = self._pack
         self.broker.border.modulate = self._modulate
