@@ -11,8 +11,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -143,11 +144,25 @@ class BrokerProcess:
 
     async def healthy(self) -> bool:
         """What `/healthz` says."""
+        return (await self._asked("/healthz")).startswith("HTTP/1.1 200")
+
+    async def metrics(self) -> dict[str, float]:
+        """What `/metrics` counts, by name with labels."""
+        lines = (await self._asked("/metrics")).partition("\r\n\r\n")[2].splitlines()
+        pairs = [line.rpartition(" ") for line in lines if line and not line.startswith("#")]
+        return {name: float(value) for name, _, value in pairs}
+
+    async def _asked(self, path: str) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.http_port)
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n".encode())
+        answer = await asyncio.wait_for(reader.read(), 30)
         writer.close()
-        return answer.startswith(b"HTTP/1.1 200")
+        return answer.decode()
+
+    def resident_bytes(self) -> int:
+        """How much memory it has."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) * 1_024
 
 
 def toml(settings: dict[str, Any]) -> str:
@@ -229,6 +244,29 @@ def certificate_files(authority: trustme.CA, folder: Path, name: str) -> dict[st
     issued.private_key_pem.write_to_path(folder / f"{name}.key")
     issued.cert_chain_pems[0].write_to_path(folder / f"{name}.pem")
     return {"ca": "ca.pem", "certificate": f"{name}.pem", "key": f"{name}.key"}
+
+
+@contextmanager
+def shared_fleet(folder: Path, names: str, **settings: Any) -> Iterator[Fleet]:
+    """A fleet for several tests, each with a loop of its own: this one lives on a thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="fleet")
+    thread.start()
+    kept = fleet(folder, names, **settings)
+
+    def awaited(work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(2 * READY_S)
+
+    try:
+        brokers = awaited(kept.__aenter__())
+        try:
+            yield brokers
+        finally:
+            awaited(kept.__aexit__(None, None, None))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ const [packagePath, url, name, topic, qos, ...pairs] = process.argv.slice(2);
 const mqtt = require(packagePath);
 const wanted = {};
 for (let at = 0; at < pairs.length; at += 2) wanted[pairs[at]] = pairs[at + 1];
+const options = JSON.parse(process.env.MQTT_OPTIONS || "{}");
 const client = mqtt.connect(url, {
   protocolVersion: 5,
   clientId: name,
@@ -11,7 +12,8 @@ const client = mqtt.connect(url, {
   reconnectPeriod: 300,
   resubscribe: false,
   rejectUnauthorized: false,
-  properties: { sessionExpiryInterval: 3600 },
+  ...options,
+  properties: { sessionExpiryInterval: 3600, ...options.properties },
 });
 let asked = false;
 client.on("connect", (connack) => {
@@ -23,7 +25,7 @@ client.on("connect", (connack) => {
     console.log(problem ? `#refused ${problem.message}` : "#subscribed");
   });
 });
-client.on("message", (_topic, payload) => console.log(payload.toString()));
+client.on("message", (from, payload) => console.log(options.showTopics ? `${from} ${payload}` : payload.toString()));
 client.on("error", (problem) => console.log(`#error ${problem.message}`));
 require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
   const [to, level, ...rest] = line.split(" ");

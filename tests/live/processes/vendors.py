@@ -7,6 +7,7 @@ it, which is the one its documentation shows.
 
 import asyncio
 import functools
+import json
 import shutil
 import subprocess
 import tempfile
@@ -56,7 +57,10 @@ def properties(kind: int, **given: Any) -> Properties:
 
 
 class PahoReader:
-    def __init__(self, name: str, port: int, topic: str, qos: int, asked: Pairs = ()) -> None:
+    def __init__(
+        self, name: str, port: int, topic: str, qos: int, asked: Pairs = (), session_s: int = SESSION_S
+    ) -> None:
+        self._session_s = session_s
         self.got: list[str] = []
         self._subscribed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -73,7 +77,7 @@ class PahoReader:
             client.subscribe(self._topic, options=SubscribeOptions(self._qos), properties=asked)
 
     async def start(self) -> None:
-        connect_paho(self._client, self._port)
+        connect_paho(self._client, self._port, session_s=self._session_s)
         await asyncio.wait_for(self._subscribed.wait(), 30)
 
     async def report(self, position: str) -> None:
@@ -175,6 +179,10 @@ class ProcessReader:
         self._reading: asyncio.Task[None] | None = None
         self._marked = asyncio.Event()
 
+    def add(self, *arguments: str) -> None:
+        """To its command line."""
+        self._command += arguments
+
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
@@ -223,7 +231,9 @@ class ProcessReader:
 class MosquittoReader(ProcessReader):
     """`mosquitto_sub -d` says between payloads what it does, a line at a time with `stdbuf`: so SUBACK is seen."""
 
-    def __init__(self, name: str, port: int, topic: str, qos: int, asked: Pairs = ()) -> None:
+    def __init__(
+        self, name: str, port: int, topic: str, qos: int, asked: Pairs = (), session_s: int = SESSION_S
+    ) -> None:
         command = [
             "stdbuf",
             "-oL",
@@ -240,7 +250,7 @@ class MosquittoReader(ProcessReader):
             "-d",
         ]
         command += ["-D", "connect", "receive-maximum", str(RECEIVE_MAX)]
-        command += ["-x", str(SESSION_S), "-q", str(qos), "-t", topic, "-F", ">%p"]
+        command += ["-x", str(session_s), "-q", str(qos), "-t", topic, "-F", ">%p"]
         for key, value in asked:
             command += ["-D", "subscribe", "user-property", key, value]
         super().__init__(name, command)
@@ -274,9 +284,30 @@ SCRIPT = Path(__file__).with_name("reader.js")
 
 
 class MqttJsReader(ProcessReader):
-    def __init__(self, name: str, port: int, topic: str, qos: int, asked: Pairs = (), scheme: str = "mqtt") -> None:
+    def __init__(
+        self,
+        name: str,
+        port: int,
+        topic: str,
+        qos: int,
+        asked: Pairs = (),
+        scheme: str = "mqtt",
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        """`options` are those of `mqtt.connect`, beside the usual ones."""
         pairs = [text for pair in asked for text in pair]
-        command = ["node", str(SCRIPT), str(mqtt_js()), f"{scheme}://127.0.0.1:{port}", name, topic, str(qos), *pairs]
+        command = [
+            "env",
+            f"MQTT_OPTIONS={json.dumps(options or {})}",
+            "node",
+            str(SCRIPT),
+            str(mqtt_js()),
+            f"{scheme}://127.0.0.1:{port}",
+            name,
+            topic,
+            str(qos),
+            *pairs,
+        ]
         super().__init__(name, command)
 
     async def report(self, position: str) -> None:
@@ -299,6 +330,12 @@ def mqtt_js() -> Path:
         except (subprocess.SubprocessError, OSError) as problem:
             pytest.skip(f"mqtt.js cannot be installed from the registry of npm: {problem}")
     return package
+
+
+def mosquitto_pub(port: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """As a person calls it, with MQTT 5 and QoS 1; it ends when the message is acknowledged, or refused."""
+    command = ["mosquitto_pub", "-V", "5", "-h", "127.0.0.1", "-p", str(port), "-q", "1", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
 
 READERS: dict[str, Callable[..., Reader]] = {

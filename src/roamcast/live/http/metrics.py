@@ -27,7 +27,7 @@ class Metrics:
         registry = CollectorRegistry()
         self._registry = registry
         kinds = get_args(ListenerKind)
-        connections = Gauge("roamcast_connections", "Clients that are connected.", ["listener"], registry=registry)
+        connections = Gauge("roamcast_connections", "Connections that are open.", ["listener"], registry=registry)
         self._connections = {kind: connections.labels(kind) for kind in kinds}
         connects = Counter("roamcast_connects", "Connections so far.", ["listener"], registry=registry)
         self._connects = {kind: connects.labels(kind) for kind in kinds}

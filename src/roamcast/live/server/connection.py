@@ -3,6 +3,7 @@
 import asyncio
 from typing import Protocol, cast
 
+from roamcast.live.http.metrics import ListenerKind
 from roamcast.live.mqtt.connection import Connection
 from roamcast.live.mqtt.events import AnyEvent
 from roamcast.live.mqtt.limits import Limits
@@ -31,8 +32,9 @@ class Desk(Protocol):
 class ClientSocket(asyncio.Protocol):
     """States: open, then closing (what is left to say is sent), then gone."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, listener: ListenerKind = "tcp") -> None:
         self.desk = desk
+        self.listener: ListenerKind = listener
         self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames)
         self.client: str | None = None
         """Its name, once it has said it and may use it."""

@@ -72,7 +72,7 @@ class RunningBroker:
             space = settings.model_space()
             self.witness = Witness(settings.name, space, self.metrics, journal, settings.log_level)
             self.witness.open_journal(max(core.station.now_us, time.time_ns() // 1_000), load_graph(settings))
-            self._commit = GroupCommit(log, asyncio.get_running_loop())
+            self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
         except BaseException:
             log.close()
             raise
@@ -177,7 +177,7 @@ class RunningBroker:
             )
 
         def protocol() -> asyncio.Protocol:
-            client = ClientSocket(self.server)
+            client = ClientSocket(self.server, listener.kind)
             if listener.kind in ("ws", "wss"):
                 return WebSocketProtocol(client, origins=listener.origins or None)
             return client

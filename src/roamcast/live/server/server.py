@@ -208,6 +208,7 @@ class BrokerServer:
             self.watch.remark("connection_refused", f"{client.address}: {why_not}")
             return False
         self.sockets[client] = None
+        self.watch.opened(client.listener)
         return True
 
     def wrote(self, client: ClientSocket) -> None:
@@ -215,7 +216,9 @@ class BrokerServer:
         self._tick_soon()
 
     def closed(self, client: ClientSocket) -> None:
-        self.sockets.pop(client, None)
+        if client in self.sockets:
+            del self.sockets[client]
+            self.watch.closed(client.listener)
         self._waiting.pop(client, None)
         self.gate.closed(client)
 

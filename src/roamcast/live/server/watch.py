@@ -4,6 +4,7 @@ from typing import Protocol
 
 from roamcast.live.broker.inputs import AnyGiven
 from roamcast.live.broker.orders import AnyRecord
+from roamcast.live.http.metrics import ListenerKind
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 
@@ -11,6 +12,11 @@ from roamcast.live.mqtt.reasons import Reason
 class Watch(Protocol):
     def given(self, now_us: int, given: AnyGiven) -> None: ...
     def record(self, now_us: int, order: AnyRecord) -> None: ...
+    def opened(self, listener: ListenerKind) -> None:
+        """Somebody connected, who has said nothing yet."""
+        ...
+
+    def closed(self, listener: ListenerKind) -> None: ...
     def passed(self, message: Message) -> None:
         """A message of QoS 0 has come from a client."""
         ...
@@ -29,6 +35,12 @@ class SilentWatch(Watch):
         return
 
     def record(self, now_us: int, order: AnyRecord) -> None:
+        return
+
+    def opened(self, listener: ListenerKind) -> None:
+        return
+
+    def closed(self, listener: ListenerKind) -> None:
         return
 
     def passed(self, message: Message) -> None:

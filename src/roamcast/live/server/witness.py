@@ -23,7 +23,7 @@ from roamcast.live.broker.orders import (
     RecordPublication,
     RecordSubscription,
 )
-from roamcast.live.http.metrics import Metrics, RoamDirection
+from roamcast.live.http.metrics import ListenerKind, Metrics, RoamDirection
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.watch import Watch
@@ -179,6 +179,12 @@ class Witness(Watch):
                     self._scribe.subscribed(now_us, client, wanted)
             case RecordNote(client, what, detail):
                 self._scribe.noted(now_us, client, what, detail)
+
+    def opened(self, listener: ListenerKind) -> None:
+        self.metrics.connected(listener)
+
+    def closed(self, listener: ListenerKind) -> None:
+        self.metrics.disconnected(listener)
 
     def passed(self, message: Message) -> None:
         self.metrics.received(0, len(message.payload))

@@ -8,6 +8,7 @@ came before would be safe; what is submitted afterwards is tried anew.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,8 +35,16 @@ class Entry(Struct, frozen=True):
 class GroupCommit:
     """Made and used on the loop's thread; the log is its own from then on, until `close`."""
 
-    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, waiting_bytes_max: int = 64 * 1024 * 1024) -> None:
+    def __init__(
+        self,
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        waiting_bytes_max: int = 64 * 1024 * 1024,
+        committed: Callable[[float, int], None] = lambda _, __: None,
+    ) -> None:
+        """`committed` is told how many seconds each commit took, and how many batches it was of."""
         self._log = log
+        self._committed = committed
         self._loop = loop
         self._waiting_bytes_max = waiting_bytes_max
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log")
@@ -91,6 +100,7 @@ class GroupCommit:
     def _write(self, group: list[Entry]) -> None:
         """On the writer's thread."""
         failure: Exception | None = None
+        begun_s = time.perf_counter()
         try:
             match group[0].kind:
                 case "batch":
@@ -101,10 +111,11 @@ class GroupCommit:
                     raise StorageFull(f"{self._log.file}: the disk is slower than what is to be written to it")
         except Exception as problem:
             failure = problem
-        self._loop.call_soon_threadsafe(self._written, failure)
+        self._loop.call_soon_threadsafe(self._written, failure, time.perf_counter() - begun_s)
 
-    def _written(self, failure: Exception | None) -> None:
+    def _written(self, failure: Exception | None, seconds: float) -> None:
         told = self._in_flight
+        self._committed(seconds, len(told))
         if failure is not None:
             told = [*told, *self._waiting]
             self._waiting.clear()
