@@ -92,7 +92,7 @@ class Fixes:
             self.bad(line, what, "the name of the host is empty")
         if self._count >= FIXES_MAX:
             self.bad(line, what, f"more than {FIXES_MAX} fixes")
-        self._check_place(x, y, line, what)
+        self.check_place(x, y, line, what)
         self._count += 1
         self.hosts.setdefault(host, HostFixes()).append(time_us, x, y, line)
 
@@ -102,14 +102,21 @@ class Fixes:
         return given.strip()
 
     def number(self, given: str | None, line: int, what: str) -> float:
+        found = self.double(given, line, what)
+        if not math.isfinite(found):
+            self.bad(line, what, f"{self.text(given, line, what):.40} is not a finite number")
+        return found
+
+    def double(self, given: str | None, line: int, what: str) -> float:
+        """The same, or infinite, or not a number."""
         text = self.text(given, line, what)
         try:
-            found = float(text)
+            return float(text)
         except ValueError:
             self.bad(line, what, f"'{text:.40}' is not a number")
-        if not math.isfinite(found):
-            self.bad(line, what, f"{text:.40} is not a finite number")
-        return found
+
+    def coordinate(self, given: str | None, line: int, what: str) -> float:
+        return self.number(given, line, what)
 
     def seconds(self, given: str | None, line: int, what: str, unit_us: int = 1_000_000) -> int:
         """A time in seconds (or another unit), as microseconds, rounded once from the decimal text."""
@@ -134,7 +141,7 @@ class Fixes:
             self.bad(line, what, f"time {text:.40} is out of range")
         return time_us
 
-    def _check_place(self, x: float, y: float, line: int, what: str) -> None:
+    def check_place(self, x: float, y: float, line: int, what: str) -> None:
         if self.geographic and not (abs(x) <= 180 and abs(y) <= 90):
             self.bad(line, what, f"longitude {x}, latitude {y} is no place on Earth")
         if max(abs(x), abs(y)) > COORDINATE_MAX_M:
@@ -216,8 +223,8 @@ class FcdReader(XmlReader):
             return
         if "timestep" not in self.open:
             fixes.bad(line, f"<{element}>", "stands outside a <timestep>")
-        x = fixes.number(attributes.get("x"), line, f"<{element}> field 'x'")
-        y = fixes.number(attributes.get("y"), line, f"<{element}> field 'y'")
+        x = fixes.coordinate(attributes.get("x"), line, f"<{element}> field 'x'")
+        y = fixes.coordinate(attributes.get("y"), line, f"<{element}> field 'y'")
         fixes.add(attributes.get("id", ""), self.time_us, x, y, line, f"<{element}> field 'id'")
 
     def ended(self, element: str) -> None:
@@ -245,8 +252,8 @@ class GpxReader(XmlReader):
         elif element == "trkpt":
             if "trk" not in self.open:
                 self.fixes.bad(self.line, "<trkpt>", "stands outside a <trk>")
-            longitude = self.fixes.number(attributes.get("lon"), self.line, "<trkpt> field 'lon'")
-            latitude = self.fixes.number(attributes.get("lat"), self.line, "<trkpt> field 'lat'")
+            longitude = self.fixes.coordinate(attributes.get("lon"), self.line, "<trkpt> field 'lon'")
+            latitude = self.fixes.coordinate(attributes.get("lat"), self.line, "<trkpt> field 'lat'")
             self.place, self.place_line, self.time = (longitude, latitude), self.line, ""
 
     def ended(self, element: str) -> None:
@@ -326,8 +333,8 @@ def read_row(fixes: Fixes, columns: dict[str, int], row: list[str], line: int) -
         read: Callable[[str | None, int, str], int] = fixes.moment if "T" in text or ":" in text else fixes.seconds
         time_us = read(text, line, "field 'time'")
     east, north = ("lon", "lat") if fixes.geographic else ("x", "y")
-    x = fixes.number(cell(east), line, f"field '{east}'")
-    y = fixes.number(cell(north), line, f"field '{north}'")
+    x = fixes.coordinate(cell(east), line, f"field '{east}'")
+    y = fixes.coordinate(cell(north), line, f"field '{north}'")
     fixes.add((cell("host") or "").strip(), time_us, x, y, line, "field 'host'")
 
 
@@ -340,8 +347,8 @@ def read_bonnmotion(fixes: Fixes) -> None:
             for at in range(0, len(numbers), 3):
                 what = f"node {node}, triple {at // 3 + 1}, field"
                 time_us = fixes.seconds(numbers[at], line, f"{what} 'time'")
-                x = fixes.number(numbers[at + 1], line, f"{what} 'x'")
-                y = fixes.number(numbers[at + 2], line, f"{what} 'y'")
+                x = fixes.coordinate(numbers[at + 1], line, f"{what} 'x'")
+                y = fixes.coordinate(numbers[at + 2], line, f"{what} 'y'")
                 fixes.add(str(node), time_us, x, y, line, what)
 
 

@@ -254,7 +254,17 @@ def load_trace(
 
 
 def read_fixes(path: Path, kind: TraceKind) -> Fixes:
-    fixes = Fixes(path, geographic=kind in ("gpx", "fcd-geo"))
+    fixes = Fixes(path, geographic=is_geographic(kind))
+    read_into(fixes, kind)
+    return fixes
+
+
+def is_geographic(kind: TraceKind) -> bool:
+    """As far as the kind tells; a CSV file tells by its header."""
+    return kind in ("gpx", "fcd-geo")
+
+
+def read_into(fixes: Fixes, kind: TraceKind) -> None:
     try:
         match kind:
             case "fcd" | "fcd-geo":
@@ -266,10 +276,9 @@ def read_fixes(path: Path, kind: TraceKind) -> Fixes:
             case "bonnmotion":
                 read_bonnmotion(fixes)
     except OSError as error:
-        raise BadTrace(f"{path}: {error.strerror or error}") from error
+        raise BadTrace(f"{fixes.path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise BadTrace(f"{path}: not UTF-8 text at byte {error.start}") from error
-    return fixes
+        raise BadTrace(f"{fixes.path}: not UTF-8 text at byte {error.start}") from error
 
 
 def ordered(fixes: Fixes, host: str, found: HostFixes) -> HostFixes:

@@ -1,0 +1,76 @@
+"""One position at one time, and whoever gives them: what every source of locations has in common (L4).
+
+A `Source` gives fixes as they come, raw: what is wrong with them is for `clean` to find. Times are microseconds since
+1970 of this host's clock, positions are those of the model's spaces (metres east and north on a `Plane`, longitude
+and latitude on `Earth`), headings are degrees clockwise from north.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from msgspec import Struct
+
+from roamcast.model.values import Point, Velocity
+
+
+class BadSource(ValueError):
+    """A source that cannot be had; the message says what was asked for and what is possible."""
+
+
+class Fix(Struct, frozen=True):
+    at_us: int
+    position: tuple[float, float]
+    speed_mps: float | None = None
+    heading_deg: float | None = None
+    accuracy_m: float | None = None
+    """Within how many metres the source believes it is right."""
+
+    @property
+    def point(self) -> Point:
+        return Point(*self.position)
+
+    @property
+    def velocity(self) -> Velocity | None:
+        """None unless it is known how fast and where to; who stands still goes nowhere."""
+        if self.speed_mps == 0:
+            return Velocity(0.0, 0.0)
+        if self.speed_mps is None or self.heading_deg is None:
+            return None
+        heading = math.radians(self.heading_deg)
+        return Velocity(self.speed_mps * math.sin(heading), self.speed_mps * math.cos(heading))
+
+
+class Source(Protocol):
+    def fixes(self) -> AsyncIterator[Fix]:
+        """From now on, until the source has no more; each call begins anew."""
+        ...
+
+
+class Clock(Protocol):
+    """The time that a source plays by: a test has one that does not make it wait."""
+
+    def now_us(self) -> int: ...
+    async def until(self, at_us: int) -> None:
+        """Returns at once if that is over."""
+        ...
+
+
+class HostClock:
+    """The clock of this host, read once and then carried on evenly: setting it does not stop what plays by it."""
+
+    def __init__(self) -> None:
+        self._ahead_us = (time.time_ns() - time.monotonic_ns()) // 1_000
+
+    def now_us(self) -> int:
+        return time.monotonic_ns() // 1_000 + self._ahead_us
+
+    async def until(self, at_us: int) -> None:
+        # Always through the event loop, so that a source which is late lets others have their turn.
+        await asyncio.sleep(max(0, at_us - self.now_us()) / 1e6)
+
+
+def heading_of(east: float, north: float) -> float:
+    return math.degrees(math.atan2(east, north)) % 360.0
