@@ -4,6 +4,7 @@ fixed:24.94,60.17    trace:ride.gpx?speed=2&loop    gpsd:localhost:2947    simul
 """
 
 import random
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from roamcast.sim.mobility import MobilityModel
 from roamcast.sim.mobility.trace_formats import BadTrace, TraceKind, kind_of_file
 
 TEXT_CHARS_MAX = 4_096
+ADDRESS = re.compile(r"(\[(?P<six>[0-9a-fA-F:.%\w]+)\]|(?P<host>[^:\[\]]*))(:(?P<port>[0-9]{1,5}))?")
 
 
 def source(text: str, space: Space | None = None, clock: Clock | None = None) -> Source:
@@ -142,15 +144,10 @@ def gpsd(rest: str, clock: Clock | None) -> Gpsd:
     options = Options(f"gpsd:{rest:.60}", asked)
     device = options.text("device")
     options.done()
-    host, port = address, ""
-    if address.startswith("["):
-        host, _, port = address[1:].partition("]")
-        port = port.removeprefix(":")
-    elif ":" in address:
-        host, _, port = address.rpartition(":")
-    if not (port == "" or (port.isdecimal() and 0 < int(port) <= 65_535)) or (":" in host and not address[0] == "["):
+    found = ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found["port"] or PORT) <= 65_535:
         raise BadSource(f"gpsd:{rest:.60}: give HOST or HOST:PORT, such as localhost:{PORT} or [::1]:{PORT}")
-    return Gpsd(host or "localhost", int(port or PORT), device, clock)
+    return Gpsd(found["six"] or found["host"] or "localhost", int(found["port"] or PORT), device, clock)
 
 
 AnySource = Fixed | Recording | Walking | Gpsd
