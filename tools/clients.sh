@@ -7,7 +7,7 @@ missing=()
 command -v mosquitto_sub >/dev/null || missing+=(mosquitto-clients)
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
-[ -x /usr/sbin/gpsd ] && command -v gpsfake >/dev/null || missing+=(gpsd gpsd-clients gpsd-tools)
+[ -x /usr/sbin/gpsd ] && command -v gpsfake >/dev/null || missing+=(gpsd gpsd-clients)
 [ ${#missing[@]} = 0 ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "Installing ${missing[*]} ..."

@@ -103,6 +103,9 @@ def test_a_name_and_a_directory_are_enough() -> None:
         ({"listeners": [{"host": "0.0.0.0"}]}, "listeners[1].host: others can reach 0.0.0.0, and nothing keeps them"),
         ({"storage": {"bytes_max": 1}}, "bytes_max is at least 65536"),
         ({"data": ""}, "data is empty"),
+        ({"owntracks": {}, "space": "plane"}, "owntracks: its locations are on Earth, and space is 'plane'"),
+        ({"owntracks": {"age_s": 3}}, "unknown key 'owntracks.age_s'; did you mean 'age_s_max'?"),
+        ({"owntracks": {"age_s_max": 0}}, "owntracks.age_s_max: 0.0 is no limit; give a number above 0"),
     ],
 )
 def test_a_mistake_is_named_with_its_key_and_what_is_allowed(given: dict[str, Any], said: str) -> None:

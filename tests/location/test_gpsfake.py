@@ -23,7 +23,7 @@ from tests.location.nmea import log_of, no_fix
 pytestmark = [
     pytest.mark.skipif(
         shutil.which("gpsfake") is None or shutil.which("gpsd", path=f"{os.defpath}:/usr/sbin") is None,
-        reason="needs gpsd and gpsfake (Debian: gpsd, gpsd-clients, gpsd-tools)",
+        reason="needs gpsd and gpsfake (Debian: gpsd and gpsd-clients)",
     ),
     pytest.mark.timeout(120),
 ]

@@ -27,6 +27,7 @@ from roamcast.live.security.limits import RateLimits
 from roamcast.live.security.passwords import Passwords, load_passwords
 from roamcast.live.security.policy import Policy
 from roamcast.live.security.rules import Rule, load_rules
+from roamcast.live.server.tracking import TrackingParams
 from roamcast.live.storage.log import Quota
 from roamcast.model.movement import load_model
 from roamcast.model.places import MovementGraph
@@ -176,6 +177,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     storage: Quota = Quota()
     modulators: tuple[str, ...] = ()
     """Python files that register modulators for subscriptions to name."""
+    owntracks: TrackingParams | None = None
+    """With it, OwnTracks locations move the clients that publish them; none: they are messages like any other."""
     redirect_to: str = ""
     """Where all clients are sent instead, such as `north.example:1883`; empty: this broker takes them."""
     redirect_moved: bool = False
@@ -193,6 +196,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         if self.name in [peer.name for peer in self.links.peers]:
             raise ValueError(f"links.peers: '{self.name}' is this broker itself")
         check_protocol(self.protocol)
+        if self.owntracks is not None and self.space != "earth":
+            raise ValueError(f"owntracks: its locations are on Earth, and space is '{self.space}'")
         check_apart(self)
         check_reachable(self)
 

@@ -77,6 +77,8 @@ class Cleaner:
         self.space = space
         self.limits = limits or Limits()
         self.counts: dict[Reason, int] = dict.fromkeys(Reason, 0)
+        self.verdict = Reason.TAKEN
+        """What became of the last fix that was given."""
         self._last: Fix | None = None
         self._held: Fix | None = None
 
@@ -84,7 +86,7 @@ class Cleaner:
         """The fix to use from now on, if this one gives any."""
         refusal = self._refusal(fix)
         if refusal is not None:
-            self.counts[refusal] += 1
+            self._decide(refusal)
             return None
         return self._judged(self._sane(fix))
 
@@ -92,6 +94,10 @@ class Cleaner:
         """The last good fix, as long as it is not too old (or as far ahead of the clock)."""
         last = self._last
         return last if last is not None and abs(now_us - last.at_us) <= self.limits.gap_us else None
+
+    def _decide(self, verdict: Reason) -> None:
+        self.verdict = verdict
+        self.counts[verdict] += 1
 
     def _refusal(self, fix: Fix) -> Reason | None:
         try:
@@ -130,7 +136,7 @@ class Cleaner:
             return self._taken(fix, held)
         if held is not None:
             self.counts[Reason.UNCONFIRMED] += 1
-        self.counts[Reason.CLOCK_BACK if fix.at_us < last.at_us else Reason.JUMP] += 1
+        self._decide(Reason.CLOCK_BACK if fix.at_us < last.at_us else Reason.JUMP)
         self._held = fix
         return None
 
@@ -140,7 +146,7 @@ class Cleaner:
         return seconds > 0 and self.space.distance_m(before.point, fix.point) <= far_m
 
     def _taken(self, fix: Fix, before: Fix | None) -> Fix:
-        self.counts[Reason.TAKEN] += 1
+        self._decide(Reason.TAKEN)
         if before is not None:
             if fix.at_us - before.at_us > self.limits.gap_us:
                 self.counts[Reason.GAP] += 1

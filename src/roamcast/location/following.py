@@ -1,13 +1,13 @@
 """What a host that moves listens to: the newest clean fix of a source, and None while there is no position (L4)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from roamcast.location.clean import Cleaner
 from roamcast.location.fix import Fix, Source
 
 
-async def positions(source: Source, cleaner: Cleaner) -> AsyncIterator[Fix | None]:
+async def positions(source: Source, cleaner: Cleaner) -> AsyncGenerator[Fix | None, None]:
     """Each fix that the cleaner lets through, as it comes. Whoever is slow gets the newest, not every one: where a
     host was a while ago is of no use. When nothing has come for the cleaner's `gap_us`, and when the source ends,
     there is None once: the position is not known any more. Close it (`contextlib.aclosing`) to let go of the source.

@@ -7,6 +7,7 @@ from typing import TypeVar
 from roamcast.live.broker.core import CoreParams
 from roamcast.live.mqtt.packets import AnyPacket, Disconnect, PubAck, Publish, PubRec, SubAck, Unsubscribe
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.server.tracking import TrackingParams
 from roamcast.model.places import MovementGraph
 from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.stage import SimClient, Stage
@@ -25,9 +26,10 @@ class Scene:
         graph: MovementGraph | None = None,
         seed: int = 1,
         broker_params: BrokerParams | None = None,
+        tracking: TrackingParams | None = None,
     ) -> None:
         edges = tuple(itertools.pairwise(brokers))
-        self.stage = Stage(seed, edges, broker_params, params, graph)
+        self.stage = Stage(seed, edges, broker_params, params, graph, tracking=tracking)
         self.rest()
 
     def rest(self, seconds: float = REST_S) -> None:

@@ -38,6 +38,7 @@ from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.neighbours import LinkDesk
 from roamcast.live.server.server import BrokerServer
+from roamcast.live.server.tracking import Trackers, TrackingParams
 from roamcast.live.server.watch import SilentWatch
 from roamcast.model.places import MovementGraph
 from roamcast.protocols.broker.params import BrokerParams
@@ -202,7 +203,12 @@ class SimBroker:
                 core.handle(entry.now_us, entry.given)
         self.head = Head(stage, self.disk)
         self.server = BrokerServer(
-            core, store=self.head, watch=self.watch, clock_us=lambda: stage.loop.now_us, loop=stage.loop
+            core,
+            store=self.head,
+            watch=self.watch,
+            clock_us=lambda: stage.loop.now_us,
+            loop=stage.loop,
+            trackers=Trackers(core.space, stage.tracking) if stage.tracking is not None else None,
         )
         self.desk = LinkDesk(self.server, self)
         self.server.give(Restarted())
@@ -237,8 +243,10 @@ class Stage:
         broker_params: BrokerParams | None = None,
         core_params: CoreParams | None = None,
         graph: MovementGraph | None = None,
+        tracking: TrackingParams | None = None,
     ) -> None:
         self.rng = Random(seed)
+        self.tracking = tracking
         self.loop = Clockwork()
         self.broker_params = broker_params or BrokerParams()
         self.core_params = core_params or CoreParams()

@@ -2,8 +2,11 @@
 
 import json
 
+import pytest
+
 from roamcast.live.mqtt.packets import SubAck
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.server.tracking import TrackingParams
 from roamcast.model.context import Context
 from roamcast.model.values import Point, Velocity
 from tests.live.broker.scene import Scene, last
@@ -89,6 +92,21 @@ def test_a_report_says_where_and_what_a_client_is_and_keeps_what_it_leaves_out_p
     assert context_of(scene, "c").attributes == {"kind": "tram"}
 
 
+def test_a_position_of_null_takes_the_position_away_p18() -> None:
+    scene = Scene()
+    client, writer = scene.client("c"), scene.client("writer")
+    scene.subscribe(client, "t", filter="near(position, 50)")
+    scene.report(client, position=[1, 2], velocity=[3, 4], attributes={"kind": "bus"})
+    scene.publish(writer, "t", {"position": [1, 2], "n": 1})
+    assert scene.report(client, position=None, velocity=[1, 1]) is Reason.SUCCESS
+    assert context_of(scene, "c").position is context_of(scene, "c").velocity is None
+    assert context_of(scene, "c").attributes == {"kind": "bus"}
+    scene.publish(writer, "t", {"position": [1, 2], "n": 2})
+    scene.report(client, position=[1, 2])
+    scene.publish(writer, "t", {"position": [1, 2], "n": 3})
+    assert [json.loads(each)["n"] for each in client.taken] == [1, 3]
+
+
 def test_a_report_of_qos_0_is_as_good_p18() -> None:
     scene = Scene()
     client = scene.client("c")
@@ -122,17 +140,80 @@ def test_between_reports_a_client_moves_with_its_velocity_p20() -> None:
 
 
 def test_a_location_of_owntracks_moves_its_client_and_is_published_p21() -> None:
-    scene = Scene()
+    scene = Scene(tracking=TrackingParams())
     reader, tracker = scene.client("reader"), scene.client("tracker")
+    scene.report(tracker, attributes={"kind": "bus"})
     scene.subscribe(reader, "owntracks/#")
     scene.publish(tracker, "owntracks/u/d", {"_type": "location", "lon": 4, "lat": 5, "vel": 36, "cog": 90})
     context = context_of(scene, "tracker")
     assert context.position == Point(4.0, 5.0)
     assert context.velocity is not None
     assert round(context.velocity.east, 6) == 10.0
+    assert context.attributes == {"kind": "bus"}
     assert len(reader.taken) == 1
-    scene.publish(tracker, "owntracks/u/d", {"_type": "transition", "lon": 7, "lat": 7})
+
+
+@pytest.mark.parametrize("tracking", [None, TrackingParams()])
+def test_nothing_else_of_owntracks_moves_a_client_and_nothing_at_all_unless_the_settings_say_so_p21(
+    tracking: TrackingParams | None,
+) -> None:
+    scene = Scene(tracking=tracking)
+    tracker = scene.client("tracker")
+    there: dict[str, object] = {"_type": "location", "lon": 4, "lat": 5}
+    said: list[tuple[str, bytes | dict[str, object]]] = [
+        ("owntracks/u/d", {**there, "_type": "transition"}),
+        ("owntracks/u/d", {**there, "lon": "4"}),
+        ("owntracks/u/d", {**there, "tst": 1e300}),
+        ("owntracks/u/d", b"{"),
+        ("owntracks/u/d/event", there),
+        ("owntracks/u", there),
+        ("owntracks//d", there),
+        ("tracks/u/d", there),
+    ]
+    for topic, payload in said if tracking else [*said, ("owntracks/u/d", there)]:
+        assert scene.publish(tracker, topic, payload) is Reason.SUCCESS
+    assert context_of(scene, "tracker").position is None
+
+
+def test_a_location_of_owntracks_that_is_old_vague_late_or_far_off_is_published_and_not_used_p21() -> None:
+    scene = Scene(tracking=TrackingParams())
+    reader, tracker = scene.client("reader"), scene.client("tracker")
+    scene.subscribe(reader, "owntracks/+/+")
+
+    def now_s() -> float:
+        return scene.stage.loop.time()
+
+    def say(**said: object) -> None:
+        scene.publish(tracker, "owntracks/u/d", {"_type": "location", "lon": 4, "lat": 5, **said})
+
+    say(tst=now_s())
+    say(lon=9, tst=now_s() - 3_600)
+    say(lon=9, tst=now_s(), acc=5_000)
+    say(lon=9, tst=now_s() - 20)
+    say(lon=9e7, tst=now_s())
     assert context_of(scene, "tracker").position == Point(4.0, 5.0)
+    assert len(reader.taken) == 5
+    assert [each for each in scene.remarks() if each.startswith("location_")] == [
+        "location_old",
+        "location_vague",
+        "location_clock_back",
+        "location_jump",
+    ]
+    say(lon=6, tst=now_s(), vel=-1, cog=-1)
+    assert context_of(scene, "tracker").position == Point(6.0, 5.0)
+    assert context_of(scene, "tracker").velocity is None
+
+
+def test_what_was_remembered_of_a_trackers_way_goes_with_its_connection_p21() -> None:
+    scene = Scene(tracking=TrackingParams())
+    tracker = scene.client("tracker")
+    scene.publish(tracker, "owntracks/u/d", {"_type": "location", "lon": 4, "lat": 5})
+    trackers = scene.stage.brokers["a"].server.trackers
+    assert trackers is not None
+    assert len(trackers) == 1
+    tracker.drop(noticed=True)
+    scene.rest()
+    assert len(trackers) == 0
 
 
 def test_reports_cannot_be_subscribed_to_p22() -> None:

@@ -9,16 +9,14 @@ import math
 from collections.abc import Mapping
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from roamcast.model.context import RESERVED_NAMES, Context
+from roamcast.model.context import Context
 from roamcast.model.event import CONTENT_ATTRIBUTES_MAX
 from roamcast.model.space import Space
 from roamcast.model.values import NAME_CHARS_MAX, BadValue, Point, Value, Velocity, check_value
 
 REPORT_TOPIC = "$roam/me"
-OWNTRACKS_PREFIX = "owntracks/"
-KMH_PER_MPS = 3.6
 
 _decoder = msgspec.json.Decoder()
 
@@ -109,7 +107,8 @@ class Report(Struct, frozen=True):
     """What a client publishes to `$roam/me`. A field that is left out keeps what was reported before, but a velocity
     holds only for the position that it comes with."""
 
-    position: list[float] | None = None
+    position: list[float] | UnsetType | None = UNSET
+    """None: it is not known any more."""
     velocity: list[float] | None = None
     """Metres per second, east and north."""
     destination: list[float] | None = None
@@ -126,7 +125,12 @@ def context_reported(payload: bytes, before: Context, now_us: int, space: Space)
         report = _report_decoder.decode(payload)
     except (msgspec.MsgspecError, RecursionError, ValueError) as problem:
         raise BadReport(f"not a report: {problem}") from problem
-    position = before.position if report.position is None else _reported(report.position, "position", space)
+    moved = report.position is not UNSET
+    position = before.position
+    if isinstance(report.position, list):
+        position = _reported(report.position, "position", space)
+    elif report.position is None:
+        position = None
     destination = None if report.destination is None else _reported(report.destination, "destination", space)
     velocity = None
     if report.velocity is not None:
@@ -139,13 +143,12 @@ def context_reported(payload: bytes, before: Context, now_us: int, space: Space)
         lacking = [name for name in report.attributes if name not in attributes]
         if lacking:
             raise BadReport(f"'{lacking[0]}' is no attribute: give a number, text, a truth value or a position")
-    moved = report.position is not None
     try:
         return Context(
             before.host,
             position,
             now_us if moved else before.at_us,
-            velocity if moved else before.velocity,
+            (velocity if position else None) if moved else before.velocity,
             destination if moved else before.destination,
             round(report.pause_s * 1e6) if 0 <= report.pause_s < 1e9 else 0,
             0,
@@ -160,33 +163,3 @@ def _reported(given: list[float], what: str, space: Space) -> Point:
     if point is None:
         raise BadReport(f"{what} {given} is not in this space: give [x, y] in metres, or [longitude, latitude]")
     return point
-
-
-class OwnTracks(Struct, frozen=True):
-    """What of an OwnTracks location message is used: coordinates, velocity in km/h, course over ground."""
-
-    lat: float
-    lon: float
-    vel: float = 0.0
-    cog: float | None = None
-    type: str = msgspec.field(name="_type", default="")
-
-
-_owntracks_decoder = msgspec.json.Decoder(OwnTracks)
-
-
-def context_tracked(payload: bytes, before: Context, now_us: int, space: Space) -> Context | None:
-    """The same of an OwnTracks location message; None if it is another message, or none that can be used."""
-    try:
-        told = _owntracks_decoder.decode(payload)
-    except (msgspec.MsgspecError, RecursionError, ValueError):
-        return None
-    position = _point(told.lon, told.lat, space)
-    if told.type != "location" or position is None:
-        return None
-    velocity = None
-    if told.cog is not None and 0 <= told.vel < 1e6 and math.isfinite(told.cog):
-        course, speed_mps = math.radians(told.cog), told.vel / KMH_PER_MPS
-        velocity = Velocity(speed_mps * math.sin(course), speed_mps * math.cos(course))
-    attributes = {name: value for name, value in before.attributes.items() if name not in RESERVED_NAMES}
-    return Context(before.host, position, now_us, velocity, None, 0, 0, attributes)

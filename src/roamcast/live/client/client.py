@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from roamcast.live.client.attachment import Attachment
 from roamcast.live.client.content import ScopeLike, attributes_of
 from roamcast.live.client.errors import ClientError, PublicationExpired, PublicationRefused, SubscriptionRefused
+from roamcast.live.client.following import Following
 from roamcast.live.client.inbox import ClientEvent, Handed, Inbox
 from roamcast.live.client.itinerary import Itinerary
 from roamcast.live.client.line import address_of
@@ -33,15 +34,18 @@ from roamcast.live.client.packing import (
     RETAINED_ALWAYS,
     RETAINED_NEVER,
     Report,
+    check_qos,
     publication,
+    sendable_bytes,
     subscription_packet,
 )
 from roamcast.live.client.session import Arrived, Confirmed, Expired, Result, Withdrawn
-from roamcast.live.mqtt.decoding import decode
-from roamcast.live.mqtt.encoding import encode
-from roamcast.live.mqtt.packets import V5, Connect, Publish, Subscribe, Unsubscribe
+from roamcast.live.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
 from roamcast.live.mqtt.reasons import FAILURE_FROM, BadPacket, Reason
+from roamcast.location.clean import Cleaner, Limits
+from roamcast.location.fix import Source
 from roamcast.model.filter import Filter
+from roamcast.model.space import Earth, Space
 from roamcast.model.values import Point, Value, Velocity
 from roamcast.protocols.recent import Recent
 
@@ -86,10 +90,13 @@ class Client:
         session_expiry_s: int = 3_600,
         keep_alive_s: int = 30,
         connect_s: float = 10.0,
+        location: Source | None = None,
+        space: Space | None = None,
         generator: Random | None = None,
     ) -> None:
         """`resume` takes up the session that an earlier run of the application left, and leaves one behind. `ssl` is
-        used for `mqtts://`; `generator` draws the pauses between attempts to reach a broker."""
+        used for `mqtts://`; `location` is followed from the beginning, in the `space` of the brokers (`Earth`);
+        `generator` draws the pauses between attempts to reach a broker."""
         if not name:
             raise ValueError("a client needs a name: its session is found by it")
         self.name = name
@@ -119,16 +126,24 @@ class Client:
         self._life = secrets.token_hex(4)
         self._published = 0
         self._report = Report()
+        self._location = location
+        self._space: Space = space or Earth()
+        self.following: Following | None = None
+        """The source of its position, if it has one."""
 
     # Coming and going.
 
     async def __aenter__(self) -> "Client":
         await self._attachment.start()
+        if self._location is not None:
+            await self.follow(self._location)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.following is not None:
+            await self.following.stop()
         for inbox in [self._common, *(each.inbox for each in self._subscriptions.values() if each.inbox is not None)]:
             inbox.finish()
             inbox.end()
@@ -180,6 +195,17 @@ class Client:
         """Tells the broker where this client is and what it is like. What is left out stays as it was, but a velocity
         holds for the position that it comes with."""
         await self._publish(replace(self._report.add(position, velocity, destination, pause_s, attributes), qos=qos))
+
+    async def lose_position(self) -> None:
+        """Tells the broker that it is not known any more where this client is."""
+        await self._publish(self._report.lose_position())
+
+    async def follow(self, source: Source, limits: Limits | None = None) -> Following:
+        """Moves by what a source of locations says, instead of by the one that it followed before."""
+        if self.following is not None:
+            await self.following.stop()
+        self.following = Following(self, source, Cleaner(self._space, limits))
+        return self.following
 
     async def subscribe(
         self,
@@ -374,15 +400,3 @@ class Client:
         if handed.delivery is not None:
             self._session.taken(handed.delivery)
             self._attachment.settle()
-
-
-def sendable_bytes(packet: Publish | Subscribe | Unsubscribe) -> int:
-    """How large it is on the wire; raises `BadPacket` for what a broker would have to hang up at, again and again."""
-    data = encode(packet, V5)
-    decode(data, V5)
-    return len(data)
-
-
-def check_qos(qos: int) -> None:
-    if qos not in (0, 1, 2):
-        raise ValueError(f"QoS {qos}: give 0 (at most once), 1 (at least once) or 2 (exactly once)")

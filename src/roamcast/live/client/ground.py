@@ -22,7 +22,10 @@ from msgspec.structs import replace
 from roamcast.live.client.client import Client
 from roamcast.live.client.content import filter_text, scope_text
 from roamcast.live.client.errors import PublicationExpired, PublicationRefused
+from roamcast.live.client.following import Following
 from roamcast.live.client.inbox import ClientEvent
+from roamcast.location.clean import Cleaner, Limits
+from roamcast.location.fix import Source
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import EVERYTHING
@@ -83,6 +86,14 @@ class BrokerGround:
             context = replace(context, position=position, velocity=velocity, at_us=self.now_us())
         self._context = context if attributes is None else replace(context, attributes=dict(attributes))
         await self.client.move(position, velocity=velocity, attributes=attributes)
+
+    async def lose_position(self) -> None:
+        self._context = replace(self._context, position=None, velocity=None, at_us=self.now_us())
+        await self.client.lose_position()
+
+    def follow(self, source: Source, limits: Limits | None = None) -> Following:
+        """Moves by what a source of locations says, until that is stopped."""
+        return Following(self, source, Cleaner(self.space, limits))
 
     async def run(self, application: Application) -> None:
         """Until it is cancelled, or something the application did fails: then that is raised."""

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 import msgspec
 
 from roamcast.live.client.content import ScopeLike, filter_text, payload_of, plain, scope_text
-from roamcast.live.mqtt.packets import Pairs, Publish, Subscribe, Wish
+from roamcast.live.mqtt.decoding import decode
+from roamcast.live.mqtt.encoding import encode
+from roamcast.live.mqtt.packets import V5, Pairs, Publish, Subscribe, Unsubscribe, Wish
 from roamcast.model.filter import Filter
 from roamcast.model.values import Point, Value, Velocity
 
@@ -85,5 +87,23 @@ class Report:
         self._told = {**(self._told if position is None else kept), **said}
         return Publish(REPORT_TOPIC, _encoder.encode(said), 1)
 
+    def lose_position(self) -> Publish:
+        for name in ("velocity", "destination", "pause_s"):
+            self._told.pop(name, None)
+        self._told["position"] = None
+        return Publish(REPORT_TOPIC, _encoder.encode({"position": None}), 1)
+
     def whole(self) -> Publish | None:
         return Publish(REPORT_TOPIC, _encoder.encode(self._told), 1) if self._told else None
+
+
+def sendable_bytes(packet: Publish | Subscribe | Unsubscribe) -> int:
+    """How large it is on the wire; raises `BadPacket` for what a broker would have to hang up at, again and again."""
+    data = encode(packet, V5)
+    decode(data, V5)
+    return len(data)
+
+
+def check_qos(qos: int) -> None:
+    if qos not in (0, 1, 2):
+        raise ValueError(f"QoS {qos}: give 0 (at most once), 1 (at least once) or 2 (exactly once)")

@@ -46,6 +46,9 @@ class Metrics:
         self._bytes_in = Counter("roamcast_payload_bytes_in", "Payload bytes from clients.", registry=registry)
         self._bytes_out = Counter("roamcast_payload_bytes_out", "Payload bytes to clients.", registry=registry)
         self._dropped = Family("roamcast_messages_dropped", "Messages that will not arrive.", "cause", registry)
+        self._locations = Family(
+            "roamcast_locations_unused", "OwnTracks locations that did not move their client.", "cause", registry
+        )
         self._queue_bytes = Gauge("roamcast_queue_bytes", "What waits for clients.", registry=registry)
         self._commit_s = Histogram(
             "roamcast_commit_seconds", "Time of a commit to disk.", buckets=COMMIT_S, registry=registry
@@ -86,6 +89,9 @@ class Metrics:
 
     def dropped(self, cause: str, count: int = 1) -> None:
         self._dropped.add(cause, count)
+
+    def location_unused(self, cause: str) -> None:
+        self._locations.add(cause)
 
     def queue_bytes(self, size_bytes: int) -> None:
         self._queue_bytes.set(size_bytes)

@@ -22,6 +22,7 @@ from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.guard import Guard
 from roamcast.live.server.neighbours import LinkDesk
 from roamcast.live.server.server import BrokerServer, Redirect
+from roamcast.live.server.tracking import Trackers
 from roamcast.live.server.witness import Witness
 from roamcast.live.settings import Listener, Settings, load_graph, load_modulators, load_policy
 from roamcast.live.storage import GroupCommit, Log
@@ -86,6 +87,7 @@ class RunningBroker:
             self.witness,
             redirect=redirect,
             snapshot_every_bytes=settings.storage.snapshot_every_bytes,
+            trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
         )
         core.station.chronicle.on = journal is not None
         self.server.give(Restarted())

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from roamcast.live.broker.content import OWNTRACKS_PREFIX, REPORT_TOPIC, BadReport, context_reported, context_tracked
+from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import (
     AnyGiven,
@@ -42,6 +42,7 @@ from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.gate import Gate, OpenGate
 from roamcast.live.server.logbook import SNAPSHOT_EVERY_BYTES, Logbook, Store
 from roamcast.live.server.performing import Performing
+from roamcast.live.server.tracking import LOCATION_REMARK, BadLocation, Trackers
 from roamcast.live.server.watch import SilentWatch, Watch
 from roamcast.model.context import Context
 
@@ -90,14 +91,16 @@ class BrokerServer:
         loop: Loop | None = None,
         redirect: Redirect | None = None,
         snapshot_every_bytes: int = SNAPSHOT_EVERY_BYTES,
+        trackers: Trackers | None = None,
     ) -> None:
-        """`redirect` sends everybody who comes to another broker."""
+        """`redirect` sends everybody who comes to another broker; `trackers` understand OwnTracks."""
         self.core = core
         self.limits = limits or Limits()
         self.frames = Frames()
         self.gate = gate or OpenGate()
         self.watch = watch or SilentWatch()
         self.redirect = redirect
+        self.trackers = trackers
         self.loop: Loop = loop or asyncio.get_running_loop()
         self.sockets: dict[ClientSocket, None] = {}
         self.clients: dict[str, ClientSocket] = {}
@@ -308,6 +311,8 @@ class BrokerServer:
             return
         if self.clients.get(client.client) is client:
             del self.clients[client.client]
+            if self.trackers is not None:
+                self.trackers.forget(client.client)
             session = client.mqtt.session
             expiry_s = None if session is None else session.expiry_s
             self.give(Left(client.client, expiry_s, event.will is None))
@@ -326,10 +331,8 @@ class BrokerServer:
                 client.mqtt.acknowledge(self.now_us(), packet_id, *refusal)
                 client.mark()
             return
-        if message.topic.startswith(OWNTRACKS_PREFIX):
-            context = context_tracked(message.payload, self.context_of(name), self.now_us(), self.core.space)
-            if context is not None:
-                self._give_report(context)
+        if self.trackers is not None:
+            self._tracked(self.trackers, name, message)
         if message.qos or message.retain or is_lasting(message):
             self.give(Published(name, packet_id, message))
             if self.logbook.waiting_bytes > WAITING_BYTES_MAX:
@@ -363,6 +366,15 @@ class BrokerServer:
             self.watch.remark("bad_report", f"{client}: {problem}")
             return
         self._give_report(context)
+
+    def _tracked(self, trackers: Trackers, client: str, message: Message) -> None:
+        try:
+            context = trackers.context(message, self.context_of(client), self.now_us())
+        except BadLocation as problem:
+            self.watch.remark(f"{LOCATION_REMARK}{problem}", client)
+            return
+        if context is not None:
+            self._give_report(context)
 
     def _give_report(self, context: Context) -> None:
         if self.logbook.full is None:

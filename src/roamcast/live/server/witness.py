@@ -26,6 +26,7 @@ from roamcast.live.broker.orders import (
 from roamcast.live.http.metrics import ListenerKind, Metrics, RoamDirection
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.server.tracking import LOCATION_REMARK
 from roamcast.live.server.watch import Watch
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
@@ -200,6 +201,9 @@ class Witness(Watch):
             self.metrics.dropped(COUNTED[what])
         if what in ROAMED:
             self.metrics.roamed(ROAMED[what])
+        if what.startswith(LOCATION_REMARK):
+            self.metrics.location_unused(what.removeprefix(LOCATION_REMARK))
+            return
         if what == "connect_refused" or what == "connection_refused":
             self.metrics.refused(what)
         if what == "internal_error":

@@ -1,0 +1,84 @@
+"""A client that tells its broker where it is, by a source of locations (L4).
+
+Reports are made as fixes come: while a broker cannot be reached only the newest fix is kept. Where the client stands
+is told once. When the position is lost the broker is told that as well, so that nobody takes the client for being
+where it was.
+"""
+
+import asyncio
+from contextlib import aclosing
+from typing import Protocol
+
+from roamcast.live.client.errors import ClientError, PublicationRefused
+from roamcast.location.clean import Cleaner, Reason
+from roamcast.location.fix import Fix, Source
+from roamcast.location.following import positions
+from roamcast.model.values import Point, Velocity
+
+
+class Mover(Protocol):
+    """Whose position it is."""
+
+    async def move(self, position: Point, *, velocity: Velocity | None) -> None: ...
+    async def lose_position(self) -> None: ...
+
+
+class Following:
+    """Begins at once, on the running event loop."""
+
+    def __init__(self, mover: Mover, source: Source, cleaner: Cleaner) -> None:
+        self.reports = 0
+        self.refused = 0
+        """Reports that the broker did not take, such as a longitude where it has metres."""
+        self.problem: Exception | None = None
+        """Why the source ended, if that was a mistake."""
+        self._mover = mover
+        self._source = source
+        self._cleaner = cleaner
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def counts(self) -> dict[Reason, int]:
+        """What came of the source's fixes."""
+        return self._cleaner.counts
+
+    async def ended(self) -> None:
+        """Returns when the source has no more, or the client has left."""
+        await asyncio.wait([self._task])
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await self.ended()
+
+    async def _run(self) -> None:
+        try:
+            await self._follow()
+        except ClientError:
+            # The client has left, and whoever uses it is told by itself.
+            return
+        except Exception as problem:
+            self.problem = problem
+
+    async def _follow(self) -> None:
+        told: Fix | None = None
+        async with aclosing(positions(self._source, self._cleaner)) as found:
+            async for fix in found:
+                if fix is None or told is None or not is_same_rest(fix, told):
+                    await self._tell(fix)
+                told = fix
+
+    async def _tell(self, fix: Fix | None) -> None:
+        try:
+            if fix is None:
+                await self._mover.lose_position()
+            else:
+                await self._mover.move(fix.point, velocity=fix.velocity)
+            self.reports += 1
+        except PublicationRefused:
+            self.refused += 1
+
+
+def is_same_rest(fix: Fix, told: Fix) -> bool:
+    """Whether it says nothing that the broker does not know."""
+    moving = fix.velocity is not None and fix.velocity.speed > 0
+    return not moving and (fix.position, fix.velocity) == (told.position, told.velocity)
