@@ -1,0 +1,60 @@
+"""Why a datagram does not become a message, or a message no datagram: one error, and a count for each reason.
+
+Whoever can reach the network can send anything, at any rate. So what is dropped is counted and no more: there is no
+log line for each, and nothing is kept of it.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias, get_args
+
+Reason: TypeAlias = Literal[
+    "oversized",
+    "truncated",
+    "not_ours",
+    "version",
+    "wrong_key",
+    "own",
+    "not_joined",
+    "replayed",
+    "forged",
+    "malformed",
+    "stranger",
+    "crowded",
+    "unattested",
+    "unsendable",
+    "queue_full",
+]
+"""Of what arrives: longer than any frame; shorter than its header and seal; other magic bytes; another version;
+sealed with another group's key; sent by this node itself; to a group it is not in; seen before, or too old to tell; a
+seal, signature or name that is not its sender's; no message of this protocol; a name that is not on the list; no room
+for another name. Of what is to be sent: a frame that would be too long counts as `oversized`, what came
+without its origin's signature as `unattested`, what no interface takes as `unsendable`, what found the queue full as
+`queue_full`."""
+
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+
+class Dropped(Exception):
+    """The one error of everything between a datagram and a message."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason: Reason = reason
+
+
+class Drops:
+    """How many of each; `news` tells what changed since it was last asked."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Reason, int] = dict.fromkeys(REASONS, 0)
+        self._told: dict[Reason, int] = dict(self.counts)
+
+    def count(self, reason: Reason) -> None:
+        self.counts[reason] += 1
+
+    def news(self, tell: Callable[[Reason, int], None]) -> None:
+        for reason, count in self.counts.items():
+            more = count - self._told[reason]
+            if more:
+                self._told[reason] = count
+                tell(reason, more)

@@ -1,0 +1,155 @@
+"""From message to datagram and back: sealed for the group, signed by origins, each taken once.
+
+A frame is sealed with ChaCha20-Poly1305 under a key that is derived from the group's and the session, so no two
+senders share a key and the frame's number is a nonce that never comes twice. Everybody in the group has the group's
+key: the seal keeps others out, the certificate of the session says who speaks, and signatures who said first what is
+passed on. docs/decisions/0023-sealed-frames.md says what that protects from and what not.
+
+A datagram is looked at in the order of what it costs: its length and first bytes, whose it is and whether it was
+seen, its seal, its form, and only then signatures. Nothing is remembered of a frame before it is its sender's.
+"""
+
+import hashlib
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from msgspec import Struct
+
+from roamcast.live.adhoc.drops import Dropped
+from roamcast.live.adhoc.frames import (
+    COUNTER_BYTES,
+    FRAME_BYTES_MAX,
+    HEADER_BYTES,
+    SEAL_BYTES,
+    Body,
+    Header,
+    body_bytes,
+    header_bytes,
+    read_body,
+    read_header,
+    session_id,
+)
+from roamcast.live.adhoc.keys import KEY_BYTES, OPEN_GROUP_KEY, Identity, is_signed, key_id
+from roamcast.live.adhoc.peers import Peer, Peers
+from roamcast.live.adhoc.signing import Signatures
+from roamcast.node.boundary import Message
+from roamcast.node.codec import BadMessage, Codec
+
+NONCE_BYTES = 12
+CERTIFICATE = b"roamcast session\x00"
+
+
+class Heard(Struct, frozen=True):
+    """What a datagram said."""
+
+    message: Message
+    sender: str
+    group: int
+
+
+class Seals:
+    """One life of one node: its session, and whom it hears."""
+
+    def __init__(
+        self,
+        name: str,
+        codec: Codec,
+        identity: Identity,
+        began_us: int,
+        drawn: bytes,
+        group_key: bytes = OPEN_GROUP_KEY,
+        peers: Peers | None = None,
+    ) -> None:
+        """`drawn` are eight random bytes of this life."""
+        self.name = name
+        self.codec = codec
+        self.identity = identity
+        self.group_key = group_key
+        self.peers = peers if peers is not None else Peers()
+        self.signatures = Signatures(name, identity, self.peers)
+        self.session = session_id(began_us, drawn)
+        self._key_id = key_id(group_key)
+        self._cipher = cipher_of(group_key, self.session)
+        self._certificate = identity.sign(certified(self.session, name))
+        self._counter = 0
+
+    def seal(self, data: bytes, group: int) -> bytes:
+        """The datagram of a message in the codec's bytes.
+
+        What is signed is the message as others will read it: a whole number where a double belongs is one by then.
+        """
+        attestations = self.signatures.attest(self._decoded(data))
+        body = Body(self.name, self.identity.public, self._certificate, data, attestations)
+        plain = body_bytes(body)
+        size = HEADER_BYTES + len(plain) + SEAL_BYTES
+        if size > FRAME_BYTES_MAX:
+            raise Dropped("oversized", f"{size} bytes to send, at most {FRAME_BYTES_MAX}")
+        self._counter += 1
+        head = header_bytes(Header(self._key_id, group, self.session, self._counter))
+        return head + self._cipher.encrypt(nonce_of(self._counter), plain, head)
+
+    def header(self, datagram: bytes) -> Header:
+        """What the sender wrote on the outside, if it is for this group of nodes and not from this one."""
+        header = read_header(datagram)
+        if header.key_id != self._key_id:
+            raise Dropped("wrong_key")
+        if header.session == self.session:
+            raise Dropped("own")
+        return header
+
+    def open(self, now_us: int, datagram: bytes, header: Header) -> Heard:
+        """Raises `Dropped`, and nothing else, for every datagram that a node must not be given."""
+        peer = self.peers.by_session.get(header.session)
+        if peer is not None and not peer.window.is_new(header.counter):
+            raise Dropped("replayed", f"frame {header.counter} of '{peer.name}'")
+        cipher = peer.cipher if peer is not None else None
+        if cipher is None:
+            cipher = cipher_of(self.group_key, header.session)
+        try:
+            plain = cipher.decrypt(nonce_of(header.counter), datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
+        except InvalidTag:
+            raise Dropped("forged", "the seal is broken") from None
+        body = read_body(plain)
+        peer = self._admit(now_us, body, header, cipher) if peer is None else self._same(now_us, body, peer)
+        # From here on the frame is its sender's, and is used up even if nothing comes of it.
+        peer.window.take(header.counter)
+        message = self._decoded(body.message)
+        self.signatures.check(now_us, message, body.attestations)
+        return Heard(message, body.sender, header.group)
+
+    def _decoded(self, data: bytes) -> Message:
+        try:
+            return self.codec.decode(data)
+        except BadMessage as problem:
+            raise Dropped("malformed", str(problem)) from problem
+
+    def _same(self, now_us: int, body: Body, peer: Peer) -> Peer:
+        if body.sender != peer.name or body.key != peer.key:
+            raise Dropped("forged", f"a frame of '{body.sender}' in the session of '{peer.name}'")
+        return self.peers.met(now_us, body.sender, body.key)
+
+    def _admit(self, now_us: int, body: Body, header: Header, cipher: ChaCha20Poly1305) -> Peer:
+        """The first frame of a session."""
+        if body.sender == self.name:
+            raise Dropped("forged", f"somebody else is called '{self.name}'")
+        known = self.peers.check(body.sender, body.key)
+        if known is not None and header.began_us <= known.began_us:
+            raise Dropped("replayed", f"'{body.sender}' has begun a later session")
+        if not is_signed(body.key, certified(header.session, body.sender), body.certificate):
+            raise Dropped("forged", f"'{body.sender}' did not begin this session")
+        peer = self.peers.met(now_us, body.sender, body.key)
+        self.peers.begins(peer, header.session, header.began_us, cipher)
+        return peer
+
+
+def cipher_of(group_key: bytes, session: bytes) -> ChaCha20Poly1305:
+    derived = hashlib.blake2b(session, key=group_key, digest_size=KEY_BYTES, person=b"roamcast frames")
+    return ChaCha20Poly1305(derived.digest())
+
+
+def nonce_of(counter: int) -> bytes:
+    return bytes(NONCE_BYTES - COUNTER_BYTES) + counter.to_bytes(COUNTER_BYTES)
+
+
+def certified(session: bytes, name: str) -> bytes:
+    return CERTIFICATE + session + name.encode()

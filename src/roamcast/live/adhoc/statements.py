@@ -1,0 +1,79 @@
+"""What the origin of a message stands by, whoever passes the message on: its statements, which it signs.
+
+A forwarder changes little: how old a message is, where it is now, how it travels. All else is its origin's, and is
+signed by it. So a statement is the message with what forwarders change left out, in bytes that everybody who decodes
+the message arrives at again.
+
+| message | its statements |
+|---|---|
+| announced, wanted, withdrawn, raised, missed | the message without its age and the way that is left, by its host |
+| event, matched-event, digest | each event, by its publisher |
+| subscription, digest | each subscription and whether it is withdrawn, by its subscriber |
+| beacon, matching-request, query, answer | none: their sender says them of itself, or asks |
+
+An id begins with the name of its host and a colon, as `node/port.py` makes them. Without that anybody could withdraw
+what another announced, or use up another's ids.
+"""
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roamcast.live.adhoc.drops import Dropped
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import Message
+from roamcast.protocols.adhoc.context.messages import Digest, EventMessage, MatchedEvent, SubscriptionMessage
+from roamcast.protocols.adhoc.proximity.messages import Announced, Missed, Raised, Wanted, Withdrawn
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Statement(Struct, frozen=True):
+    origin: str
+    said: bytes
+
+
+def statements_of(message: Message) -> tuple[Statement, ...]:
+    """In an order that sender and receiver share; raises `Dropped` when an id is not its host's."""
+    match message:
+        case Raised(event, age_us=age_us):
+            whole = message if age_us == 0 else replace(message, age_us=0)
+            return (Statement(owner_of(event.id, event.publisher.host), _encoder.encode(whole)),)
+        case Announced(announcement=announcement):
+            origin = owner_of(announcement.id, announcement.producer)
+            return (Statement(origin, _encoder.encode(replace(message, age_us=0))),)
+        case Wanted(subscription_id=wanted_id, consumer=consumer):
+            return (Statement(owner_of(wanted_id, consumer), _encoder.encode(replace(message, age_us=0))),)
+        case Withdrawn(proximity_id):
+            return (Statement(proximity_id.rpartition(":")[0], _encoder.encode(message)),)
+        case Missed(asker):
+            return (Statement(asker, _encoder.encode(replace(message, left_m=0.0))),)
+        case EventMessage(item=item):
+            return (of_event(item.event),)
+        case MatchedEvent(event=event):
+            return (of_event(event),)
+        case SubscriptionMessage(item=wanted, withdrawn=withdrawn):
+            return (of_subscription(wanted.subscription, withdrawn),)
+        case Digest(_, events, subscriptions):
+            return (
+                *(of_event(each.event) for each in events),
+                *(of_subscription(each.subscription, False) for each in subscriptions),
+            )
+        case _:
+            return ()
+
+
+def of_event(event: Event) -> Statement:
+    return Statement(owner_of(event.id, event.publisher.host), _encoder.encode(("event", event)))
+
+
+def of_subscription(subscription: Subscription, withdrawn: bool) -> Statement:
+    origin = owner_of(subscription.id, subscription.subscriber)
+    return Statement(origin, _encoder.encode(("subscription", subscription, withdrawn)))
+
+
+def owner_of(own_id: str, host: str) -> str:
+    if not own_id.startswith(host + ":"):
+        raise Dropped("forged", f"'{own_id}' is no id of '{host}'")
+    return host
