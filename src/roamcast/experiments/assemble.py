@@ -62,7 +62,7 @@ def context_kit(given: dict[str, Any]) -> ProtocolKit:
     params = params_from(full, context_params.ContextParams)
 
     def make_node(seat: Seat) -> context.ContextNode:
-        return context.ContextNode(seat.host, seat.rng, params, seat.refuses, graph=seat.graph)
+        return context.ContextNode(seat.host, seat.rng, params, seat.refuses, seat.space, seat.graph)
 
     return ProtocolKit(Codec(context_messages.MESSAGES), make_node)
 
@@ -77,7 +77,7 @@ def proximity_kit(given: dict[str, Any]) -> ProtocolKit:
     params = params_from({**start, **changes}, proximity_params.ProximityParams)
 
     def make_node(seat: Seat) -> proximity.Proximity:
-        return proximity.Proximity(params, seat.rng, seat.refuses, graph=seat.graph)
+        return proximity.Proximity(params, seat.rng, seat.refuses, seat.space, seat.graph)
 
     return ProtocolKit(Codec(proximity_messages.MESSAGES), make_node)
 

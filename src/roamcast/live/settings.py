@@ -226,7 +226,7 @@ def check_protocol(protocol: BrokerParams) -> None:
     if protocol.handover != "relocation":
         raise ValueError(
             f"protocol.handover is '{protocol.handover}', which wants clients that tell a mesh of brokers about "
-            "their trips and poll it; MQTT clients do not, so here it is 'relocation' (in simulations all can be used)"
+            "their trips and poll it; MQTT clients do not, so it is 'relocation' here (simulations can use all)"
         )
     if protocol.advertisements:
         raise ValueError(

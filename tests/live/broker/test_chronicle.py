@@ -10,7 +10,7 @@ from roamcast.live.broker.orders import (
     RecordPublication,
     RecordSubscription,
 )
-from roamcast.live.server.witness import opening_of
+from roamcast.live.runtime.diary import opening_of
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
 from tests.live.broker.scene import Scene

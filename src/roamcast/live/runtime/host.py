@@ -48,7 +48,10 @@ KIND = 0
 class Air(Protocol):
     """Where broadcasts go: a multicast network, or nothing."""
 
-    def broadcast(self, data: bytes, broadcast: Broadcast) -> None: ...
+    def broadcast(self, data: bytes, said: Broadcast) -> int:
+        """Answers how many bytes go on the air; 0 if none do."""
+        ...
+
     def join(self, group: int) -> None: ...
     def leave(self, group: int) -> None: ...
 
@@ -171,11 +174,22 @@ class LiveHost:
             return
         match effect:
             case Broadcast(message):
-                self.air.broadcast(self.codec.encode(message), effect)
+                self._broadcast(self.air, message, effect)
             case JoinGroup(group):
                 self.air.join(group)
             case LeaveGroup(group):
                 self.air.leave(group)
+
+    def _broadcast(self, air: Air, message: Message, said: Broadcast) -> None:
+        try:
+            data = self.codec.encode(message)
+        except BadMessage as problem:
+            self.remark("unsendable", str(problem))
+            return
+        size_bytes = air.broadcast(data, said)
+        if size_bytes:
+            for observer in self.host.observers:
+                observer.transmitted(self.now_us(), self.name, message.kind, size_bytes, None, message.event_id)
 
     def _fire(self, name: str) -> None:
         self._timers.pop(name, None)

@@ -1,18 +1,12 @@
-"""What happens at a broker, for those who look: metrics, a log for people, the journal for the pipeline.
+"""What happens at a broker, for those who look: metrics, a log for people, the journal for the pipeline."""
 
-The journal is written by a thread of its own, some time after the fact; the loop only appends to a list.
-"""
-
-import threading
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
-from roamcast.journal.records import Noted, Record, Run, UnwritableRecord
+from roamcast.journal.records import Run
 from roamcast.journal.scribe import Scribe
-from roamcast.journal.writer import Journal
 from roamcast.live.broker.inputs import AnyGiven, Arrived, LinkChanged, Published
 from roamcast.live.broker.orders import (
     AnyRecord,
@@ -26,14 +20,11 @@ from roamcast.live.broker.orders import (
 from roamcast.live.http.metrics import ListenerKind, Metrics, RoamDirection
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.runtime.diary import Diary
 from roamcast.live.server.tracking import LOCATION_REMARK
 from roamcast.live.server.watch import Watch
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
-
-FLUSH_S = 2.0
-WAITING_RECORDS_MAX = 1_000_000
-OPENINGS_PER_MS = 1_000_000
 
 COUNTED = {
     "dropped_expired": "expired",
@@ -61,71 +52,6 @@ QUIET = (
     "stale_attachment",
 )
 """Remarks that a client can bring about as often as it likes: for the log at its most talkative."""
-
-
-def opening_of(run: Run) -> int:
-    """A client that roams has records of several brokers, who must not give them the same numbers: so an opening is
-    numbered by when it was, to the millisecond, and by whose it is."""
-    whose = zlib.crc32(run.host.encode()) % OPENINGS_PER_MS
-    return run.at_us // 1_000 * OPENINGS_PER_MS + whose
-
-
-class Diary:
-    """A journal that a thread writes. `record` is for the loop."""
-
-    def __init__(self, directory: Path, run: Run) -> None:
-        self._journal = Journal(directory, run, incarnation=opening_of(run))
-        self._waiting: list[Record] = []
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self.lost = 0
-        """Records that found no room: the disk is too slow."""
-        self.problem: Exception | None = None
-        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
-        self._thread.start()
-
-    def record(self, record: Record) -> None:
-        with self._lock:
-            if len(self._waiting) < WAITING_RECORDS_MAX:
-                self._waiting.append(record)
-            else:
-                self.lost += 1
-
-    def flush(self) -> None:
-        """The thread does so by itself."""
-
-    def _write(self) -> None:
-        stopping = False
-        while not stopping and self.problem is None:
-            stopping = self._stop.wait(FLUSH_S)
-            with self._lock:
-                records, self._waiting = self._waiting, []
-            try:
-                for record in records:
-                    self._write_one(record)
-                self._journal.flush()
-            except Exception as problem:
-                self.problem = problem
-
-    def _write_one(self, record: Record) -> None:
-        """What a client asks for must not stop the journal, even if it cannot be written."""
-        try:
-            self._journal.record(record)
-        except UnwritableRecord as problem:
-            self._journal.record(Noted(record.host, record.at_us, "unwritable_record", str(problem)))
-
-    def end(self, at_us: int) -> None:
-        """Stopped in order: the journal says so."""
-        self._stop.set()
-        self._thread.join()
-        if self.problem is None:
-            self._journal.end(at_us)
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        if self.problem is None:
-            self._journal.close()
 
 
 class Witness(Watch):

@@ -1,0 +1,182 @@
+"""The air of a live node: UDP multicast on the interfaces of its machine (L1, S7).
+
+A message to a group goes to the group's address, one without a group to 239.0.0.0, which every node hears; the
+discovery group of proximities is 239.0.0.1. Groups are joined and left as the node says. Datagrams are sealed and
+opened by `sealing.py`; whatever is wrong with one is counted, and nothing else happens.
+
+Interfaces come and go (a phone changes its network): unless they were named, they are looked at again from time to
+time, and all groups are joined anew when they have changed.
+"""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+from roamcast.live.adhoc.drops import Dropped, Drops
+from roamcast.live.adhoc.interfaces import Interface, chosen_interfaces
+from roamcast.live.adhoc.sealing import Heard, Seals
+from roamcast.live.adhoc.sockets import Outlet, Receiver
+from roamcast.node.boundary import Broadcast
+
+EVERYBODY = 0
+"""The group of frames without one."""
+PORT = 27_239
+GROUPS_MAX = 2_000
+DELAYED_MAX = 1_024
+"""Frames that wait for their jitter; further ones leave at once."""
+
+
+class CannotMulticast(Exception):
+    """The port or the network cannot be used; the message says why."""
+
+
+class MulticastAir:
+    def __init__(
+        self,
+        seals: Seals,
+        heard: Callable[[Heard], None],
+        now_us: Callable[[], int],
+        rng: Random,
+        *,
+        port: int = PORT,
+        wanted: tuple[str, ...] = (),
+        hops_max: int = 1,
+    ) -> None:
+        """On a running loop. `heard` gets what other nodes say, `wanted` names interfaces, and `hops_max` is how many
+        routers a frame may pass plus one."""
+        self.seals = seals
+        self.heard = heard
+        self.now_us = now_us
+        self.rng = rng
+        self.port = port
+        self.wanted = wanted
+        self.hops_max = hops_max
+        self.loop = asyncio.get_running_loop()
+        self.drops = Drops()
+        self.sent = self.taken = self.refused_groups = 0
+        self.interfaces: list[Interface] = []
+        self._outlets: list[Outlet] = []
+        self._receivers: list[Receiver] = []
+        self._joined: dict[int, Receiver | None] = {}
+        self._delayed: dict[asyncio.TimerHandle, None] = {}
+
+    def open(self) -> None:
+        """Raises `CannotMulticast`, or `BadInterface` for one that is not there."""
+        self._use(chosen_interfaces(self.wanted))
+        self.join(EVERYBODY)
+
+    def close(self) -> None:
+        for handle in self._delayed:
+            handle.cancel()
+        self._delayed.clear()
+        self._close_sockets()
+        self._joined.clear()
+
+    def refresh(self) -> bool:
+        """Looks at the interfaces again; whether they have changed."""
+        if self.wanted:
+            return False
+        found = chosen_interfaces()
+        if found == self.interfaces:
+            return False
+        self._use(found)
+        for group in self._joined:
+            self._joined[group] = self._receiver_of(group)
+        return True
+
+    # What the node wants.
+
+    def join(self, group: int) -> None:
+        if group in self._joined:
+            return
+        if len(self._joined) >= GROUPS_MAX:
+            self.refused_groups += 1
+            return
+        self._joined[group] = self._receiver_of(group)
+
+    def leave(self, group: int) -> None:
+        receiver = self._joined.pop(group, None)
+        if receiver is None:
+            return
+        receiver.leave(group)
+        if not receiver.groups and len(self._receivers) > 1:
+            self._receivers.remove(receiver)
+            receiver.close()
+
+    def broadcast(self, data: bytes, said: Broadcast) -> int:
+        """Sends a message in the codec's bytes; answers how many there are in its datagram, 0 if there is none."""
+        try:
+            datagram = self.seals.seal(data, EVERYBODY if said.group is None else said.group)
+        except Dropped as dropped:
+            self.drops.count(dropped.reason)
+            return 0
+        if said.jitter_us > 0 and len(self._delayed) < DELAYED_MAX:
+            self._delay(datagram, said)
+        else:
+            self._send(datagram, said)
+        return len(datagram)
+
+    def _delay(self, datagram: bytes, said: Broadcast) -> None:
+        def due() -> None:
+            self._delayed.pop(handle, None)
+            self._send(datagram, said)
+
+        handle = self.loop.call_later(self.rng.uniform(0, said.jitter_us) / 1e6, due)
+        self._delayed[handle] = None
+
+    def _send(self, datagram: bytes, said: Broadcast) -> None:
+        self.sent += 1
+        if not self._outlets:
+            self.drops.count("unsendable")
+        for outlet in self._outlets:
+            outlet.send(datagram, EVERYBODY if said.group is None else said.group, said.priority)
+
+    # What the network brings.
+
+    def take(self, datagram: bytes) -> None:
+        """Any bytes whatever: they become a message, or are counted."""
+        try:
+            header = self.seals.header(datagram)
+            if header.group not in self._joined:
+                raise Dropped("not_joined")
+            heard = self.seals.open(self.now_us(), datagram, header)
+        except Dropped as dropped:
+            self.drops.count(dropped.reason)
+            return
+        self.taken += 1
+        self.heard(heard)
+
+    # Sockets.
+
+    def _use(self, interfaces: list[Interface]) -> None:
+        self._close_sockets()
+        self.interfaces = interfaces
+        try:
+            self._outlets = [
+                Outlet(interface, self.port, self.hops_max, self.loop, self.drops) for interface in interfaces
+            ]
+            self._receivers = [Receiver(self.port, interfaces, self.loop, self.take)]
+        except OSError as problem:
+            raise CannotMulticast(f"UDP port {self.port}: {problem.strerror or problem}") from problem
+
+    def _receiver_of(self, group: int) -> Receiver | None:
+        for receiver in self._receivers:
+            if receiver.join(group):
+                return receiver
+        try:
+            receiver = Receiver(self.port, self.interfaces, self.loop, self.take)
+        except OSError:
+            self.refused_groups += 1
+            return None
+        self._receivers.append(receiver)
+        if receiver.join(group):
+            return receiver
+        self.refused_groups += 1
+        return None
+
+    def _close_sockets(self) -> None:
+        for outlet in self._outlets:
+            outlet.close()
+        for receiver in self._receivers:
+            receiver.close()
+        self._outlets, self._receivers = [], []

@@ -1,0 +1,195 @@
+"""A whole live node: a protocol's node on a multicast air, a port for its application, a journal (L1).
+
+`RunningNode` is to the ad hoc protocols what `live/server/running.py` is to brokers. It is the `Ground` of its port,
+so an application that runs in the simulator runs here as it is. All of it lives on one event loop.
+
+When it stops it withdraws what it announced and subscribed to, so that others need not find out by silence.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roamcast.journal.records import Run
+from roamcast.journal.scribe import Scribe
+from roamcast.journal.writer import NullJournal, Recorder
+from roamcast.live.adhoc.drops import Reason
+from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity
+from roamcast.live.adhoc.multicast import PORT, MulticastAir
+from roamcast.live.adhoc.peers import Peers
+from roamcast.live.adhoc.sealing import Heard, Seals
+from roamcast.live.runtime.diary import Diary
+from roamcast.live.runtime.disk import Disk
+from roamcast.live.runtime.host import LiveHost
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.space import Earth, Plane, Space
+from roamcast.model.values import Point, Value, Velocity
+from roamcast.node.boundary import Input, Moved, Received, Unannounce, Unsubscribe
+from roamcast.node.kit import ProtocolKit, Seat
+from roamcast.node.port import TROUBLES, Port
+
+LOOK_AROUND_S = 2.0
+"""So often the node looks at its interfaces, and says in its journal what was dropped."""
+
+
+class NodeSettings(Struct, frozen=True, kw_only=True):
+    name: str
+    identity: Identity
+    space: Plane | Earth = Earth()
+    group_key: bytes = OPEN_GROUP_KEY
+    known: dict[str, bytes] | None = None
+    """Names with their keys; None trusts on first use."""
+    port: int = PORT
+    interfaces: tuple[str, ...] = ()
+    hops_max: int = 1
+    journal: Path | None = None
+    range_m: float = 0.0
+    """How far a transmission reaches, for the journal: who counts as a neighbour."""
+
+
+class Chronicle(Scribe):
+    """The journal, the counts of notes, and word of troubles to the application."""
+
+    def __init__(self, journal: Recorder, troubled: Callable[[str, str], None]) -> None:
+        super().__init__(journal)
+        self.troubled = troubled
+        self.notes: Counter[str] = Counter()
+
+    def noted(self, now_us: int, host: str, what: str, detail: str) -> None:
+        super().noted(now_us, host, what, detail)
+        self.notes[what] += 1
+        if what in TROUBLES:
+            self.troubled(what, detail)
+
+
+class RunningNode:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        kit: ProtocolKit,
+        context: Context | None = None,
+        *,
+        say: Callable[[str], None] = print,
+        disk: Disk | None = None,
+    ) -> None:
+        """On a running loop. `context` is where the host is, as far as it is known yet."""
+        self.settings = settings
+        self.space: Space = settings.space
+        self.say = say
+        self.loop = asyncio.get_running_loop()
+        self._context = context or Context(settings.name)
+        began_us = time.time_ns() // 1_000
+        self.journal: Recorder = NullJournal()
+        if settings.journal is not None:
+            about = Run(settings.name, began_us, settings.space, neighbour_range_m=settings.range_m)
+            self.journal = Diary(settings.journal, about)
+        self.chronicle = Chronicle(self.journal, self._troubled)
+        rng = Random(secrets.randbits(64))
+        node = kit.make_node(Seat(settings.name, rng, space=settings.space))
+        self.host = LiveHost(
+            settings.name, node, kit.codec, self._deliver, observers=(self.chronicle,), disk=disk, air=None
+        )
+        self.seals = Seals(
+            settings.name,
+            kit.codec,
+            settings.identity,
+            began_us,
+            secrets.token_bytes(8),
+            settings.group_key,
+            Peers(settings.known),
+        )
+        self.air = MulticastAir(
+            self.seals,
+            self._hear,
+            self.host.now_us,
+            rng,
+            port=settings.port,
+            wanted=settings.interfaces,
+            hops_max=settings.hops_max,
+        )
+        # The moment of its start tells the ids of this life from those of earlier ones.
+        self.port = Port(settings.name, self, began_us, runs_modulators=kit.runs_modulators)
+        self._looking: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Raises `CannotMulticast` or `BadInterface`."""
+        self.air.open()
+        self.host.air = self.air
+        self.host.start(self.context())
+        self._looking = self.loop.call_later(LOOK_AROUND_S, self._look_around)
+
+    async def stop(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        for announcement in list(self.port.announcements.values()):
+            self.host.give(Unannounce(announcement.id))
+        for subscription_id in list(self.port.handlers):
+            self.host.give(Unsubscribe(subscription_id))
+        self._tell_drops()
+        self.air.close()
+        await self.host.close()
+        now_us = self.host.now_us()
+        self.chronicle.stopped(now_us, self.settings.name)
+        # The last records go to disk; the loop can wait for that, since nothing else is left for it to do.
+        self.journal.end(self.host.now_us())
+
+    def move(
+        self, position: Point | None, velocity: Velocity | None = None, attributes: dict[str, Value] | None = None
+    ) -> None:
+        """What the location service says; raises `BadValue` for a place that is none."""
+        if position is not None:
+            self.space.check(position)
+        moved = replace(self._context, position=position, velocity=velocity, at_us=self.host.now_us())
+        self._context = moved if attributes is None else replace(moved, attributes=dict(attributes))
+        self.host.give(Moved(self._context))
+
+    # The ground of the port.
+
+    def now_us(self) -> int:
+        return self.host.now_us()
+
+    def context(self) -> Context:
+        return self._context.at(self.host.now_us(), self.space)
+
+    def give(self, given: Input) -> None:
+        self.host.give(given)
+
+    def after(self, delay_us: int, action: Callable[[], None]) -> None:
+        self.loop.call_later(delay_us / 1e6, action)
+
+    def set_attributes(self, attributes: dict[str, Value]) -> None:
+        here = self.context()
+        self.move(here.position, here.velocity, attributes)
+
+    # From the air and the host.
+
+    def _hear(self, heard: Heard) -> None:
+        self.host.give(Received(heard.message, heard.sender, heard.group or None))
+
+    def _deliver(self, event: Event, subscription_id: str) -> None:
+        self.port.deliver(event, subscription_id)
+
+    def _troubled(self, what: str, subscription_id: str) -> None:
+        self.port.trouble(what, subscription_id)
+
+    def _look_around(self) -> None:
+        self._looking = self.loop.call_later(LOOK_AROUND_S, self._look_around)
+        if self.air.refresh():
+            self.host.remark("interfaces_changed", " ".join(each.name for each in self.air.interfaces))
+        self._tell_drops()
+
+    def _tell_drops(self) -> None:
+        def tell(reason: Reason, more: int) -> None:
+            # A node hears itself all the time; that is worth a count and no record.
+            if reason != "own":
+                self.host.remark(f"datagrams_{reason}", str(more))
+
+        self.air.drops.news(tell)

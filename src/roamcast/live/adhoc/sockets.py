@@ -1,0 +1,159 @@
+"""Multicast sockets: an outlet for each interface, and as many receivers as groups need.
+
+A receiver is bound to the port on all addresses and hears the groups that it joined and no others. Linux lets one
+socket join twenty groups (`net.ipv4.igmp_max_memberships`), so a node that is in more has more receivers.
+"""
+
+import asyncio
+import errno
+import heapq
+import socket
+import struct
+from collections.abc import Callable
+
+from roamcast.live.adhoc.drops import Drops
+from roamcast.live.adhoc.frames import FRAME_BYTES_MAX
+from roamcast.live.adhoc.interfaces import Interface
+
+FIRST_OCTET = 239
+"""Groups are the lower 24 bits of 239.0.0.0/8, addresses that each network gives out as it likes (S7)."""
+QUEUE_DATAGRAMS_MAX = 1_024
+READ_BATCH = 64
+"""So many datagrams are read before the loop does something else."""
+RECEIVE_BUFFER_BYTES = 1 << 20
+IP_MULTICAST_ALL = 49
+"""Of Linux, which Python has no name for: off, a socket hears only the groups that it joined itself."""
+
+
+def group_address(group: int) -> str:
+    return f"{FIRST_OCTET}.{group >> 16 & 255}.{group >> 8 & 255}.{group & 255}"
+
+
+def membership(group: int, interface: Interface) -> bytes:
+    return struct.pack("=4s4si", socket.inet_aton(group_address(group)), bytes(4), interface.index)
+
+
+class Outlet:
+    """Sends on one interface; what the kernel does not take at once waits, the urgent in front."""
+
+    def __init__(
+        self, interface: Interface, port: int, hops_max: int, loop: asyncio.AbstractEventLoop, drops: Drops
+    ) -> None:
+        self.interface = interface
+        self.port = port
+        self.loop = loop
+        self.drops = drops
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setblocking(False)
+        own_interface = struct.pack("=4s4si", bytes(4), bytes(4), interface.index)
+        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, own_interface)
+        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, hops_max)
+        # Other nodes of the same machine are to hear it too.
+        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        self._waiting: list[tuple[int, int, str, bytes]] = []
+        self._count = 0
+
+    def send(self, datagram: bytes, group: int, priority: int) -> None:
+        address = group_address(group)
+        if not self._waiting and self._sent(datagram, address):
+            return
+        if len(self._waiting) >= QUEUE_DATAGRAMS_MAX:
+            self.drops.count("queue_full")
+            return
+        if not self._waiting:
+            self.loop.add_writer(self.socket, self._drain)
+        self._count += 1
+        heapq.heappush(self._waiting, (-priority, self._count, address, datagram))
+
+    def _sent(self, datagram: bytes, address: str) -> bool:
+        """Whether the kernel took it, or never will."""
+        try:
+            self.socket.sendto(datagram, (address, self.port))
+        except BlockingIOError:
+            return False
+        except OSError as problem:
+            if problem.errno == errno.ENOBUFS:
+                return False
+            self.drops.count("unsendable")
+        return True
+
+    def _drain(self) -> None:
+        while self._waiting and self._sent(self._waiting[0][3], self._waiting[0][2]):
+            heapq.heappop(self._waiting)
+        if not self._waiting:
+            self.loop.remove_writer(self.socket)
+
+    def close(self) -> None:
+        self.loop.remove_writer(self.socket)
+        self.socket.close()
+
+
+class Receiver:
+    """Hears some groups, on all interfaces."""
+
+    def __init__(
+        self,
+        port: int,
+        interfaces: list[Interface],
+        loop: asyncio.AbstractEventLoop,
+        take: Callable[[bytes], None],
+    ) -> None:
+        self.interfaces = interfaces
+        self.loop = loop
+        self.take = take
+        self.groups: dict[int, None] = {}
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setblocking(False)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self.socket.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
+        try:
+            self.socket.bind(("", port))
+        except OSError:
+            self.socket.close()
+            raise
+        loop.add_reader(self.socket, self._read)
+
+    def join(self, group: int) -> bool:
+        """False when this socket is in as many groups as the kernel lets it."""
+        joined: list[Interface] = []
+        for interface in self.interfaces:
+            try:
+                self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership(group, interface))
+            except OSError as problem:
+                if problem.errno != errno.ENOBUFS:
+                    # The interface went away; the others are heard.
+                    continue
+                for each in joined:
+                    self._leave(group, each)
+                return False
+            joined.append(interface)
+        self.groups[group] = None
+        return True
+
+    def leave(self, group: int) -> None:
+        del self.groups[group]
+        for interface in self.interfaces:
+            self._leave(group, interface)
+
+    def _leave(self, group: int, interface: Interface) -> None:
+        try:
+            self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, membership(group, interface))
+        except OSError:
+            # With the interface the membership went away too.
+            return
+
+    def _read(self) -> None:
+        for _ in range(READ_BATCH):
+            try:
+                datagram = self.socket.recv(FRAME_BYTES_MAX + 1)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                # What the network says of an earlier datagram is of no use here.
+                continue
+            self.take(datagram)
+
+    def close(self) -> None:
+        self.loop.remove_reader(self.socket)
+        self.socket.close()
