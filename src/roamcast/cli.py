@@ -14,6 +14,7 @@ from roamcast import __version__
 from roamcast.cli_brokers import chaos, routes
 from roamcast.cli_experiments import experiments
 from roamcast.cli_live import broker, passwd
+from roamcast.cli_node import key, node
 from roamcast.experiments.assemble import kit_of
 from roamcast.journal.records import BadJournal
 from roamcast.journal.records import Run as RunRecord
@@ -42,6 +43,8 @@ app.add_typer(pipeline, name="pipeline")
 app.command("audit")(audit)
 app.command("broker")(broker)
 app.command("passwd")(passwd)
+app.command("node")(node)
+app.command("key")(key)
 app.add_typer(experiments, name="experiments")
 
 

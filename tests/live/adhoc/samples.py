@@ -12,6 +12,7 @@ from roamcast.live.adhoc.sealing import Heard, Seals
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement, ContentType, Event, EventType
 from roamcast.model.region import Anchored, Circle
+from roamcast.model.space import Earth, Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
 from roamcast.node.boundary import Message
@@ -36,9 +37,10 @@ def seals(
     group_key: bytes = OPEN_GROUP_KEY,
     identity: Identity | None = None,
     peers: Peers | None = None,
+    space: Plane | Earth | None = None,
 ) -> Seals:
     identity = identity or IDENTITIES[name]
-    return Seals(name, CODEC, identity, began_us, identity.public[:8], group_key, peers)
+    return Seals(name, CODEC, identity, began_us, identity.public[:8], group_key, peers, space or Plane())
 
 
 def sealed(by: Seals, message: Message, group: int = GROUP) -> bytes:

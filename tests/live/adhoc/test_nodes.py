@@ -269,7 +269,7 @@ def test_l7_a_flood_of_every_kind_of_bad_datagram_is_counted_and_delivers_nothin
                 "not_ours": rng.randbytes(300),
                 "version": frames.MAGIC + b"\xff" + rng.randbytes(300),
                 "wrong_key": frames.PREFIX + rng.randbytes(300),
-                "not_joined": frames.PREFIX + key_id(OPEN_GROUP_KEY) + b"\x99\x99\x99" + bytes([1]) * 300,
+                "not_joined": frames.PREFIX + key_id(OPEN_GROUP_KEY) + b"\x00\x99\x99\x99" + bytes([1]) * 300,
             }
             before = dict(consumer.air.drops.counts)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:

@@ -15,6 +15,7 @@ from roamcast.live.adhoc.keys import Identity
 from roamcast.live.adhoc.peers import IDLE_US, Peers
 from roamcast.live.adhoc.replay import WINDOW_FRAMES, Window
 from roamcast.live.adhoc.sealing import nonce_of
+from roamcast.model.space import Earth
 from roamcast.model.values import Point
 from roamcast.node.boundary import Message
 from roamcast.protocols.adhoc.context.messages import SubscriptionMessage
@@ -171,7 +172,14 @@ def test_l7_a_frame_with_one_bit_changed_is_not_heard(place: int, bit: int) -> N
     listener = seals("bob")
     datagram = bytearray(sealed(seals("ann"), raised()))
     datagram[place % len(datagram)] ^= 1 << bit
-    assert outcome(listener, bytes(datagram)) in ("forged", "wrong_key", "not_ours", "version", "malformed")
+    assert outcome(listener, bytes(datagram)) in (
+        "forged",
+        "wrong_key",
+        "other_space",
+        "not_ours",
+        "version",
+        "malformed",
+    )
     assert not listener.peers.by_name
 
 
@@ -188,6 +196,12 @@ def test_l7_no_two_frames_share_a_key_and_a_nonce() -> None:
     ]
     assert len(set(used)) == 100
     assert len({nonce_of(counter) for counter in range(1, 300)}) == 299
+
+
+def test_l1_nodes_on_a_plane_and_on_earth_are_not_confused() -> None:
+    on_earth = seals("ann", space=Earth())
+    assert outcome(seals("bob"), sealed(on_earth, raised())) == "other_space"
+    assert outcome(seals("bob", space=Earth()), sealed(on_earth, raised())) == "heard"
 
 
 # Form.
@@ -226,7 +240,7 @@ def test_l7_a_sealed_frame_with_anything_else_inside_is_malformed() -> None:
     ann = seals("ann")
     for body in (b"", b"\x90", b"\xc1", b"\x95\xa3ann\xc4\x01k\xc4\x01c\xc4\x01m\x90", bytes(300)):
         ann._counter += 1
-        head = frames.header_bytes(frames.Header(ann._key_id, GROUP, ann.session, ann._counter))
+        head = frames.header_bytes(frames.Header(ann._key_id, 0, GROUP, ann.session, ann._counter))
         expected = "truncated" if not body else "malformed"
         assert outcome(seals("bob"), head + ann._cipher.encrypt(nonce_of(ann._counter), body, head)) == expected
 
@@ -236,7 +250,7 @@ def test_l7_a_frame_with_anything_else_as_its_message_is_malformed() -> None:
     with pytest.raises(Dropped, match="malformed"):
         ann.seal(b"rc\x01\x91\xa4what", GROUP)
     body = frames.Body("ann", ANN.public, ann._certificate, b"rc\x01\x91\xa4what")
-    head = frames.header_bytes(frames.Header(ann._key_id, GROUP, ann.session, 1))
+    head = frames.header_bytes(frames.Header(ann._key_id, 0, GROUP, ann.session, 1))
     datagram = head + ann._cipher.encrypt(nonce_of(1), frames.body_bytes(body), head)
     assert outcome(seals("bob"), datagram) == "malformed"
 

@@ -1,11 +1,12 @@
 """The form of a frame: what one datagram holds, byte by byte (docs/reference/NODE.md has it as a table).
 
-    magic 2 | version 1 | key id 4 | group 3 | session 16 | counter 8 | sealed body ... | seal 16
+    magic 2 | version 1 | key id 4 | space 1 | group 3 | session 16 | counter 8 | sealed body ... | seal 16
 
-All numbers are big-endian. The header is in the clear and covered by the seal. A session is one life of a sender: the
-microsecond in which it began, then eight random bytes; the counter numbers its frames from 1. A frame that goes to no
-group says 0. The body is MessagePack: who sends it, the key and certificate of the session, the message in the bytes
-of `node/codec.py`, and a signature for each of the message's statements (`statements.py`).
+All numbers are big-endian. The header is in the clear and covered by the seal. A session is one life of a sender:
+the microsecond in which it began, then eight random bytes; the counter numbers its frames from 1. A frame that goes
+to no group says 0. The space is 0 on a plane, 1 on Earth: places of one mean nothing in the other. The body is
+MessagePack: who sends it, the key and certificate of the session, the message in the bytes of `node/codec.py`, and a
+signature for each of the message's statements (`statements.py`).
 
 Here is only form: `sealing.py` makes and opens seals, `node/codec.py` reads messages.
 """
@@ -21,13 +22,15 @@ MAGIC = b"ra"
 VERSION = 1
 PREFIX = MAGIC + bytes([VERSION])
 KEY_ID_BYTES = 4
+SPACE_BYTES = 1
 GROUP_BYTES = 3
 START_BYTES = 8
 SESSION_BYTES = 16
 COUNTER_BYTES = 8
 SEAL_BYTES = 16
-HEADER_BYTES = len(PREFIX) + KEY_ID_BYTES + GROUP_BYTES + SESSION_BYTES + COUNTER_BYTES
-GROUP_AT = len(PREFIX) + KEY_ID_BYTES
+HEADER_BYTES = len(PREFIX) + KEY_ID_BYTES + SPACE_BYTES + GROUP_BYTES + SESSION_BYTES + COUNTER_BYTES
+SPACE_AT = len(PREFIX) + KEY_ID_BYTES
+GROUP_AT = SPACE_AT + SPACE_BYTES
 SESSION_AT = GROUP_AT + GROUP_BYTES
 COUNTER_AT = SESSION_AT + SESSION_BYTES
 FRAME_BYTES_MAX = 16_384
@@ -43,6 +46,7 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 
 class Header(Struct, frozen=True):
     key_id: bytes
+    space: int
     group: int
     session: bytes
     counter: int
@@ -81,6 +85,7 @@ def header_bytes(header: Header) -> bytes:
         (
             PREFIX,
             header.key_id,
+            header.space.to_bytes(SPACE_BYTES),
             header.group.to_bytes(GROUP_BYTES),
             header.session,
             header.counter.to_bytes(COUNTER_BYTES),
@@ -102,7 +107,8 @@ def read_header(datagram: bytes) -> Header:
     if not 0 < counter < COUNTER_MAX:
         raise Dropped("malformed", f"frame number {counter}")
     return Header(
-        datagram[len(PREFIX) : GROUP_AT],
+        datagram[len(PREFIX) : SPACE_AT],
+        datagram[SPACE_AT],
         int.from_bytes(datagram[GROUP_AT:SESSION_AT]),
         datagram[SESSION_AT:COUNTER_AT],
         counter,

@@ -23,7 +23,7 @@ from roamcast.journal.writer import NullJournal, Recorder
 from roamcast.live.adhoc.drops import Reason
 from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity
 from roamcast.live.adhoc.multicast import PORT, MulticastAir
-from roamcast.live.adhoc.peers import Peers
+from roamcast.live.adhoc.peers import PEERS_MAX, Peers
 from roamcast.live.adhoc.sealing import Heard, Seals
 from roamcast.live.runtime.diary import Diary
 from roamcast.live.runtime.disk import Disk
@@ -105,6 +105,7 @@ class RunningNode:
             secrets.token_bytes(8),
             settings.group_key,
             Peers(settings.known),
+            settings.space,
         )
         self.air = MulticastAir(
             self.seals,
@@ -117,7 +118,10 @@ class RunningNode:
         )
         # The moment of its start tells the ids of this life from those of earlier ones.
         self.port = Port(settings.name, self, began_us, runs_modulators=kit.runs_modulators)
+        self.found: Callable[[str], None] | None = None
+        """Called with the name of each node when it is first heard."""
         self._looking: asyncio.TimerHandle | None = None
+        self._met: dict[str, None] = {}
 
     def start(self) -> None:
         """Raises `CannotMulticast` or `BadInterface`."""
@@ -172,6 +176,12 @@ class RunningNode:
     # From the air and the host.
 
     def _hear(self, heard: Heard) -> None:
+        if heard.sender not in self._met:
+            if len(self._met) >= PEERS_MAX:
+                del self._met[next(iter(self._met))]
+            self._met[heard.sender] = None
+            if self.found is not None:
+                self.found(heard.sender)
         self.host.give(Received(heard.message, heard.sender, heard.group or None))
 
     def _deliver(self, event: Event, subscription_id: str) -> None:

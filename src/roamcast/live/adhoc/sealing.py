@@ -32,9 +32,11 @@ from roamcast.live.adhoc.frames import (
 from roamcast.live.adhoc.keys import KEY_BYTES, OPEN_GROUP_KEY, Identity, is_signed, key_id
 from roamcast.live.adhoc.peers import Peer, Peers
 from roamcast.live.adhoc.signing import Signatures
+from roamcast.model.space import Earth, Plane
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
 
+PLANE = Plane()
 NONCE_BYTES = 12
 CERTIFICATE = b"roamcast session\x00"
 
@@ -59,6 +61,7 @@ class Seals:
         drawn: bytes,
         group_key: bytes = OPEN_GROUP_KEY,
         peers: Peers | None = None,
+        space: Plane | Earth = PLANE,
     ) -> None:
         """`drawn` are eight random bytes of this life."""
         self.name = name
@@ -69,6 +72,7 @@ class Seals:
         self.signatures = Signatures(name, identity, self.peers)
         self.session = session_id(began_us, drawn)
         self._key_id = key_id(group_key)
+        self._space = 0 if isinstance(space, Plane) else 1
         self._cipher = cipher_of(group_key, self.session)
         self._certificate = identity.sign(certified(self.session, name))
         self._counter = 0
@@ -85,7 +89,7 @@ class Seals:
         if size > FRAME_BYTES_MAX:
             raise Dropped("oversized", f"{size} bytes to send, at most {FRAME_BYTES_MAX}")
         self._counter += 1
-        head = header_bytes(Header(self._key_id, group, self.session, self._counter))
+        head = header_bytes(Header(self._key_id, self._space, group, self.session, self._counter))
         return head + self._cipher.encrypt(nonce_of(self._counter), plain, head)
 
     def header(self, datagram: bytes) -> Header:
@@ -93,6 +97,8 @@ class Seals:
         header = read_header(datagram)
         if header.key_id != self._key_id:
             raise Dropped("wrong_key")
+        if header.space != self._space:
+            raise Dropped("other_space")
         if header.session == self.session:
             raise Dropped("own")
         return header

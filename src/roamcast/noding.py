@@ -1,0 +1,361 @@
+"""A live ad hoc node from the command line: from its options to a running node, and its life until Ctrl-C.
+
+Apart from the command itself, so that other commands need not import all of the live system.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+from msgspec import Struct
+from rich.markup import escape
+
+from roamcast.experiments.assemble import kit_of
+from roamcast.journal.records import BadJournal
+from roamcast.live.adhoc.interfaces import BadInterface
+from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, BadKey, identity_at, read_key, read_known
+from roamcast.live.adhoc.multicast import PORT, CannotMulticast
+from roamcast.live.adhoc.running import NodeSettings, RunningNode
+from roamcast.live.adhoc.wording import (
+    SAY,
+    delivery_json,
+    delivery_line,
+    event_type_of,
+    own_attribute_of,
+    point_of,
+    wish_of,
+)
+from roamcast.live.links.frames import check_name
+from roamcast.location import BadSource, Cleaner, Source, positions
+from roamcast.location import source as source_of
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.filter import EVERYTHING, BadFilter, parse_text
+from roamcast.model.region import Anchored, Circle
+from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.model.space import Earth, Plane
+from roamcast.model.values import BadValue, Point
+from roamcast.node.kit import ProtocolKit
+from roamcast.serving import run
+from roamcast.sim.scenario import BadScenario
+from roamcast.terminal import complaints
+
+WHOLE_LAN_M = 20_100_000.0
+"""Farther than any two places on Earth are apart: on a LAN everybody hears everybody."""
+WITHIN_M = 200.0
+SETTLE_S = 1.5
+"""So long after its announcements a node waits before it raises anything: others join its groups meanwhile."""
+PRESET = {"proximity": "vehicle", "context": "recommended"}
+NOWHERE = Point(0.0, 0.0)
+"""Where a node is that was not told: with all others that were not."""
+
+
+class BadOption(Exception):
+    """An option that makes no sense; the message says which and why."""
+
+
+MISTAKES = (
+    BadOption,
+    BadKey,
+    BadInterface,
+    BadFilter,
+    BadValue,
+    BadSource,
+    BadScenario,
+    BadJournal,
+    CannotMulticast,
+)
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """As `roamcast node` has them."""
+
+    name: str
+    announce: tuple[str, ...] = ()
+    within_m: float | None = None
+    stationary: bool = False
+    raised: tuple[str, ...] = ()
+    every_s: float | None = None
+    lifetime_s: float = 0.0
+    subscribe: tuple[str, ...] = ()
+    filter: str = ""
+    publishers: str = ""
+    publishers_within_m: float | None = None
+    interest_within_m: float | None = None
+    relevant_within_m: float | None = None
+    position: str | None = None
+    at: str | None = None
+    location: str | None = None
+    attributes: tuple[str, ...] = ()
+    key_file: Path | None = None
+    identity: Path | None = None
+    known_keys: Path | None = None
+    protocol: str = "proximity"
+    preset: str | None = None
+    range_m: float | None = None
+    interfaces: tuple[str, ...] = ()
+    port: int | None = None
+    journal: Path | None = None
+    seconds: float | None = None
+    json: bool = False
+
+    @property
+    def tells_nothing(self) -> bool:
+        """Then it says what is typed, and hears everything."""
+        return not self.announce and not self.subscribe
+
+
+def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
+    try:
+        check_name(options.name)
+    except ValueError as problem:
+        raise BadOption(f"the name '{options.name}': {problem}") from problem
+    port = PORT if options.port is None else options.port
+    if not 0 < port < 65_536:
+        raise BadOption(f"--port {port}: give a port from 1 to 65535, the same at all nodes")
+    return NodeSettings(
+        name=options.name,
+        identity=identity_at(options.identity or own_key_path(options.name)),
+        space=space,
+        group_key=OPEN_GROUP_KEY if options.key_file is None else read_key(options.key_file),
+        known=None if options.known_keys is None else read_known(options.known_keys),
+        port=port,
+        interfaces=options.interfaces,
+        journal=options.journal,
+        range_m=options.range_m or WHOLE_LAN_M,
+    )
+
+
+def own_key_path(name: str) -> Path:
+    """Where programs keep what they must find again."""
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "roamcast" / f"{name.replace('/', '%2F')}.key"
+
+
+def whereabouts_of(options: Options) -> tuple[Source | None, Plane | Earth]:
+    """The source of locations, if one is named, and the space that this node is in: a source knows its own."""
+    given = [each for each in ("position", "at", "location") if getattr(options, each) is not None]
+    if len(given) > 1:
+        raise BadOption(f"--{' and --'.join(given)}: a node is in one place; give one of them")
+    source = None if options.location is None else source_of(options.location)
+    flat = options.at is not None or isinstance(getattr(source, "space", None), Plane)
+    return source, Plane() if flat else Earth()
+
+
+def kit_for(options: Options) -> ProtocolKit:
+    if options.protocol not in PRESET:
+        raise BadOption(f"--protocol {options.protocol}: give {' or '.join(PRESET)}")
+    return kit_of(
+        {
+            "kind": options.protocol,
+            "preset": options.preset or PRESET[options.protocol],
+            "radio_range_m": options.range_m or WHOLE_LAN_M,
+        }
+    )
+
+
+class Talk:
+    """What a node's options and its user's lines ask of its port, and what is printed."""
+
+    def __init__(self, options: Options, node: RunningNode) -> None:
+        self.options = options
+        self.node = node
+        self.delivered = 0
+        self._waiting: list[str] | None = []
+
+    def begin(self) -> None:
+        """Raises one of `MISTAKES` if an option cannot be what was meant."""
+        options, port = self.options, self.node.port
+        types = [SAY] if options.tells_nothing else [event_type_of(text) for text in options.announce]
+        for event_type in types:
+            port.announce(event_type, self._proximity(), stationary=options.stationary)
+        for line in options.raised:
+            wish_of(line, port.vocabulary.types)
+        for pattern in ("#",) if options.tells_nothing else options.subscribe:
+            self._subscribe(pattern)
+        port.after(SETTLE_S, self._settled)
+
+    def _proximity(self) -> Circle | None:
+        within_m = self.options.within_m
+        if within_m is None and self.options.protocol == "context":
+            return None
+        return Circle(Point(0.0, 0.0), WITHIN_M if within_m is None else within_m)
+
+    def _subscribe(self, pattern: str) -> None:
+        options = self.options
+        made: list[str] = []
+        made.append(
+            self.node.port.subscribe(
+                pattern,
+                lambda event: self._print(event, made[0]),
+                parse_text(options.filter) if options.filter else EVERYTHING,
+                publishers=self._around(options.publishers_within_m, options.publishers),
+                interest=self._around(options.interest_within_m),
+                troubled=lambda what: complain(f"{pattern}: {what}"),
+            )
+        )
+
+    def _around(self, radius_m: float | None, text: str = "") -> Scope:
+        if radius_m is None and not text:
+            return EVERYWHERE
+        region = None if radius_m is None else Anchored(Circle(Point(0.0, 0.0), radius_m), self.options.name)
+        return Scope(region, parse_text(text) if text else None)
+
+    # Raising.
+
+    def line(self, text: str) -> None:
+        """One that the user typed."""
+        if not text.strip():
+            return
+        if self._waiting is not None:
+            self._waiting.append(text)
+            return
+        try:
+            self._raise(text)
+        except BadValue as problem:
+            complain(str(problem))
+
+    def _raise(self, text: str) -> None:
+        port = self.node.port
+        subject, attributes = wish_of(text, port.vocabulary.types)
+        relevance = self._around(self.options.relevant_within_m)
+        port.raise_(subject, attributes, lifetime_s=self.options.lifetime_s, relevance=relevance)
+
+    def _settled(self) -> None:
+        waited, self._waiting = self._waiting or [], None
+        for text in waited:
+            self.line(text)
+        if self.options.every_s is not None:
+            self.node.port.every(self.options.every_s, self._raise_all)
+        else:
+            self._raise_all()
+
+    def _raise_all(self) -> None:
+        for text in self.options.raised:
+            self.line(text)
+
+    # Printing.
+
+    def _print(self, event: Event, subscription_id: str) -> None:
+        if self.options.tells_nothing and event.publisher.host == self.options.name:
+            # Who types a line need not read it again.
+            return
+        self.delivered += 1
+        node = self.node
+        now_us, me = node.now_us(), node.context()
+        if self.options.json:
+            text = delivery_json(event, subscription_id, now_us, me, node.space)
+        else:
+            text = delivery_line(event, now_us, me, node.space)
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def found(self, name: str) -> None:
+        complain(f"heard of {name}", "dim")
+
+    def summary(self) -> str:
+        air = self.node.air
+        dropped = [f"{reason} {count}" for reason, count in air.drops.counts.items() if count and reason != "own"]
+        return (
+            f"sent {air.sent} frames, heard {air.taken}, delivered {self.delivered} events; "
+            f"dropped: {', '.join(dropped) or 'nothing'}"
+        )
+
+
+def complain(text: str, style: str = "yellow") -> None:
+    complaints.print(f"[{style}]{escape(text)}[/{style}]", soft_wrap=True, highlight=False)
+
+
+def run_node(options: Options) -> None:
+    run(live(options))
+
+
+async def live(options: Options) -> None:
+    source, space = whereabouts_of(options)
+    settings, kit = settings_of(options, space), kit_for(options)
+    node = RunningNode(settings, kit, context_of(options, settings.space), say=complain)
+    talk = Talk(options, node)
+    node.found = talk.found
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        node.start()
+        if source is None:
+            talk.begin()
+        else:
+            tasks.append(loop.create_task(follow(node, source, talk, stopped)))
+        greet(node)
+        read_lines(loop, talk.line)
+        if options.seconds is not None:
+            loop.call_later(options.seconds, stopped.set)
+        await stopped.wait()
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await node.stop()
+    complain(talk.summary(), "dim")
+
+
+def context_of(options: Options, space: Plane | Earth) -> Context:
+    attributes = dict(own_attribute_of(text) for text in options.attributes)
+    given = options.position or options.at
+    here = point_of(given) if given is not None else (NOWHERE if options.location is None else None)
+    if here is not None:
+        space.check(here)
+    return Context(options.name, here, attributes=attributes)
+
+
+async def follow(node: RunningNode, source: Source, talk: Talk, stopped: asyncio.Event) -> None:
+    """Goes where the source says; announcements and subscriptions begin with the first position."""
+    begun = False
+    try:
+        fixes = positions(source, Cleaner(node.space))
+        assert isinstance(fixes, AsyncGenerator)
+        async with aclosing(fixes) as found:
+            async for fix in found:
+                if fix is None:
+                    node.move(None)
+                    continue
+                node.move(fix.point, fix.velocity)
+                if not begun:
+                    begun = True
+                    talk.begin()
+    except Exception:
+        stopped.set()
+        raise
+    complain("the source of locations has ended: this node does not know any more where it is")
+
+
+def greet(node: RunningNode) -> None:
+    settings = node.settings
+    where = ", ".join(f"{each.name} ({each.address})" for each in node.air.interfaces) or "no network yet"
+    group = "the open group" if settings.group_key == OPEN_GROUP_KEY else "a group with a key"
+    complain(f"{settings.name} is in {group} on {where}, port {settings.port}", "dim")
+    complain(f"{settings.name} {settings.identity.public.hex()}", "dim")
+    complain(f"{settings.name} is ready; Ctrl-C stops it", "bold")
+
+
+def read_lines(loop: asyncio.AbstractEventLoop, take: Callable[[str], None]) -> None:
+    """Standard input may be a file, a pipe or a terminal; a thread can read all of them."""
+
+    def read() -> None:
+        try:
+            for line in sys.stdin:
+                loop.call_soon_threadsafe(take, line)
+        except (ValueError, OSError, RuntimeError):
+            # Closed, not text, or the node has stopped: there are no more lines.
+            return
+
+    threading.Thread(target=read, name="lines", daemon=True).start()

@@ -1,0 +1,171 @@
+"""L1, L6: `roamcast node` as people use it, in processes that know nothing but their names; and its complaints."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from roamcast.cli import app
+from roamcast.journal.reader import read_entries
+from tests.live.adhoc.lan import free_port
+
+PATIENCE_S = 60.0
+
+
+class Terminal:
+    """A node in a process of its own, what it prints, and what is typed."""
+
+    def __init__(self, home: Path, arguments: tuple[str, ...]) -> None:
+        program = [sys.executable, "-c", "from roamcast.cli import main; main()", "node", *arguments]
+        environment = {**os.environ, "XDG_STATE_HOME": str(home), "COLUMNS": "200", "NO_COLOR": "1"}
+        self.process = subprocess.Popen(
+            program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        self.said: list[str] = []
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def until(self, part: str) -> str:
+        """The first line from now on that contains this."""
+        while True:
+            line = self._lines.get(timeout=PATIENCE_S)
+            assert line is not None, f"ended without '{part}': {''.join(self.said)}"
+            self.said.append(line)
+            if part in line:
+                return line
+
+    def type(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(PATIENCE_S)
+
+
+Opens = Callable[..., Terminal]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Opens]:
+    port = str(free_port())
+    opened: list[Terminal] = []
+
+    def open_one(*arguments: str) -> Terminal:
+        opened.append(Terminal(tmp_path / "state", (*arguments, "--interface", "lo", "--port", port)))
+        return opened[-1]
+
+    yield open_one
+    for each in opened:
+        each.process.kill()
+        each.process.wait()
+        assert each.process.stdin is not None
+        each.process.stdin.close()
+
+
+def test_l1_two_nodes_that_know_nothing_but_their_names_find_each_other(terminal: Opens) -> None:
+    ann, bob = terminal("ann"), terminal("bob")
+    ann.until("heard of bob")
+    bob.until("heard of ann")
+    ann.type("it's me")
+    assert "say  from ann, 0 m away  text='it'" in bob.until("say  from")
+    bob.type("welcome")
+    ann.until("text=welcome")
+    assert ann.stop() == bob.stop() == 0
+    ann.until("delivered 1 events; dropped: nothing")
+
+
+def test_l1_p1_an_event_is_delivered_by_filter_and_place_and_both_journals_tell(
+    terminal: Opens, tmp_path: Path
+) -> None:
+    journal = str(tmp_path / "journal")
+    wanted = ("--subscribe", "ice", "--filter", "depth > 2", "--json", "--journal", journal)
+    near, far = terminal("near", "--at", "150,0", *wanted), terminal("far", "--at", "900,0", *wanted)
+    near.until("is ready")
+    far.until("is ready")
+    car = terminal("car", "--at", "0,0", "--announce", "ice(depth: integer)", "--journal", journal)
+    near.until("heard of car")
+    far.until("heard of car")
+    car.type("ice depth=1")
+    car.type("ice depth=deep")
+    car.until("is no integer")
+    car.type('{"subject": "ice", "attributes": {"depth": 3}}')
+    told = json.loads(near.until('"subject"'))
+    assert (told["publisher"], told["attributes"], told["distance_m"]) == ("car", {"depth": 3}, 150.0)
+    assert car.stop() == near.stop() == far.stop() == 0
+    far.until("delivered 0 events")
+    entries = list(read_entries(Path(journal)))
+    kinds = [type(entry.record).__name__ for entry in entries]
+    assert (kinds.count("Published"), kinds.count("Delivered"), kinds.count("Subscribed")) == (2, 1, 2)
+    assert kinds.count("Transmitted") > 4
+    assert [type(each.record).__name__ for each in entries if not getattr(each.record, "up", True)] == ["Move"] * 3
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--at", "0,0", "--position", "1,2"], "a node is in one place"),
+        (["--at", "here"], "is no place"),
+        (["--position", "200,0"], "200"),
+        (["--protocol", "carrier-pigeon"], "give proximity or context"),
+        (["--preset", "aircraft"], "there is no 'aircraft'"),
+        (["--port", "0"], "give a port from 1 to 65535"),
+        (["--interface", "wlan77"], "'wlan77' is not there"),
+        (["--key-file", "missing.key"], "missing.key: cannot be read"),
+        (["--subscribe", "ice", "--filter", "depth >"], "depth >"),
+        (["--announce", "ice(depth)"], "'depth' needs a type"),
+        (["--announce", "ice", "--raise", "snow"], "'snow' is not announced"),
+        (["--attribute", "red"], "NAME=VALUE"),
+        (["--location", "psychic:yes"], "location 'psychic:yes' is not known"),
+    ],
+)
+def test_l6_an_option_that_cannot_be_meant_is_named(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    own = [] if "--interface" in arguments else ["--interface", "lo"]
+    port = [] if "--port" in arguments else ["--port", str(free_port())]
+    code, output = invoke("node", "ann", *own, *port, *arguments)
+    assert code == 2, output
+    assert said in output
+
+
+def test_l7_a_key_is_made_once_and_for_its_user_alone(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "group.key"
+    assert invoke("key", str(file))[0] == 0
+    assert file.stat().st_mode & 0o077 == 0
+    assert len(file.read_text()) == 65
+    code, output = invoke("key", str(file))
+    assert code == 2
+    assert "is there already" in output
+
+
+def test_l6_the_help_of_node_tells_the_whole_life_of_an_event() -> None:
+    code, output = invoke("node", "--help")
+    assert code == 0
+    for stage in ("announced", "subscribed", "raised", "delivered", "missed", "judged"):
+        assert f"{stage}." in output
