@@ -141,7 +141,6 @@ def test_sessions_that_are_there_have_the_other_bounds_too() -> None:
     ("changed", "said"),
     [
         (BrokerParams(routing="simple"), r'protocol.routing: the data was made with "covering", .* say "simple"'),
-        (BrokerParams(advertisements=True), "protocol.advertisements: the data was made with false"),
         (BrokerParams(logical=LogicalParams(steps=3)), "protocol.logical.steps: .* with null, and .* say 3"),
         (
             BrokerParams(mesh=MeshParams(columns=9)),

@@ -373,6 +373,17 @@ def test_l2_a_silent_broker_is_left() -> None:
     at_a_broker(work)
 
 
+def test_l3_a_broker_that_takes_a_connection_and_does_not_answer_is_left() -> None:
+    async def work(server: Server) -> None:
+        async with Relay(server.port) as mute:
+            mute.swallows = True
+            async with client(mute.port, "c", server.port, connect_s=2.0) as one:
+                await one.publish("t", b"arrives by another broker")
+                assert one.broker == f"mqtt://127.0.0.1:{server.port}"
+
+    at_a_broker(work)
+
+
 @pytest.mark.parametrize("broker", ["http://x", "mqtt://", "mqtt://x:0", "mqtt://x:99999", "mqtt://x/path"])
 def test_l2_an_address_that_is_no_broker_is_refused(broker: str) -> None:
     with pytest.raises(ValueError, match="no broker"):

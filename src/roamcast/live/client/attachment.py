@@ -160,16 +160,17 @@ class Attachment:
                 return
 
     async def _open(self, line: Line, address: Address) -> ConnAck | None:
+        answer: ConnAck | None = None
         try:
-            return await line.open(address, self._context, self._connect_s / 2)
+            answer = await line.open(address, self._context, self._connect_s / 2)
         except (OSError, ValueError) as problem:
-            # TimeoutError is an OSError; a ValueError comes of a host name or a certificate.
-            self.last_problem = f"{address}: {problem or type(problem).__name__}"
+            # TimeoutError is an OSError, and says nothing; a ValueError comes of a host name or a certificate.
+            self.last_problem = f"{address}: {str(problem) or type(problem).__name__}"
             self._itinerary.failed()
-            return None
         finally:
-            if not line.connack.done() or line.connack.result() is None:
+            if answer is None:
                 line.close(Over("given up"))
+        return answer
 
     def _attach(self, line: Line, address: Address, connack: ConnAck) -> None:
         self._connect = replace(self._connect, clean_start=False)
