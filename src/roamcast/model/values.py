@@ -102,6 +102,14 @@ def check_value(name: str, value: object) -> None:
 
 
 def check_point(point: Point, what: str) -> None:
+    # Nearly all are what they should be, and every frame of a simulation has two.
+    if (
+        type(point) is Point
+        and type(point.x) is float
+        and type(point.y) is float
+        and math.isfinite(point.x + point.y)
+    ):
+        return
     if not isinstance(point, Point) or not is_number(point.x) or not is_number(point.y):
         raise BadValue(f"{what}: {point!r} is not a position; give Point(x, y) with two numbers")
     if not (math.isfinite(point.x) and math.isfinite(point.y)):

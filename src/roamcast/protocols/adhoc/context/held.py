@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from roamcast.model.context import Context
 from roamcast.model.region import Box, Shape, contains
+from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.values import Point
 from roamcast.protocols.adhoc.context.messages import EventItem, Reach, SubscriptionItem
@@ -85,12 +86,14 @@ class HeldEvent(Held):
 
 
 class HeldSubscription(Held):
-    __slots__ = ("subscription",)
+    __slots__ = ("open_domain", "subscription")
 
     def __init__(self, item: SubscriptionItem, now_us: int, travelled_us: int, params: ContextParams) -> None:
         subscription = item.subscription
         super().__init__(item, subscription.expires_us - subscription.issued_us, now_us, travelled_us, params)
         self.subscription = subscription
+        self.open_domain = subscription.publishers == EVERYWHERE
+        """Whether anybody may be the publisher, so that nobody needs to be asked."""
 
     @property
     def id(self) -> str:

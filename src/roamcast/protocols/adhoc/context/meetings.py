@@ -8,7 +8,6 @@ until it is refreshed. Only what is about one subject is tried against each othe
 
 from random import Random
 
-from roamcast.model.scope import EVERYWHERE
 from roamcast.model.values import Point
 from roamcast.node.boundary import Does
 from roamcast.protocols.adhoc.context.domains import Domains, ToPublisher, ToSubscriber
@@ -67,7 +66,7 @@ class Meetings:
 
     def _match(self, now_us: int, event: HeldEvent, subscription: HeldSubscription) -> list[Does]:
         """Conditions (i) to (iii), and where to go from there."""
-        open_domain = subscription.subscription.publishers == EVERYWHERE
+        open_domain = subscription.open_domain
         key = self._match_key(event, subscription, open_domain)
         if key in self.handled or not coexist(event, subscription, now_us):
             return []
