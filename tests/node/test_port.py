@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from roamcast.model.context import Context
-from roamcast.model.event import Event
-from roamcast.model.region import Circle
+from roamcast.model.event import BadEvent, ContentType, Event, EventType
+from roamcast.model.region import Box, Circle, Polygon
+from roamcast.model.scope import Scope
 from roamcast.model.space import Plane, Space
 from roamcast.model.values import BadValue, Point, Value
 from roamcast.node.boundary import Input, Unsubscribe
@@ -86,3 +87,42 @@ def test_s2_a_position_that_is_not_a_number_is_refused_where_it_is_given(x: obje
         Circle(Point(x, 0.0), 5.0)  # type: ignore[arg-type]
     with pytest.raises(BadValue, match="radius"):
         Circle(Point(0.0, 0.0), x)  # type: ignore[arg-type]
+
+
+LINE = (Point(0.0, 0.0), Point(5.0, 5.0), Point(10.0, 10.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda port: port.raise_("y", {"n": 1}), "no event type with subject"),
+        (lambda port: port.raise_("x", {"n": "one"}), "must be integer, not str"),
+        (lambda port: port.raise_("x", {"n": 1}, lifetime_s=-1.0), "lifetime"),
+        (lambda port: port.raise_("x", {"n": 1}, lifetime_s=float("nan")), "lifetime"),
+        (lambda port: port.raise_("x", {"n": 1}, relevance=Scope(Circle(Point(0.0, 0.0), 0.0))), "radius|area"),
+        (lambda port: port.raise_("x", {"n": 1}, relevance=Scope(Polygon(LINE))), "area"),
+        (lambda port: port.raise_("x", {"n": 1}, audience=Circle(Point(0.0, 0.0), 5.0)), "expected a Scope"),
+        (lambda port: port.subscribe("x", print, lifetime_s=-1.0), "lifetime"),
+        (lambda port: port.subscribe("x", print, interest=Scope(Box(LINE[0], Point(0.0, 9.0)))), "area"),
+        (
+            lambda port: port.subscribe("x", print, publishers=Scope(Circle(Point(float("nan"), 0.0), 5.0))),
+            "position",
+        ),
+        (lambda port: port.subscribe("", print), "subject"),
+    ],
+)
+def test_c3_c4_bad_input_is_refused_at_the_call_and_changes_nothing(
+    call: Callable[[Port], object], what: str
+) -> None:
+    """Unknown subject, wrong type, region without area, negative expiry, position not a number, for events and
+    subscriptions that contexts scope."""
+    ground = Bench()
+    port = Port("a", ground)
+    port.announce(EventType("x", {"n": ContentType.INTEGER}))
+    before = list(ground.given)
+    with pytest.raises((BadValue, BadEvent), match=what):
+        call(port)
+    assert ground.given == before
+    assert not port.handlers
+    port.raise_("x", {"n": 1})
+    assert len(ground.given) == len(before) + 1
