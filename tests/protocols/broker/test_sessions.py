@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from roamcast.model.filter import parse_text
 from roamcast.node.boundary import Subscribe
 from roamcast.protocols.broker.broker import Broker
+from roamcast.protocols.broker.client import Client
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.routing import Strategy
 from tests.protocols.broker.lines import Line
@@ -40,6 +41,47 @@ def test_r3_a_client_that_moves_from_the_last_broker_to_the_second_goes_on_behin
     assert line.got(subscription) == [*before, *missed, *meanwhile]
     assert line.nodes["B1"].border.sessions["C1"].counterpart.next_number == 144
     assert "C1" not in line.nodes["B5"].border.sessions
+
+
+def test_r3_a_client_that_returns_to_the_same_broker_gets_what_it_missed_and_nobody_is_asked() -> None:
+    line, subscription = settled_line(3)
+    line.move("C1", None)
+    line.pass_s(1)
+    missed = [line.publish("C0", PRICE) for _ in range(3)]
+    line.pass_s(1)
+    line.move("C1", "B2")
+    line.pass_s(1)
+    assert line.got(subscription) == missed
+    assert [broker for broker in line.brokers if line.nodes[broker].handover.arrow_of("C1")] == ["B2"]
+
+
+def test_r3_a_client_that_moves_on_before_the_first_move_is_done_gets_everything_once() -> None:
+    line, subscription = settled_line()
+    line.move("C1", None)
+    line.pass_s(1)
+    missed = [line.publish("C0", PRICE) for _ in range(3)]
+    line.pass_s(1)
+    line.move("C1", "B0")
+    line.pass_s(0.015)
+    assert line.nodes["B0"].border.sessions["C1"].awaits is not None
+    line.move("C1", "B3")
+    meanwhile = line.publish("C0", PRICE)
+    line.pass_s(5)
+    assert line.got(subscription) == [*missed, meanwhile]
+    assert [broker for broker in line.brokers if "C1" in line.nodes[broker].border.sessions] == ["B3"]
+
+
+def test_r3_of_two_brokers_that_claim_a_client_the_later_attachment_has_it() -> None:
+    line, subscription = settled_line()
+    line.hang_on_two("C1", "B1")
+    line.hang_on_two("C1", "B3")
+    events = [line.publish("C0", PRICE) for _ in range(3)]
+    line.pass_s(5)
+    assert line.got(subscription) == events
+    (holder,) = [broker for broker in line.brokers if "C1" in line.nodes[broker].border.sessions]
+    client = line.world.by_name["C1"].host.node
+    assert isinstance(client, Client)
+    assert client.broker == holder
 
 
 def test_r3_what_waits_for_a_client_is_bounded_and_the_loss_is_told() -> None:
