@@ -25,7 +25,7 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.experiments.chaos_record import Ledger, Versions
+from roamcast.experiments.chaos_record import BY_CRASHES, FORBIDDEN, Ledger, Versions
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
@@ -59,22 +59,6 @@ FILTERS = (
 SUBJECT = "x"
 PAUSES_S = (0.001, 0.01, 0.05, 0.3)
 SETTLES_S = 30.0
-FORBIDDEN = (
-    "replay_missing",
-    "counterpart_lost",
-    "events_lost",
-    "neighbour_gone",
-    "publication_refused",
-    "unsendable",
-    "stream_gap",
-    "stream_overflow",
-    "wish_refused",
-    "bad_claim",
-    "event_looped",
-)
-"""Notes that would mean a loss: none is allowed while nothing crashes and no bound is reached."""
-BY_CRASHES = ("replay_missing", "events_lost", "neighbour_gone", "bad_claim")
-"""Those that a crash brings about, until everybody has recovered: a broker may get a claim of its own life before."""
 TRANSIT_US = 2_500_000
 """Longer than an event waits at a broker for a link that is down, or takes over one."""
 RECOVERS_US = 6_000_000

@@ -13,26 +13,22 @@ for one thing: an event that was published before they are together again may be
 broker had it when it crashed (`held_by`), or if its client was told that something is lost (`events_lost`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from random import Random
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.experiments.chaos import FILTERS, PAUSES_S, SUBJECT, Failure, accepted_by
-from roamcast.experiments.chaos_record import Ledger
+from roamcast.experiments.chaos_counting import COUNTING, Counts
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
-from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point, Value
 from roamcast.node.boundary import Does, Message, Node, Publish, Subscribe, Unsubscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
-from roamcast.protocols.broker.modulators.interface import derived
-from roamcast.protocols.broker.modulators.registry import registered
 from roamcast.protocols.broker.overlay.broker import OverlayBroker
 from roamcast.protocols.broker.overlay.client import OverlayClient
 from roamcast.protocols.broker.overlay.messages import MESSAGES
@@ -45,7 +41,6 @@ from roamcast.sim.residents import Resident
 from roamcast.sim.underlay import UnderlayParams
 from roamcast.sim.world import World
 
-COUNTING = "trial/counting"
 RANGE_M = 250.0
 TOGETHER_M = 120.0
 """Nobody is farther from the middle than this when they are together: then everybody reaches everybody."""
@@ -66,24 +61,6 @@ BELIEFS = ("entries", "wishes")
 """What may stay behind after a crash: that a post is gone, maybe only the broker knew that crashed. The next event
 that is sent there ends it."""
 DOWN_S = (0.02, 2.0)
-
-
-@registered(COUNTING)
-class Counting:
-    """Writes on each event which one it is of those that this modulator has seen."""
-
-    def __init__(self, parameters: Mapping[str, Value], space: Space) -> None:
-        self.count = 0
-
-    def take(self, event: Event, now_us: int) -> list[Event]:
-        self.count += 1
-        return [derived(event, {**event.attributes, "count": self.count})]
-
-    def state(self) -> bytes:
-        return msgspec.msgpack.encode(self.count)
-
-    def load(self, state: bytes) -> None:
-        self.count = msgspec.msgpack.decode(state, type=int)
 
 
 class OverlayTrialParams(Struct, frozen=True):
@@ -108,18 +85,6 @@ QUICK = OverlayParams(
     resend_s_max=4.0,
     clients=BrokerParams(counterpart_age_s_max=120.0),
 )
-
-
-class Counts(Ledger):
-    """Besides, the numbers that the modulators wrote on what each subscription got."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: dict[str, list[int]] = {}
-
-    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
-        super().delivered(now_us, host, event, subscription_id)
-        self.counts.setdefault(subscription_id, []).append(int(str(event.attributes["count"])))
 
 
 class OverlayTrial:

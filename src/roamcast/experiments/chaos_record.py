@@ -9,6 +9,22 @@ from roamcast.sim.observers import SilentObserver
 
 UNDER_WAY = ("pub", "notified")
 """Messages with which an event goes from its publisher into the network, and from broker to broker."""
+FORBIDDEN = (
+    "replay_missing",
+    "counterpart_lost",
+    "events_lost",
+    "neighbour_gone",
+    "publication_refused",
+    "unsendable",
+    "stream_gap",
+    "stream_overflow",
+    "wish_refused",
+    "bad_claim",
+    "event_looped",
+)
+"""Notes that would mean a loss: none is allowed while nothing crashes and no bound is reached."""
+BY_CRASHES = ("replay_missing", "events_lost", "neighbour_gone", "bad_claim")
+"""Those that a crash brings about, until everybody has recovered: a broker may get a claim of its own life before."""
 
 
 class Ledger(SilentObserver):

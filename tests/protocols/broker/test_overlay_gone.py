@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from roamcast.experiments.chaos_overlay import COUNTING
+from roamcast.experiments.chaos_counting import COUNTING
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US

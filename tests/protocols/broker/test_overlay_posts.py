@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roamcast.experiments.chaos_overlay import COUNTING
+from roamcast.experiments.chaos_counting import COUNTING
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
