@@ -25,7 +25,7 @@ from tests.pipeline.test_commands import invoke
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(170), pytest.mark.xdist_group("spark")]
 LINKS = (("a", "b"), ("b", "c"))
 SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
-NEAR_M = 200
+NEAR_M = 300
 SIDE_M = 1_000
 ROUNDS = 4
 READERS = 5

@@ -127,7 +127,6 @@ class Admission:
 
     def _admit(self, visitor: Visitor, present: bool) -> None:
         visitor.connected, visitor.coming = True, False
-        visitor.away_bytes = 0
         self.subscribing.audience.connected(visitor.client, True)
         lasting = self.publishing.keeping.lasting
         visitor.seen = {event_id: names for event_id, names in visitor.seen.items() if event_id in lasting}

@@ -13,6 +13,7 @@ from roamcast.model.space import Space
 from roamcast.model.values import Instant, Point, Value
 
 MESSAGES_KEPT_MAX = 4_096
+MESSAGES_KEPT_BYTES_MAX = 8 * 1024 * 1024
 TO_ALL = "!"
 """At the end of the id of an event that every broker must get."""
 EVENT_BYTES_MAX = 3_500_000
@@ -36,6 +37,8 @@ class Events:
         self.passing_made = 0
         self.started_us: int | None = None
         self._messages: dict[str, Message] = {}
+        self._messages_bytes = 0
+        """Of their payloads."""
 
     def next_id(self, to_all: bool) -> str:
         self.made += 1
@@ -77,7 +80,7 @@ class Events:
     def __getstate__(self) -> dict[str, object]:
         """Without what belongs to one life of the process: ids of QoS 0 must not come again, and messages are in
         their events."""
-        return {**self.__dict__, "passing_made": 0, "started_us": None, "_messages": {}}
+        return {**self.__dict__, "passing_made": 0, "started_us": None, "_messages": {}, "_messages_bytes": 0}
 
     def carried_by(self, event: Event) -> Message | None:
         """The message that an event of another broker brings along, looked for nowhere else."""
@@ -111,9 +114,15 @@ class Events:
         return replace(made, id=event_id, body=_encoder.encode(message))
 
     def _remember(self, event_id: str, message: Message) -> None:
-        if len(self._messages) >= MESSAGES_KEPT_MAX:
-            del self._messages[next(iter(self._messages))]
+        before = self._messages.pop(event_id, None)
+        self._messages_bytes += len(message.payload) - (0 if before is None else len(before.payload))
         self._messages[event_id] = message
+        while len(self._messages) > 1 and self._remembers_too_much():
+            gone = self._messages.pop(next(iter(self._messages)))
+            self._messages_bytes -= len(gone.payload)
+
+    def _remembers_too_much(self) -> bool:
+        return len(self._messages) > MESSAGES_KEPT_MAX or self._messages_bytes > MESSAGES_KEPT_BYTES_MAX
 
 
 def plain(value: Value) -> object:

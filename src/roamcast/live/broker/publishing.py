@@ -124,9 +124,7 @@ class Publishing:
             if event.id in self.keeping.lasting:
                 asked = self._unseen(visitor, event, message, asked)
             wanted = self._for_session(visitor, message, asked)
-            if wanted and not self._has_room(visitor, message):
-                self.station.order(Remark("delivery_dropped", visitor.client))
-            elif wanted:
+            if wanted and self.station.has_room(visitor, message):
                 reliable.append(
                     (SOURCE + client, tuple(subscription_id(client, each.filter.text) for each in wanted))
                 )
@@ -144,13 +142,6 @@ class Publishing:
         plain = [each for each in asked if each.filter.text not in visitor.modulators]
         reliable = any(each.qos for each in plain)
         return [each for each in asked if (reliable if each in plain else each.qos)]
-
-    def _has_room(self, visitor: Visitor, message: Message) -> bool:
-        """While a client is away what it gets stays with the broker, and counts as if it were in its session."""
-        session = self.station.broker.border.sessions.get(visitor.name)
-        if visitor.connected or session is None:
-            return True
-        return visitor.may_wait(len(session.counterpart.kept) + len(session.held), message.size_bytes)
 
     def _hand_one(
         self, visitor: Visitor, event: Event, message: Message, asked: list[Subscription], passing: bool

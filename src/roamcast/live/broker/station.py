@@ -196,6 +196,19 @@ class Station:
         else:
             self.chronicle.delivered(client, event, asked)
 
+    def has_room(self, visitor: Visitor, message: Message) -> bool:
+        """Whether another message may wait for a client. All that the broker keeps for it counts: what waits while it
+        is away, what it has not acknowledged, and what it has acknowledged before something that came earlier."""
+        session = self.broker.border.sessions.get(visitor.name)
+        if session is None:
+            return True
+        limits, counterpart = visitor.session.limits, session.counterpart
+        fits = counterpart.kept_bytes + message.size_bytes <= limits.queue_bytes_max
+        if fits and len(counterpart.kept) + len(session.held) < limits.queue_messages_max:
+            return True
+        self.order(Remark("delivery_dropped", visitor.client))
+        return False
+
     def _pack(self, name: str) -> bytes:
         visitor = self.visitors.get(name.removeprefix(SOURCE))
         return b"" if visitor is None else visitor.packed()

@@ -100,8 +100,6 @@ class Visitor:
         self.unfinished: dict[int, int] = {}
         """By number, how many bytes a delivery takes that is not finished."""
         self.unfinished_bytes = 0
-        self.away_bytes = 0
-        """What has come for it since it went away."""
         self.wanted: dict[str, Wanted] = {}
         """Its subscriptions in the model's words, by topic filter."""
         self.asked: dict[str, Subscription] = {}
@@ -186,15 +184,6 @@ class Visitor:
         self.last = number
         self._begin(number, 0)
         self.session.releasing[packet_id] = Releasing(packet_id, number, safe=True)
-        return True
-
-    def may_wait(self, waiting: int, size: int) -> bool:
-        """Whether another message has room while the client is away, behind so many."""
-        limits = self.session.limits
-        fits = self.unfinished_bytes + self.away_bytes + size <= limits.queue_bytes_max
-        if not fits or waiting >= limits.queue_messages_max:
-            return False
-        self.away_bytes += size
         return True
 
     def take(self, number: int, delivery: Delivery) -> int | None:

@@ -45,6 +45,8 @@ class ClientSocket(asyncio.Protocol):
         self.address = ""
         self.dirty = False
         self._reading = True
+        self.held_until_us: int | None = None
+        """How long nothing is read from it, if that is so."""
         self._held = False
         """Nothing is read for a while: the client sends too much."""
         self._waits = False

@@ -346,10 +346,22 @@ class BrokerServer:
             self._tick_soon()
 
     def _pace(self, client: ClientSocket, wait_us: int) -> None:
-        """Who sends too much is not read from for a while: TCP tells it to wait."""
+        """Who sends too much is not read from for a while: TCP tells it to wait. All that came in one piece is taken,
+        and each message of it makes the wait longer."""
         if wait_us:
-            client.hold(True)
-            self.loop.call_later(wait_us / 1e6, partial(client.hold, False))
+            is_held = client.held_until_us is not None
+            client.held_until_us = max(client.held_until_us or 0, self.now_us() + wait_us)
+            if not is_held:
+                client.hold(True)
+                self.loop.call_later(wait_us / 1e6, partial(self._read_again, client))
+
+    def _read_again(self, client: ClientSocket) -> None:
+        left_us = (client.held_until_us or 0) - self.now_us()
+        if left_us > 0:
+            self.loop.call_later(left_us / 1e6, partial(self._read_again, client))
+        else:
+            client.held_until_us = None
+            client.hold(False)
 
     def _refusal(self, client: ClientSocket, event: events.Published) -> tuple[Reason, str] | None:
         message = event.message

@@ -17,6 +17,8 @@ class Counterpart:
         self.marks_max = marks_max
         self.next_number = next_number
         self.kept: deque[Numbered] = deque()
+        self.kept_bytes = 0
+        """Of the bodies of what is kept."""
         self.lost = 0
         """Dropped and not yet told to the client."""
         self.marks: dict[str, int] = {}
@@ -30,10 +32,14 @@ class Counterpart:
 
     def keep(self, numbered: Numbered) -> None:
         self.kept.append(numbered)
+        self.kept_bytes += body_bytes(numbered)
         self.mark(numbered.event.publisher.host, numbered.serial)
         if len(self.kept) > self.events_max:
-            self.kept.popleft()
+            self._drop_first()
             self.lost += 1
+
+    def _drop_first(self) -> None:
+        self.kept_bytes -= body_bytes(self.kept.popleft())
 
     def mark(self, publisher: str, serial: int) -> None:
         self.marks[publisher] = max(serial, self.marks.pop(publisher, serial))
@@ -46,7 +52,11 @@ class Counterpart:
 
     def acknowledge(self, number: int) -> None:
         while self.kept and self.kept[0].number <= number:
-            self.kept.popleft()
+            self._drop_first()
 
     def after(self, number: int) -> list[Numbered]:
         return [each for each in self.kept if each.number > number]
+
+
+def body_bytes(numbered: Numbered) -> int:
+    return len(numbered.event.body or b"")
