@@ -16,7 +16,7 @@ from roamcast.cli import app
 from roamcast.journal.reader import read_entries
 from tests.live.adhoc.lan import free_port
 
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 
 
 class Terminal:

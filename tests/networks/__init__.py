@@ -1,0 +1,1 @@
+"""Networks for tests that are real and small: namespaces of the kernel, and a radio between them that moves."""
