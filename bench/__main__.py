@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-QUICK = ("filters", "journal", "modulators", "raise_", "routing", "sim")
+QUICK = ("datagram", "filters", "journal", "modulators", "raise_", "routing", "sim")
 BENCHMARKS = (*QUICK, "broker_load", "context", "match", "oracle", "sweep")
 """`context` measures a whole protocol over many runs and takes the better part of an hour: only when it is named."""
 
