@@ -288,14 +288,82 @@ def test_members_that_are_away_are_passed_over_where_others_are_connected_p53() 
     assert sorted(here.taken[4:] + away.taken) == [b"4", b"5"]
 
 
-def test_a_group_over_several_brokers_is_one_at_each_of_them_p54() -> None:
-    scene = Scene("ab")
-    at_a = [scene.client(f"a{number}", "a") for number in range(2)]
-    at_b = [scene.client(f"b{number}", "b") for number in range(2)]
-    for member in (*at_a, *at_b):
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_of_a_group_over_several_brokers_one_member_in_all_gets_each_message_p54(qos: int) -> None:
+    scene = Scene("abc")
+    members = [scene.client(f"{broker}{number}", broker) for broker in "abc" for number in range(2)]
+    for member in members:
+        scene.subscribe(member, "$share/g/t/#", qos=qos)
+    said = []
+    for broker in "abc":
+        writer = scene.client(f"writer-{broker}", broker)
+        for number in range(6):
+            said.append(f"{broker} {number}".encode())
+            scene.publish(writer, "t/x", said[-1], qos=qos)
+    assert sorted(each for member in members for each in member.taken) == said
+    assert [len(member.taken) for member in members] == [3] * 6
+
+
+def test_a_member_that_roams_gets_what_fell_to_it_on_the_way_p54() -> None:
+    scene = Scene("abc")
+    one, other, writer = scene.client("one", "a"), scene.client("other", "b"), scene.client("writer", "b")
+    for member in (one, other):
         scene.subscribe(member, "$share/g/t")
-    scene.publish(scene.client("writer"), "t", b"x")
-    assert [sum(len(each.taken) for each in group) for group in (at_a, at_b)] == [1, 1]
+    said = []
+    for number in range(30):
+        said.append(b"%d" % number)
+        writer.publish("t", said[-1], 1)
+        if number % 10 == 5:
+            one.connect("cab"[number // 10])
+        scene.rest(0.05)
+    scene.rest(3)
+    assert sorted(one.taken + other.taken, key=int) == said
+    assert min(len(one.taken), len(other.taken)) > 0
+
+
+def test_members_at_other_brokers_that_are_away_or_gone_are_passed_over_p53() -> None:
+    scene = Scene("ab")
+    here, away, gone = scene.client("here", "a"), scene.client("away", "b"), scene.client("gone", "b")
+    for member in (here, away, gone):
+        scene.subscribe(member, "$share/g/t")
+    scene.unsubscribe(gone, "$share/g/t")
+    away.drop()
+    scene.rest()
+    writer = scene.client("writer", "a")
+    for number in range(4):
+        scene.publish(writer, "t", b"%d" % number)
+    assert here.taken == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_group_is_known_to_a_broker_that_is_met_later_and_after_a_restart_p54() -> None:
+    scene = Scene("ab")
+    one, other = scene.client("one", "a"), scene.client("other", "b")
+    scene.stage.unlink("a", "b")
+    for member in (one, other):
+        scene.subscribe(member, "$share/g/t")
+    scene.stage.heal()
+    scene.rest()
+    broker = scene.stage.brokers["a"]
+    broker.server.logbook.snapshot()
+    scene.rest()
+    broker.kill()
+    scene.stage.heal()
+    scene.rest()
+    scene.move(one, "a")
+    writer = scene.client("writer", "a")
+    for number in range(4):
+        scene.publish(writer, "t", b"%d" % number)
+    assert sorted(one.taken + other.taken) == [b"0", b"1", b"2", b"3"]
+    assert len(one.taken) == 2
+
+
+def test_a_group_of_members_with_filters_is_one_at_each_broker_p54() -> None:
+    scene = Scene("ab")
+    members = [scene.client(name, name) for name in "ab"]
+    for member in members:
+        scene.subscribe(member, "$share/g/t", filter="n > 1")
+    scene.publish(scene.client("writer"), "t", {"n": 2})
+    assert [len(each.taken) for each in members] == [1, 1]
 
 
 def test_a_session_has_so_many_subscriptions_of_so_many_bytes_p55() -> None:

@@ -128,6 +128,7 @@ class Admission:
     def _admit(self, visitor: Visitor, present: bool) -> None:
         visitor.connected, visitor.coming = True, False
         self.subscribing.audience.connected(visitor.client, True)
+        self.subscribing.groups.joined(visitor.client, visitor.asked.values(), True)
         lasting = self.publishing.keeping.lasting
         visitor.seen = {event_id: names for event_id, names in visitor.seen.items() if event_id in lasting}
         self.station.chronicle.here(visitor.context.at(self.station.now_us, self.station.space))
@@ -229,6 +230,7 @@ class Admission:
             return
         visitor.connected = visitor.coming = False
         self.subscribing.audience.connected(visitor.client, False)
+        self.subscribing.groups.joined(visitor.client, visitor.asked.values(), False)
         if given.expiry_s is not None:
             visitor.session.expiry_s = given.expiry_s
         self._away(visitor)
@@ -272,6 +274,7 @@ class Admission:
         """The session is over: nothing of it stays behind, here or elsewhere."""
         self._publish_will(visitor)
         self._cancel(visitor)
+        self.subscribing.groups.left(visitor.client, visitor.asked.values())
         self.subscribing.forget(visitor)
         self.station.give(LinkDown(visitor.name))
         self.station.give(TimerFired(AWAY + visitor.name))

@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.live.broker.drift import Drift
-from roamcast.live.broker.properties import subscription_id, text_of
+from roamcast.live.broker.properties import is_common, subscription_id, text_of
+from roamcast.live.mqtt.messages import Choice
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.mqtt.topics import FilterTree
 from roamcast.matching import Engine
@@ -181,26 +182,34 @@ class Audience:
             found.setdefault(entry.client, []).append(entry.asked)
         return alike(sorted(found.items()))
 
-    def of(self, event: Event, now_us: int, passing: bool = False) -> Recipients:
-        """Clients, in the order of their names, with those of their subscriptions that want the event; `passing` says
-        that it is of QoS 0. One that matters at one moment only matters when it was published."""
+    def of(self, event: Event, now_us: int, chosen: Sequence[Choice] = (), passing: bool = False) -> Recipients:
+        """Clients, in the order of their names, with those of their subscriptions that want the event; `chosen` says
+        which members of groups get it, and `passing` that it is of QoS 0. One that matters at one moment only matters
+        when it was published."""
         moment_us = moment_of(event, now_us)
-        return self._recipients(event, self._wanting((event,), now_us, moment_us)[0], passing)
+        return self._recipients(event, self._wanting((event,), now_us, moment_us)[0], chosen, passing)
 
-    def of_passing(self, events: Sequence[Event], now_us: int) -> list[Recipients]:
+    def of_passing(
+        self, events: Sequence[Event], now_us: int, chosen: Sequence[Sequence[Choice]]
+    ) -> list[Recipients]:
         """The same of many events that were published now, with QoS 0."""
         found = self._wanting(events, now_us, now_us)
-        return [self._recipients(event, entries, True) for event, entries in zip(events, found, strict=True)]
+        return [
+            self._recipients(event, entries, choice, True)
+            for event, entries, choice in zip(events, found, chosen, strict=True)
+        ]
 
     def of_lasting(self, events: Sequence[Event], now_us: int) -> list[Recipients]:
         """The same of events that were published before and last: shared subscriptions had their turn then."""
         found = self._wanting(events, now_us, now_us)
         return [
-            self._recipients(event, [each for each in entries if each.asked.filter.group is None], False)
+            self._recipients(event, [each for each in entries if each.asked.filter.group is None], (), False)
             for event, entries in zip(events, found, strict=True)
         ]
 
-    def _recipients(self, event: Event, entries: Sequence[Entry], passing: bool) -> Recipients:
+    def _recipients(
+        self, event: Event, entries: Sequence[Entry], chosen: Sequence[Choice], passing: bool
+    ) -> Recipients:
         found: dict[str, list[Asked]] = {}
         shared: dict[Group, list[Entry]] = {}
         for entry in entries:
@@ -211,9 +220,15 @@ class Audience:
                 found.setdefault(entry.client, []).append(entry.asked)
             else:
                 shared.setdefault(group, []).append(entry)
+        choices = {(each.group, each.pattern): each.client for each in chosen}
         for key, members in shared.items():
-            chosen = self._turn(key, sorted(members, key=client_of), passing)
-            found.setdefault(chosen.client, []).append(chosen.asked)
+            if key in choices:
+                # Where its client is not here, another broker gives it to it.
+                turn = [each for each in members if each.client == choices[key] and is_common(each.asked)]
+            else:
+                turn = [self._turn(key, sorted(members, key=client_of), passing)]
+            for each in turn:
+                found.setdefault(each.client, []).append(each.asked)
         return sorted(found.items()) if len(found) > 1 else list(found.items())
 
     def _wanting(self, events: Sequence[Event], now_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:

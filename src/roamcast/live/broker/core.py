@@ -25,6 +25,7 @@ from msgspec import Struct
 from roamcast.live.broker.admission import Admission
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.events import Events
+from roamcast.live.broker.groups import Groups
 from roamcast.live.broker.inputs import (
     AnyGiven,
     Arrived,
@@ -94,9 +95,10 @@ class Core:
         self.audience = Audience(space, graph)
         self.retained = Retained(params.retained_messages_max, params.retained_bytes_max)
         self.lasting = Lasting(params.lasting_messages_max, params.lasting_bytes_max)
-        self.keeping = Keeping(self.station, self.events, self.retained, self.lasting)
+        self.groups = Groups(self.station, self.events)
+        self.keeping = Keeping(self.station, self.events, self.retained, self.lasting, self.groups)
         self.publishing = Publishing(self.station, self.audience, self.events, self.keeping)
-        self.subscribing = Subscribing(self.station, self.audience, self.retained)
+        self.subscribing = Subscribing(self.station, self.audience, self.retained, self.groups)
         self.admission = Admission(
             self.station, self.subscribing, self.publishing, params.session, params.reminder_wait_s
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from roamcast.live.broker.events import TO_ALL, Events
+from roamcast.live.broker.groups import GROUP_TOPIC, Groups
 from roamcast.live.broker.lasting import LOOK_EVERY_US, TIMER, Lasting
 from roamcast.live.broker.orders import Remark
 from roamcast.live.broker.properties import is_lasting
@@ -29,8 +30,11 @@ _event_decoder = msgspec.msgpack.Decoder(Event)
 
 
 class Keeping:
-    def __init__(self, station: Station, events: Events, retained: Retained, lasting: Lasting) -> None:
+    def __init__(
+        self, station: Station, events: Events, retained: Retained, lasting: Lasting, groups: Groups
+    ) -> None:
         self.station = station
+        self.groups = groups
         self.events = events
         self.retained = retained
         self.lasting = lasting
@@ -54,6 +58,8 @@ class Keeping:
             return
         if message.retain and not self.retained.keep(event, message):
             self.station.order(Remark("retained_dropped", message.topic))
+        elif message.topic.startswith(GROUP_TOPIC):
+            self.groups.heard(message.topic, self.retained.payload_of(message.topic))
         if is_lasting(message) and event.expires_us > self.station.now_us:
             if not self.lasting.keep(event, message):
                 self.station.order(Remark("lasting_dropped", message.topic))

@@ -151,3 +151,11 @@ def scopes_of(client: str, pairs: Pairs, space: Space) -> tuple[Scope, Scope]:
         scope_of("relevance", said["relevance"], client, space) if "relevance" in said else EVERYWHERE,
         scope_of("audience", said["audience"], client, space) if "audience" in said else EVERYWHERE,
     )
+
+
+def is_common(asked: Asked) -> bool:
+    """A member of a group that wants every message of its topics, under the group's own name."""
+    shared = asked.filter
+    return shared.text == f"$share/{shared.group}/{shared.pattern}" and not any(
+        name in SUBSCRIBE_NAMES for name, _ in asked.user_properties
+    )

@@ -45,6 +45,7 @@ class Publishing:
         if message.topic == REPORT_TOPIC:
             self._report(visitor, message, packet_id)
             return
+        message = self._with_choice(message, message.qos == 0)
         try:
             event = self.events.event_of(visitor.context, message, self.station.now_us)
         except (BadProperty, BadValue) as problem:
@@ -74,6 +75,10 @@ class Publishing:
             visitor.awaiting.pop(visitor.serial, None)
             text = "too many publications wait until it is known who wants them"
             self._refuse(visitor, message, packet_id, Reason.QUOTA_EXCEEDED, text)
+
+    def _with_choice(self, message: Message, passing: bool) -> Message:
+        chosen = self.keeping.groups.choose(message.topic, passing)
+        return replace(message, chosen=chosen) if chosen else message
 
     def _refuse(self, visitor: Visitor, message: Message, packet_id: int, reason: Reason, text: str) -> None:
         visitor.received.pop(packet_id, None)
@@ -109,7 +114,9 @@ class Publishing:
     def _audience(self, event: Event) -> Iterable[tuple[str, tuple[str, ...]]]:
         if goes_to_all(event) and not self.keeping.take(event):
             return []
-        return self._parted(event, self.audience.of(event, self.station.now_us))
+        message = self.events.message_of(event)
+        chosen = () if message is None else message.chosen
+        return self._parted(event, self.audience.of(event, self.station.now_us, chosen))
 
     def _parted(self, event: Event, recipients: Recipients) -> list[tuple[str, tuple[str, ...]]]:
         """Who is to get an event into the session. The others of the recipients are handed it at once."""
@@ -200,6 +207,7 @@ class Publishing:
                     self._pass_waiting(waiting)
                     self._hand(message, plan)
                 continue
+            message = self._with_choice(message, True)
             try:
                 event = self.events.passing_event_of(visitor.context, message, self.station.now_us, travels)
             except (BadProperty, BadValue) as problem:
@@ -211,7 +219,8 @@ class Publishing:
 
     def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
         if waiting:
-            found = self.audience.of_passing([event for _, event in waiting], self.station.now_us)
+            events, chosen = [event for _, event in waiting], [message.chosen for message, _ in waiting]
+            found = self.audience.of_passing(events, self.station.now_us, chosen)
             for (message, event), recipients in zip(waiting, found, strict=True):
                 self._pass(event, message, recipients, CLIENT, 0)
             waiting.clear()
@@ -224,7 +233,7 @@ class Publishing:
         self._route_passing(passing.event, message, peer, passing.hops)
 
     def _route_passing(self, event: Event, message: Message, source: str, hops: int) -> None:
-        self._pass(event, message, self.audience.of(event, self.station.now_us, True), source, hops)
+        self._pass(event, message, self.audience.of(event, self.station.now_us, message.chosen, True), source, hops)
 
     def _pass(self, event: Event, message: Message, recipients: Recipients, source: str, hops: int) -> None:
         unchanged: Recipients = []

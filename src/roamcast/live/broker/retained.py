@@ -65,6 +65,11 @@ class Retained:
         self.bytes += message.size_bytes
         return True
 
+    def payload_of(self, topic: str) -> bytes:
+        """Empty if nothing is kept of the topic."""
+        found = self.of.get(topic)
+        return b"" if found is None else found[1].payload
+
     def _forget(self, topic: str) -> None:
         before = self.of.pop(topic, None)
         if before is not None:

@@ -3,9 +3,10 @@
 import msgspec
 
 from roamcast.live.broker.audience import Audience
+from roamcast.live.broker.groups import Groups
 from roamcast.live.broker.inputs import Asked, Withdrew
 from roamcast.live.broker.orders import Grant, Hand, Revoke
-from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_of
+from roamcast.live.broker.properties import BadProperty, is_common, is_lasting, subscription_of
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import RETAINED, Visitor, delivery_of
@@ -42,8 +43,9 @@ def expiry_timer(client: str, text: str) -> str:
 
 
 class Subscribing:
-    def __init__(self, station: Station, audience: Audience, retained: Retained) -> None:
+    def __init__(self, station: Station, audience: Audience, retained: Retained, groups: Groups) -> None:
         self.station = station
+        self.groups = groups
         self.audience = audience
         self.retained = retained
 
@@ -101,6 +103,7 @@ class Subscribing:
         before = visitor.asked.get(text)
         if before is not None:
             self.audience.unsubscribe(visitor.client, before)
+            self.groups.left(visitor.client, () if is_common(asked) else (before,))
         visitor.asked[text] = asked
         visitor.wanted[text] = wanted
         visitor.sizes[text] = size_of(asked, wanted)
@@ -109,6 +112,7 @@ class Subscribing:
         self.audience.subscribe(visitor.client, asked, wanted)
         self.station.tell_broker(visitor, Sub(wanted))
         self.station.chronicle.subscribed(asked, wanted)
+        self.groups.joined(visitor.client, (asked,), True)
         return before is not None
 
     def unsubscribe(self, given: Withdrew) -> None:
@@ -124,6 +128,7 @@ class Subscribing:
         # The connection takes it out of the session when it answers: its answer says whether it was there.
         asked = visitor.asked.pop(text)
         self.audience.unsubscribe(visitor.client, asked)
+        self.groups.left(visitor.client, (asked,))
         wanted = visitor.wanted.pop(text, None)
         visitor.forget_subscription(text)
         self.station.timers.cancel(expiry_timer(visitor.client, text))

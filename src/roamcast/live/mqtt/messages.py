@@ -12,6 +12,14 @@ from roamcast.live.mqtt.topics import TopicFilter
 SECOND_US = 1_000_000
 
 
+class Choice(Struct, frozen=True, array_like=True, gc=False):
+    """Which member of a group gets a message."""
+
+    group: str
+    pattern: str
+    client: str
+
+
 class Message(Struct, frozen=True, gc=False):
     """`qos` and `retain` are what the publisher said."""
 
@@ -25,6 +33,8 @@ class Message(Struct, frozen=True, gc=False):
     response_topic: str | None = None
     correlation_data: bytes | None = None
     user_properties: Pairs = ()
+    chosen: tuple[Choice, ...] = ()
+    """Of groups with members at several brokers; the broker that took the message says so."""
 
     def expired(self, now_us: int) -> bool:
         return self.expires_us is not None and self.expires_us <= now_us

@@ -1,0 +1,128 @@
+"""Groups of shared subscriptions whose members are at several brokers: each message goes to one member in all.
+
+Every broker knows every member: that a client joins a group, leaves it, or is connected or away, is a message that
+goes to all brokers and is kept by them, as a retained one is (`keeping.py`), under a topic that no client can name.
+So it spreads, is handed to brokers that meet, and of two that contradict each other the later one holds.
+
+The broker at which a message is published chooses the member, in turn, and the choice travels with the message. It is
+a client and not a broker: wherever the client goes meanwhile, the message comes to its session, as any other does. A
+broker that has heard of no member yet chooses none; then each broker that has some lets one of them have it.
+
+Only members that want everything of their topics can be chosen from afar. A group of which all have filters, scopes,
+modulators or an expiry is a group at each broker; where some have, the others are chosen.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from roamcast.live.broker.events import Events
+from roamcast.live.broker.orders import Remark
+from roamcast.live.broker.properties import is_common
+from roamcast.live.broker.station import Station
+from roamcast.live.mqtt.messages import Choice, Message
+from roamcast.live.mqtt.messages import Subscription as Asked
+from roamcast.live.mqtt.topics import FilterTree
+from roamcast.model.context import Context
+from roamcast.protocols.broker.messages import Notified
+from roamcast.protocols.broker.router import CLIENT
+
+GROUP_TOPIC = "$roam/group/"
+Key: TypeAlias = tuple[str, str]
+"""Group and pattern."""
+
+
+CONNECTED, AWAY, GONE = b"connected", b"away", b""
+"""What is said of a member. Nothing is kept of one that is gone."""
+
+
+class Member(Struct, frozen=True, array_like=True):
+    client: str
+    group: str
+    pattern: str
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Member)
+
+
+class Groups:
+    def __init__(self, station: Station, events: Events) -> None:
+        self.station = station
+        self.events = events
+        self.members: dict[Key, dict[str, bool]] = {}
+        """By group, its members in the order of their names, and whether each is connected."""
+        self._tree: FilterTree[Key] = FilterTree()
+        self._turns: dict[Key, int] = {}
+        """How many messages each group has had from here."""
+        self._passing_turns: dict[Key, int] = {}
+        """Of QoS 0, which is not logged: it must not change whose turn it is with the others."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_tree": None, "_passing_turns": {}}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._tree = FilterTree()
+        for key in self.members:
+            self._tree.add(key[1], key[0], key)
+
+    # Of clients here.
+
+    def joined(self, client: str, asked: Iterable[Asked], connected: bool) -> None:
+        for each in asked:
+            if is_common(each) and each.filter.group is not None:
+                member = Member(client, each.filter.group, each.filter.pattern)
+                self._tell(member, CONNECTED if connected else AWAY)
+
+    def left(self, client: str, asked: Iterable[Asked]) -> None:
+        for each in asked:
+            if is_common(each) and each.filter.group is not None:
+                self._tell(Member(client, each.filter.group, each.filter.pattern), GONE)
+
+    def _tell(self, member: Member, state: bytes) -> None:
+        known = self.members.get((member.group, member.pattern), {}).get(member.client)
+        if (GONE if known is None else CONNECTED if known else AWAY) == state:
+            return
+        message = Message(GROUP_TOPIC + _encoder.encode(member).hex(), state, 1, True)
+        event = self.events.event_of(Context(self.station.host), message, self.station.now_us)
+        broker = self.station.broker
+        self.station.perform(broker.neighbourhood.numbered(broker.border.route(Notified(event, 0), CLIENT)))
+
+    # Of clients anywhere.
+
+    def heard(self, topic: str, state: bytes) -> None:
+        """What holds now of a member."""
+        try:
+            member = _decoder.decode(bytes.fromhex(topic.removeprefix(GROUP_TOPIC)))
+        except (msgspec.MsgspecError, ValueError) as problem:
+            self.station.order(Remark("bad_hand_over", f"{topic}: {problem}"))
+            return
+        key = (member.group, member.pattern)
+        members = {**self.members.get(key, {}), member.client: state == CONNECTED}
+        if state == GONE:
+            del members[member.client]
+        if members:
+            self.members[key] = dict(sorted(members.items()))
+            self._tree.add(member.pattern, member.group, key)
+        elif key in self.members:
+            del self.members[key]
+            self._tree.remove(member.pattern, member.group)
+            self._turns.pop(key, None)
+            self._passing_turns.pop(key, None)
+
+    def choose(self, topic: str, passing: bool) -> tuple[Choice, ...]:
+        """Of each group that wants a message of this topic, who is to have it."""
+        if not self.members:
+            return ()
+        return tuple(Choice(*key, self._turn(key, passing)) for key in sorted(self._tree.match(topic)))
+
+    def _turn(self, key: Key, passing: bool) -> str:
+        members = self.members[key]
+        names = [name for name, connected in members.items() if connected] or list(members)
+        turns = self._passing_turns if passing else self._turns
+        turn = turns.get(key, 0)
+        turns[key] = turn + 1
+        return names[turn % len(names)]
