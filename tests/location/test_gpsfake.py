@@ -13,10 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from roamcast import Client
+from roamcast.live.server.running import RunningBroker
+from roamcast.live.settings import settings_from
 from roamcast.location import Cleaner, Fix, Reason
 from roamcast.location.gpsd import Gpsd, Heard
 from roamcast.location.recorded import Recording
 from roamcast.model.space import Earth
+from roamcast.model.values import Point
 from tests.location.clocks import START_US, TestClock, first
 from tests.location.nmea import log_of, no_fix
 
@@ -103,7 +107,7 @@ def test_l4_a_gpsd_that_is_killed_and_started_again_is_found_again(way: list[Fix
     log.write_text(log_of(way))
 
     async def story() -> tuple[Gpsd, Cleaner, int]:
-        gpsd, cleaner, used = Gpsd("127.0.0.1", port), Cleaner(Earth()), 0
+        gpsd, cleaner, used = Gpsd("127.0.0.1", port, apart_us_max=None), Cleaner(Earth()), 0
         life = contextlib.ExitStack()
         with life:
             life.enter_context(receiver(log, port))
@@ -120,3 +124,32 @@ def test_l4_a_gpsd_that_is_killed_and_started_again_is_found_again(way: list[Fix
     gpsd, cleaner, used = asyncio.run(story())
     assert gpsd.counts[Heard.ENDED] >= 1
     assert used == cleaner.counts[Reason.TAKEN] > 5
+
+
+def test_l4_a_client_of_a_broker_is_where_its_receiver_is(way: list[Fix], tmp_path: Path) -> None:
+    log, port = tmp_path / "way.nmea", free_port()
+    log.write_text(log_of(way))
+    given = {"name": "a", "data": str(tmp_path / "a"), "listeners": [{"port": 0}], "log_level": "error"}
+
+    async def story() -> list[Point]:
+        broker = RunningBroker(settings_from(given))
+        await broker.start()
+        seen: dict[Point, None] = {}
+        try:
+            location = Gpsd("127.0.0.1", port, apart_us_max=None)
+            async with Client("bus", [f"mqtt://127.0.0.1:{broker.addresses[0].port}"], location=location) as bus:
+                while len(seen) < 8:
+                    position = broker.server.core.station.context_of("bus").position
+                    if position is not None:
+                        seen[position] = None
+                    await asyncio.sleep(0.01)
+                assert bus.following is not None
+                assert bus.following.refused == 0
+        finally:
+            await broker.stop()
+        return list(seen)
+
+    with receiver(log, port):
+        seen = asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
+    for position in seen:
+        assert min(Earth().distance_m(position, fix.point) for fix in way) < 0.05

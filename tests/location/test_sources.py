@@ -6,6 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from roamcast.location import BadSource, Cleaner, Fix, Limits, Reason, Source, source
 from roamcast.location.following import positions
@@ -132,6 +134,47 @@ def test_l4_a_model_of_movement_is_named_by_its_table(text: str) -> None:
     assert all(0 <= fix.position[0] <= 100 and 0 <= fix.position[1] <= 50 for fix in fixes)
     assert all(fix.speed_mps is not None and 0.99 < fix.speed_mps < 2.01 for fix in fixes)
     assert seconds(fixes) == list(range(50))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'simulated:static, placement = {kind = "at", points = [[3, 4]]}',
+        'simulated:static, placement = {kind = "at", points = [[3, 4]]}?seed=3&speed=2',
+        'simulated:{kind = "static", placement = {kind = "at", points = [[3, 4]]}}?seed=3',
+    ],
+)
+def test_l4_a_table_within_the_table_and_options_behind_it_are_understood(text: str) -> None:
+    assert played(text, 1)[0].position == (3.0, 4.0)
+
+
+def test_l4_a_file_in_a_table_does_not_make_it_a_scenario() -> None:
+    with pytest.raises(BadSource, match=r"gone\.toml"):
+        source("simulated:{kind = 'trace', path = 'gone.toml', trace_kind = 'csv'}")
+
+
+measured = st.one_of(
+    st.floats(-200, 200).map(repr), st.sampled_from(["nan", "inf", "-inf", "1e300", "", "x", "0x1", "1e-400"])
+)
+measured_at = st.one_of(st.integers(0, 50).map(str), st.sampled_from(["1970-01-01T00:00:00Z", "-5", "1e9", "soon"]))
+csv_rows = st.lists(st.tuples(measured_at, measured, measured), max_size=8)
+
+
+@given(csv_rows, st.sampled_from(["x,y", "lon,lat"]), st.booleans())
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_l4_whatever_was_recorded_plays_to_its_end_or_is_refused_at_once(
+    tmp_path: Path, rows: list[tuple[str, str, str]], columns: str, on_earth: bool
+) -> None:
+    text = csv(tmp_path, *(",".join(("a", *row)) for row in rows), header=f"host,time,{columns}")
+    placed = on_earth and columns == "x,y"
+    try:
+        fixes = played(text + ("?origin=24.94,60.17" if placed else ""))
+    except BadSource:
+        return
+    assert len(fixes) == len(rows)
+    cleaner = Cleaner(Earth() if placed or columns == "lon,lat" else Plane())
+    for fix in fixes:
+        cleaner.add(fix)
 
 
 def test_l4_other_seeds_walk_elsewhere_and_at_another_pace() -> None:

@@ -26,6 +26,9 @@ from roamcast.sim.mobility import MobilityModel
 from roamcast.sim.mobility.trace_formats import BadTrace, TraceKind, kind_of_file
 
 TEXT_CHARS_MAX = 4_096
+SCENARIO = re.compile(r"[^={?#]*\.toml([?#]|$)")
+OPTIONS_BEHIND = re.compile(r"(.*?)(?:\?([^?{}\"']*))?", re.DOTALL)
+"""What stands behind the last `?`, unless that is within the table."""
 ADDRESS = re.compile(r"(\[(?P<six>[0-9a-fA-F:.%\w]+)\]|(?P<host>[^:\[\]]*))(:(?P<port>[0-9]{1,5}))?")
 
 
@@ -112,21 +115,24 @@ def trace_kind(given: str | None, path: Path) -> TraceKind:
 
 
 def simulated(rest: str, clock: Clock | None) -> Walking:
-    if ".toml" in rest.partition("?")[0]:
+    if SCENARIO.match(rest):
         file, host, options = parted(rest, "simulated:")
         seed, playing = options.integer("seed", 1), playing_of(options)
         options.done()
         return of_scenario(Path(file), host, seed, playing, clock)
-    table, _, asked = rest.rpartition("}") if "}" in rest else rest.partition("?")
-    options = Options(f"simulated:{rest:.60}", asked.removeprefix("?"))
+    table, asked = OPTIONS_BEHIND.fullmatch(rest).groups()  # type: ignore[union-attr]
+    options = Options(f"simulated:{rest:.60}", asked or "")
     seed, playing = options.integer("seed", 1), playing_of(options)
     options.done()
-    mobility = model_of(table.removeprefix("{"))
+    mobility = model_of(table)
     return checked(lambda: mobility.legs(random.Random(f"{seed}/mobility/host"), 0, 1), playing, clock)
 
 
 def model_of(table: str) -> MobilityModel:
     """`kind = "static", placement = {…}` as in a scenario; the name of the kind alone may stand first."""
+    table = table.strip()
+    if table.startswith("{") and table.endswith("}"):
+        table = table[1:-1]
     kind, comma, more = table.partition(",")
     if kind and "=" not in kind:
         table = f'kind = "{kind.strip()}"{comma}{more}'

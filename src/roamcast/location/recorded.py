@@ -10,6 +10,7 @@ Time counts from the earliest fix of the file, not of the host, so that hosts of
 meet as they did. Each fix is told at its time of now.
 """
 
+import math
 from array import array
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -115,6 +116,8 @@ def without_steps(times_us: "array[int]") -> "array[int]":
 
 
 def on_earth(origin: Point, metres: Point) -> tuple[float, float]:
+    if not (math.isfinite(metres.x) and math.isfinite(metres.y)):
+        return math.nan, math.nan
     placed = Earth().moved(origin, metres.x, metres.y)
     return placed.x, placed.y
 
