@@ -3,7 +3,7 @@
 A frame is sealed with ChaCha20-Poly1305 under a key that is derived from the group's and the session, so no two
 senders share a key and the frame's number is a nonce that never comes twice. Everybody in the group has the group's
 key: the seal keeps others out, the certificate of the session says who speaks, and signatures who said first what is
-passed on. docs/decisions/0023-sealed-frames.md says what that protects from and what not.
+passed on. docs/decisions/0028-sealed-frames.md says what that protects from and what not.
 
 A datagram is looked at in the order of what it costs: its length and first bytes, whose it is and whether it was
 seen, its seal, its form, and only then signatures. Nothing is remembered of a frame before it is its sender's.

@@ -1,0 +1,71 @@
+"""What docs/reference/NODE.md and docs/howto/LAN.md say of a node is what `roamcast node` does."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from roamcast.cli import app
+from roamcast.live.adhoc import frames
+from roamcast.live.adhoc.drops import REASONS
+from roamcast.live.adhoc.multicast import PORT
+from roamcast.live.adhoc.peers import PEERS_MAX
+from roamcast.live.adhoc.sockets import QUEUE_DATAGRAMS_MAX, group_address
+from tests.docs.pages import blocks, text_of
+from tests.live.adhoc.lan import free_port
+
+PAGE = text_of("docs/reference/NODE.md")
+LAN = text_of("docs/howto/LAN.md")
+
+
+def test_l6_every_option_of_a_node_has_a_row_in_order_and_no_other_has() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    known = [max(each.opts, key=len) for each in commands["node"].params if each.name != "name"]
+    rows = re.findall(r"^\| `(--[\w-]+)` \|", PAGE, re.MULTILINE)
+    assert rows == known
+
+
+def test_l1_every_reason_to_drop_a_datagram_has_a_row() -> None:
+    table = PAGE.partition("## What is dropped")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(REASONS)
+
+
+def test_l1_the_numbers_of_the_page_are_those_of_the_code() -> None:
+    for number in (frames.FRAME_BYTES_MAX, PEERS_MAX, QUEUE_DATAGRAMS_MAX):
+        assert f"{number:,}" in PAGE
+    assert f"| `--port` | {PORT} |" in PAGE
+    assert group_address(0x4A1122) in PAGE
+    sizes = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
+    assert list(map(int, sizes)) == [2, 1, 4, 1, 3, 16, 8, 16]
+    assert sum(map(int, sizes)) == frames.HEADER_BYTES + frames.SEAL_BYTES
+
+
+def commands_of(page: str) -> list[list[str]]:
+    lines = [line for block in blocks(page, "") for line in block.splitlines()]
+    found = [shlex.split(line) for line in lines if re.match(r"(\.venv/bin/)?roamcast ", line)]
+    return [each[1:] for each in found]
+
+
+@pytest.mark.parametrize("arguments", commands_of(LAN), ids=" ".join)
+def test_l1_every_command_of_the_how_to_runs(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    if "--key-file" in arguments:
+        Path("group.key").write_text("ab" * 32)
+    if arguments[0] == "node":
+        arguments = [*arguments, "--seconds", "0.1", "--interface", "lo", "--port", str(free_port())]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+
+
+def test_l1_the_program_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks(PAGE, "python")
+    assert "sleep(60)" in program
+    exec(program.replace("sleep(60)", "sleep(0.1)"), {})
+    assert Path("car-1.key").exists()
