@@ -36,7 +36,9 @@ from roamcast.live.mqtt.packets import (
 )
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.connection import ClientSocket
+from roamcast.live.server.logbook import Due
 from roamcast.live.server.neighbours import LinkDesk
+from roamcast.live.server.picture import Camera, Picture, Then
 from roamcast.live.server.server import BrokerServer
 from roamcast.live.server.tracking import Trackers, TrackingParams
 from roamcast.live.server.watch import SilentWatch
@@ -104,11 +106,12 @@ class Head:
     def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None:
         self._in_turn(lambda: self.disk.batches.append(batch), done)
 
-    def snapshot(self, state: bytes, done: Callable[[Exception | None], None]) -> None:
-        self._in_turn(lambda: self._replace(state), done)
+    def snapshot(self, state: bytes, behind: int, done: Callable[[Exception | None], None]) -> None:
+        self._in_turn(lambda: self._replace(state, behind), done)
 
-    def _replace(self, state: bytes) -> None:
-        self.disk.snapshot, self.disk.batches = state, []
+    def _replace(self, state: bytes, behind: int) -> None:
+        batches = self.disk.batches
+        self.disk.snapshot, self.disk.batches = state, batches[len(batches) - behind :]
 
     def _in_turn(self, write: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """One after the other, as they were given."""
@@ -120,6 +123,19 @@ class Head:
         if not self.dead:
             write()
             self.stage.loop.after(0, lambda: None if self.dead else done(None))
+
+
+class SlowCamera(Camera):
+    """Takes a picture at once, and gives it out some time later."""
+
+    def __init__(self, stage: "Stage", head: Head, core: Core) -> None:
+        self.stage = stage
+        self.head = head
+        self.core = core
+
+    def take(self, then: Then) -> None:
+        picture = Picture(self.core.snapshot())
+        self.stage.loop.after(self.stage.rng.randint(0, 30_000), lambda: None if self.head.dead else then(picture))
 
 
 class Wire:
@@ -208,6 +224,9 @@ class SimBroker:
             watch=self.watch,
             clock_us=lambda: stage.loop.now_us,
             loop=stage.loop,
+            camera=SlowCamera(stage, self.head, core),
+            due=stage.due,
+            stopwatch_s=lambda: 0.0,
             trackers=Trackers(core.space, stage.tracking) if stage.tracking is not None else None,
         )
         self.desk = LinkDesk(self.server, self)
@@ -244,9 +263,12 @@ class Stage:
         core_params: CoreParams | None = None,
         graph: MovementGraph | None = None,
         tracking: TrackingParams | None = None,
+        due: Due | None = None,
     ) -> None:
+        """`due` says when brokers take snapshots by themselves."""
         self.rng = Random(seed)
         self.tracking = tracking
+        self.due = due
         self.loop = Clockwork()
         self.broker_params = broker_params or BrokerParams()
         self.core_params = core_params or CoreParams()

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from roamcast.live.broker.inputs import Fired, decode_batch
 from roamcast.live.broker.orders import AnyOrder, Remark
-from roamcast.live.server.logbook import Logbook
+from roamcast.live.server.logbook import Due, Logbook
+from roamcast.live.server.picture import Camera, NoPicture, Picture, StandStill, Then
 
 
 class Shelf:
@@ -13,37 +14,70 @@ class Shelf:
     def __init__(self) -> None:
         self.batches: list[bytes] = []
         self.snapshots: list[bytes] = []
+        self.behind: list[int] = []
         self.waiting: list[Callable[[Exception | None], None]] = []
 
     def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None:
         self.batches.append(batch)
         self.waiting.append(done)
 
-    def snapshot(self, state: bytes, done: Callable[[Exception | None], None]) -> None:
+    def snapshot(self, state: bytes, behind: int, done: Callable[[Exception | None], None]) -> None:
         self.snapshots.append(state)
+        self.behind.append(behind)
         self.waiting.append(done)
 
     def answer(self, problem: Exception | None = None) -> None:
         self.waiting.pop(0)(problem)
 
 
+class SlowCamera(Camera):
+    """One whose pictures are developed when the test says so."""
+
+    def __init__(self, state: Callable[[], bytes]) -> None:
+        self.state = state
+        self.undeveloped: list[tuple[Picture, Then]] = []
+
+    def take(self, then: Then) -> None:
+        self.undeveloped.append((Picture(self.state(), 2.0), then))
+
+    def develop(self, problem: NoPicture | None = None) -> None:
+        picture, then = self.undeveloped.pop(0)
+        then(problem or picture)
+
+
 class Desk:
-    def __init__(self) -> None:
+    def __init__(self, slow: bool = False, due: Due | None = None) -> None:
         self.shelf = Shelf()
         self.done: list[str] = []
         self.later: list[Callable[[], None]] = []
-        self.logbook = Logbook(self.shelf, self.perform, lambda _, action: self.later.append(action), self.state)
         self.added: list[str] = []
+        self.problems: list[Exception | None] = []
+        self.camera = SlowCamera(self.state)
+        self.logbook = Logbook(
+            self.shelf,
+            self.perform,
+            lambda _, action: self.later.append(action),
+            self.camera if slow else StandStill(self.state),
+            self.problems.append,
+            due,
+        )
 
     def state(self) -> bytes:
         return "".join(self.added).encode()
 
+    def write(self, *names: str, work_s: float = 0.0) -> None:
+        """Each in a batch of its own, stored."""
+        for name in names:
+            self.add(name, work_s)
+            self.logbook.commit()
+            self.shelf.answer()
+
     def perform(self, orders: list[AnyOrder]) -> None:
         self.done += [each.what for each in orders if isinstance(each, Remark)]
 
-    def add(self, name: str) -> None:
+    def add(self, name: str, work_s: float = 0.0) -> None:
         self.added.append(name)
-        self.logbook.add(1, Fired(name), [Remark(name)])
+        self.logbook.add(1, Fired(name), [Remark(name)], work_s)
 
     def stored(self) -> list[list[str]]:
         return [[getattr(each.given, "timer", "") for each in decode_batch(batch)] for batch in self.shelf.batches]
@@ -132,13 +166,79 @@ def test_l8_a_snapshot_has_all_inputs_even_those_not_submitted_yet() -> None:
     assert desk.logbook.settled
 
 
-def test_l8_a_log_that_has_grown_gives_way_to_a_snapshot() -> None:
-    shelf, done = Shelf(), list[AnyOrder]()
-    logbook = Logbook(shelf, done.extend, lambda _, action: None, lambda: b"state", snapshot_every_bytes=1)
-    for name in "ab":
-        logbook.add(1, Fired(name), [Remark(name)])
-        logbook.commit()
-    shelf.answer()
-    assert (len(shelf.batches), shelf.snapshots) == (1, [b"state"])
-    shelf.answer()
-    assert len(done) == 2
+def test_l8_a_log_that_has_grown_gives_way_to_a_snapshot_while_batches_go_on() -> None:
+    desk = Desk(slow=True, due=Due(logged_bytes=1))
+    desk.write("a", "b", "c", "d")
+    assert (desk.done, desk.shelf.snapshots) == (["a", "b", "c", "d"], [])
+    desk.camera.develop()
+    assert (desk.shelf.snapshots, desk.shelf.behind) == ([b"ab"], [2])
+    desk.add("e")
+    desk.logbook.commit()
+    assert desk.done == ["a", "b", "c", "d"]
+    desk.shelf.answer()
+    desk.shelf.answer()
+    assert (desk.done[-1], desk.problems) == ("e", [None])
+
+
+def test_l8_a_picture_waits_for_the_batch_that_it_covers() -> None:
+    desk = Desk(slow=True, due=Due(logged_bytes=1))
+    desk.write("a")
+    desk.add("b")
+    desk.logbook.commit()
+    desk.camera.develop()
+    assert desk.shelf.snapshots == []
+    desk.shelf.answer()
+    assert (desk.shelf.snapshots, desk.shelf.behind) == ([b"ab"], [0])
+
+
+def test_l8_a_picture_that_covers_a_batch_which_could_not_be_stored_is_not_used() -> None:
+    desk = Desk(slow=True, due=Due(logged_bytes=1))
+    desk.write("a")
+    desk.add("b")
+    desk.logbook.commit()
+    desk.shelf.answer(OSError("full"))
+    desk.camera.develop()
+    assert desk.shelf.snapshots == []
+    desk.camera.develop()
+    assert (desk.shelf.snapshots, desk.shelf.behind) == ([b"ab"], [0])
+    desk.shelf.answer()
+    desk.shelf.answer()
+    assert (desk.done, desk.logbook.full, desk.logbook.settled) == (["a", "b"], None, True)
+
+
+def test_l8_after_work_that_would_take_long_to_repeat_a_snapshot_is_due() -> None:
+    desk = Desk(slow=True, due=Due(replay_s=1.0))
+    desk.write("a", "b", "c", work_s=0.4)
+    assert desk.camera.undeveloped == []
+    desk.write("d", work_s=0.4)
+    assert len(desk.camera.undeveloped) == 1
+
+
+def test_l8_snapshots_that_take_long_are_no_more_often_due_than_they_take() -> None:
+    desk = Desk(slow=True, due=Due(replay_s=1.0))
+    desk.write("a", "b", work_s=1.0)
+    desk.camera.develop()
+    desk.shelf.answer()
+    desk.write("c", "d", work_s=1.0)
+    assert desk.camera.undeveloped == []
+    desk.write("e", work_s=1.0)
+    assert len(desk.camera.undeveloped) == 1
+
+
+def test_l8_a_picture_that_fails_is_tried_again_when_as_much_was_logged_again() -> None:
+    desk = Desk(slow=True, due=Due(replay_s=1.0))
+    desk.write("a", "b", work_s=1.0)
+    desk.camera.develop(NoPicture("killed"))
+    desk.write("c", work_s=0.5)
+    assert (desk.camera.undeveloped, [str(each) for each in desk.problems]) == ([], ["killed"])
+    desk.write("d", "e", work_s=1.0)
+    assert len(desk.camera.undeveloped) == 1
+    assert desk.done == ["a", "b", "c", "d", "e"]
+
+
+def test_l8_a_snapshot_that_finds_no_room_leaves_the_log_and_its_batches_go_on() -> None:
+    desk = Desk(due=Due(logged_bytes=1))
+    desk.write("a", "b")
+    desk.shelf.answer(OSError("no room for as much"))
+    desk.write("c")
+    assert (desk.done, desk.logbook.full, len(desk.problems)) == (["a", "b", "c"], None, 1)

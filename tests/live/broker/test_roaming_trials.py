@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from roamcast.live.server.logbook import Due
 from tests.live.broker.stage import SimClient, Stage
 
 SEEDS = int(os.environ.get("ROAMCAST_SEEDS", "12"))
@@ -20,7 +21,8 @@ class Trial:
         self.seed = seed
         self.rng = Random(seed)
         self.faults = faults
-        self.stage = Stage(seed, TREE)
+        # Small states: every few batches one takes a picture by itself.
+        self.stage = Stage(seed, TREE, due=Due(2_000) if seed % 2 else None)
         self.subscribers = [SimClient(self.stage, f"s{number}") for number in range(3)]
         self.publishers = [SimClient(self.stage, f"p{number}") for number in range(2)]
         self.said: dict[str, list[bytes]] = {each.name: [] for each in self.publishers}

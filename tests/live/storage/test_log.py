@@ -54,6 +54,18 @@ def test_a_snapshot_takes_the_place_of_the_batches_before_it(tmp_path: Path) -> 
     assert contents(tmp_path) == (b"five", [b"after"])
 
 
+def test_batches_behind_a_snapshot_stay(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    batches = list(log.load().batches)
+    log.snapshot(b"three", behind=2)
+    log.append(b"six")
+    for wrong in (-1, 4, 100):
+        with pytest.raises(ValueError, match="behind a snapshot"):
+            log.snapshot(b"wrong", behind=wrong)
+    log.close()
+    assert contents(tmp_path) == (b"three", [*batches[-2:], b"six"])
+
+
 def test_a_snapshot_of_an_empty_log_is_kept(tmp_path: Path) -> None:
     log = Log.open(tmp_path)
     log.snapshot(b"")

@@ -45,7 +45,7 @@ async def write(directory: Path, seed: int) -> None:
             count += 1
             commit.submit(body_of(count), lambda failure, number=count: told(number, failure))  # type: ignore[misc]
         if rng.random() < 0.1:
-            commit.snapshot(b"%d:" % count, lambda failure, number=count: told(number, failure))  # type: ignore[misc]
+            commit.snapshot(b"%d:" % count, 0, lambda failure, number=count: told(number, failure))  # type: ignore[misc]
         await asyncio.sleep(rng.choice([0, 0, 0.001]))
         while commit.waiting_bytes > 100_000:
             await asyncio.sleep(0.0005)

@@ -1,8 +1,10 @@
 """Inputs before orders: a batch of inputs is on disk before anything that it brings about is seen by anybody (L8).
 
-All inputs of a tick, and of the ticks while the disk is busy, are one batch: one commit for many clients. When the
-log has grown by more than a snapshot takes, the next batch is the whole state instead, which has everything in it
-that waits, and takes the place of the log.
+All inputs of a tick, and of the ticks while the disk is busy, are one batch: one commit for many clients.
+
+When the log has grown by more than a snapshot takes, or would take too long to be read again, a picture of the whole
+state is taken (`picture.py`) together with the next batch, which it covers. Batches go on while it is made; when it
+is there it is stored in the place of everything that it covers.
 
 A batch that cannot be stored stays, with its orders, and `full` tells to take nothing new. At once the whole state is
 tried in its place: it is not held to the quota, since clients that have drained their queues make it smaller than
@@ -12,11 +14,13 @@ what was logged. `full` ends when a batch can be stored again; that is tried eve
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import Struct
+
 from roamcast.live.broker.inputs import AnyGiven, Entry, Heard, Published, encode_batch
 from roamcast.live.broker.orders import AnyOrder
+from roamcast.live.server.picture import Camera, NoPicture, Picture
 
 RETRY_S = 1.0
-SNAPSHOT_EVERY_BYTES = 64 * 1024 * 1024
 ENTRY_BYTES = 100
 """What an input takes besides what it carries, about."""
 
@@ -25,59 +29,99 @@ class Store(Protocol):
     """Where batches go; `done` is called on the loop, in order, once one is safe, or with what went wrong."""
 
     def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None: ...
-    def snapshot(self, state: bytes, done: Callable[[Exception | None], None]) -> None: ...
+    def snapshot(self, state: bytes, behind: int, done: Callable[[Exception | None], None]) -> None:
+        """`state` takes the place of all batches but the last `behind`."""
+        ...
+
+
+class Due(Struct, frozen=True):
+    """When a snapshot is: after so many bytes, or so many seconds of work, since the last; but not before as much as
+    the snapshot itself takes."""
+
+    logged_bytes: int = 64 * 1024 * 1024
+    replay_s: float = 3.0
+
+
+class Logged(Struct):
+    """What was logged since a moment."""
+
+    batches: int = 0
+    bytes: int = 0
+    work_s: float = 0.0
+    """How long it took to work it out, and so about how long it would take again."""
+
+    def add(self, size: int, work_s: float) -> None:
+        self.batches += 1
+        self.bytes += size
+        self.work_s += work_s
+
+
+class Waiting(Struct):
+    """What is not given to the disk yet, or could not be stored."""
+
+    entries: list[Entry] = []
+    orders: list[AnyOrder] = []
+    work_s: float = 0.0
 
 
 class Logbook:
-    """States: idle; busy (one batch or snapshot is on its way to the disk); full (idle or busy, and trying)."""
+    """States: idle; busy (one batch or snapshot is on its way to the disk, or a picture is waited for, with nothing
+    else going on); full (idle or busy, and trying). Beside it, a picture may be under way."""
 
     def __init__(
         self,
         store: Store | None,
         perform: Callable[[list[AnyOrder]], None],
         later: Callable[[float, Callable[[], None]], object],
-        state: Callable[[], bytes] = bytes,
+        camera: Camera,
         snapshot_done: Callable[[Exception | None], None] = lambda _: None,
-        snapshot_every_bytes: int = SNAPSHOT_EVERY_BYTES,
+        due: Due | None = None,
     ) -> None:
-        """`state` gives what all inputs added so far have made."""
+        """`camera` takes pictures of what all inputs added so far have made."""
         self._store = store
         self._perform = perform
         self._later = later
-        self._state = state
+        self._camera = camera
         self._snapshot_done = snapshot_done
-        self._snapshot_every_bytes = snapshot_every_bytes
-        self._state_bytes = 0
+        self._due = due or Due()
+        self._state_bytes, self._picture_s = 0, 0.0
+        """Of the last snapshot: its length, and how long its making took."""
         self._state_is_due = False
-        self._entries: list[Entry] = []
-        self._orders: list[AnyOrder] = []
+        self._waiting = Waiting()
+        self._logged = Logged()
+        """Since the last snapshot, or since the last that failed."""
+        self._uncovered: Logged | None = None
+        """Since the picture that is under way, or waits to be stored."""
+        self._taken: Picture | None = None
+        """A picture that waits to be stored."""
         self.busy = False
         self.full: Exception | None = None
         """Why the last batch could not be stored."""
-        self.logged_bytes = 0
-        """Since the last snapshot."""
         self.waiting_bytes = 0
         """About how much is not given to the disk yet."""
 
-    def add(self, now_us: int, given: AnyGiven, orders: list[AnyOrder]) -> None:
+    def add(self, now_us: int, given: AnyGiven, orders: list[AnyOrder], work_s: float = 0.0) -> None:
         if self._store is not None:
-            self._entries.append(Entry(now_us, given))
+            self._waiting.entries.append(Entry(now_us, given))
+            self._waiting.work_s += work_s
             self.waiting_bytes += ENTRY_BYTES + size_bytes(given)
-        self._orders += orders
+        self._waiting.orders += orders
 
     @property
     def settled(self) -> bool:
         """Nothing waits to be stored or performed."""
-        return not (self.busy or self._entries or self._orders)
+        return not (self.busy or self._state_is_due or self._waiting.entries or self._waiting.orders)
 
     def commit(self) -> None:
         """At the end of a tick."""
         if self._store is None:
-            self._perform(self._take()[1])
+            self._perform(self._take().orders)
         elif not self.busy and self.full is None:
             if self._state_is_due:
                 self._write_state()
-            elif self._entries:
+            elif self._taken is not None:
+                self._write_picture(self._store, self._taken)
+            elif self._waiting.entries:
                 self._write_batch(self._store)
 
     def snapshot(self) -> None:
@@ -85,59 +129,118 @@ class Logbook:
         self._state_is_due = True
         self.commit()
 
-    def _take(self) -> tuple[list[Entry], list[AnyOrder]]:
-        taken = self._entries, self._orders
-        self._entries, self._orders = [], []
-        self.waiting_bytes = 0
+    def _take(self) -> Waiting:
+        taken, self._waiting, self.waiting_bytes = self._waiting, Waiting(), 0
         return taken
 
-    def _put_back(self, entries: list[Entry], orders: list[AnyOrder]) -> None:
-        self._entries = entries + self._entries
-        self._orders = orders + self._orders
-        self.waiting_bytes += sum(ENTRY_BYTES + size_bytes(each.given) for each in entries)
+    def _put_back(self, taken: Waiting) -> None:
+        later = self._waiting
+        self._waiting = Waiting(
+            taken.entries + later.entries, taken.orders + later.orders, taken.work_s + later.work_s
+        )
+        self.waiting_bytes += sum(ENTRY_BYTES + size_bytes(each.given) for each in taken.entries)
+
+    # Batches, and pictures beside them.
 
     def _write_batch(self, store: Store) -> None:
-        entries, orders = self._take()
-        batch = encode_batch(entries)
+        taken = self._take()
+        batch = encode_batch(taken.entries)
+        self.busy = True
+        covered = self._uncovered is None and self._is_due()
+        if covered:
+            self._take_picture()
+        uncovered = None if covered else self._uncovered
 
         def done(problem: Exception | None) -> None:
             self.busy = False
             if problem is not None:
                 self.full = problem
-                self._put_back(entries, orders)
+                self._put_back(taken)
                 self._write_state()
                 return
-            self.logged_bytes += len(batch)
-            self._state_is_due |= self.logged_bytes >= max(self._snapshot_every_bytes, self._state_bytes)
-            self._perform(orders)
+            self._logged.add(len(batch), taken.work_s)
+            if uncovered is not None:
+                uncovered.add(len(batch), taken.work_s)
+            self._perform(taken.orders)
+            self.commit()
+
+        store.submit(batch, done)
+
+    def _is_due(self) -> bool:
+        logged, due = self._logged, self._due
+        too_long = logged.work_s >= max(due.replay_s, self._picture_s)
+        return too_long or logged.bytes >= max(due.logged_bytes, self._state_bytes)
+
+    def _take_picture(self) -> None:
+        uncovered = self._uncovered = Logged()
+
+        def then(result: Picture | NoPicture) -> None:
+            if self._uncovered is not uncovered:
+                # The whole state is stored since, or about to be.
+                return
+            if isinstance(result, NoPicture):
+                self._picture_over(result)
+            else:
+                self._taken = result
+                self.commit()
+
+        self._camera.take(then)
+
+    def _write_picture(self, store: Store, picture: Picture) -> None:
+        uncovered = self._uncovered
+        assert uncovered is not None
+        self._taken = None
+
+        def done(problem: Exception | None) -> None:
+            self.busy = False
+            if problem is None:
+                self._stands(picture, uncovered)
+            self._picture_over(problem)
             self.commit()
 
         self.busy = True
-        store.submit(batch, done)
+        store.snapshot(picture.state, uncovered.batches, done)
+
+    def _stands(self, picture: Picture, since: Logged) -> None:
+        self._logged, self._state_bytes, self._picture_s = since, len(picture.state), picture.took_s
+
+    def _picture_over(self, problem: Exception | None) -> None:
+        if problem is not None:
+            # The log is as it was: another is tried when it has grown by as much again.
+            self._logged = Logged()
+        self._uncovered = None
+        self._snapshot_done(problem)
+
+    # The whole state, with what waits.
 
     def _write_state(self) -> None:
-        assert self._store is not None
-        entries, orders = self._take()
-        state = self._state()
-        self._state_is_due = False
-
-        def done(problem: Exception | None) -> None:
-            self.busy = False
-            self._snapshot_done(problem)
-            if problem is not None:
-                self.full = problem
-                self._put_back(entries, orders)
-                self._later(RETRY_S, self._try)
-                return
-            self.logged_bytes, self._state_bytes = 0, len(state)
-            self._perform(orders)
-            if self.full is not None:
-                self._try(again=False)
-            else:
-                self.commit()
-
+        taken = self._take()
         self.busy = True
-        self._store.snapshot(state, done)
+        self._state_is_due = False
+        self._uncovered = self._taken = None
+        self._camera.take(lambda result: self._pictured(taken, result))
+
+    def _pictured(self, taken: Waiting, result: Picture | NoPicture) -> None:
+        assert self._store is not None
+        if isinstance(result, NoPicture):
+            self._state_stored(taken, Picture(b""), result)
+        else:
+            self._store.snapshot(result.state, 0, lambda problem: self._state_stored(taken, result, problem))
+
+    def _state_stored(self, taken: Waiting, picture: Picture, problem: Exception | None) -> None:
+        self.busy = False
+        self._snapshot_done(problem)
+        if problem is not None:
+            self.full = problem
+            self._put_back(taken)
+            self._later(RETRY_S, self._try)
+            return
+        self._stands(picture, Logged())
+        self._perform(taken.orders)
+        if self.full is not None:
+            self._try(again=False)
+        else:
+            self.commit()
 
     def _try(self, again: bool = True) -> None:
         """Whether there is room for a batch; if there is none, `again` may make some."""
@@ -148,7 +251,7 @@ class Logbook:
             self.full = problem
             if problem is None:
                 self.commit()
-            elif again and self._entries:
+            elif again and self._waiting.entries:
                 self._write_state()
             else:
                 self._later(RETRY_S, self._try)

@@ -20,7 +20,9 @@ from roamcast.live.http import HttpServer, Metrics, Routes, health_route, metric
 from roamcast.live.links.links import Links
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.guard import Guard
+from roamcast.live.server.logbook import Due
 from roamcast.live.server.neighbours import LinkDesk
+from roamcast.live.server.picture import Forking
 from roamcast.live.server.server import BrokerServer, Redirect
 from roamcast.live.server.tracking import Trackers
 from roamcast.live.server.witness import Witness
@@ -30,7 +32,9 @@ from roamcast.live.transport.tls import link_context, server_context
 from roamcast.live.transport.websocket import WebSocketProtocol
 
 SETTLING_S = 2.0
-SETTLING_TRIES = 400
+SNAPSHOT_S = 30.0
+"""So long may the last snapshot take; without it the next start reads the log."""
+LOOK_S = 0.005
 
 
 class CannotListen(OSError):
@@ -86,7 +90,8 @@ class RunningBroker:
             self.guard,
             self.witness,
             redirect=redirect,
-            snapshot_every_bytes=settings.storage.snapshot_every_bytes,
+            camera=Forking(core.snapshot, asyncio.get_running_loop()),
+            due=Due(settings.storage.snapshot_every_bytes, settings.storage.snapshot_replay_s),
             trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
         )
         core.station.chronicle.on = journal is not None
@@ -242,14 +247,20 @@ class RunningBroker:
             await self._http.close()
         if self._commit is not None:
             # Links that end are inputs too, and the state is to hold them.
-            for _ in range(SETTLING_TRIES):
-                if self.server.logbook.settled:
-                    self.server.logbook.snapshot()
-                    break
-                await asyncio.sleep(SETTLING_S / SETTLING_TRIES)
+            if await self._settled(SETTLING_S):
+                self.server.logbook.snapshot()
+                await self._settled(SNAPSHOT_S)
             await self._commit.close()
         self.guard.close()
         self.witness.close(self.server.now_us())
+
+    async def _settled(self, patience_s: float) -> bool:
+        """Whether nothing waits to be stored, within so long."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + patience_s
+        while not self.server.logbook.settled and loop.time() < until_s:
+            await asyncio.sleep(LOOK_S)
+        return self.server.logbook.settled
 
 
 def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:

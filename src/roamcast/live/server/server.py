@@ -40,8 +40,9 @@ from roamcast.live.mqtt.outgoing import Frames
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.gate import Gate, OpenGate
-from roamcast.live.server.logbook import SNAPSHOT_EVERY_BYTES, Logbook, Store
+from roamcast.live.server.logbook import Due, Logbook, Store
 from roamcast.live.server.performing import Performing
+from roamcast.live.server.picture import Camera, StandStill
 from roamcast.live.server.tracking import LOCATION_REMARK, BadLocation, Trackers
 from roamcast.live.server.watch import SilentWatch, Watch
 from roamcast.model.context import Context
@@ -90,10 +91,13 @@ class BrokerServer:
         clock_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
         loop: Loop | None = None,
         redirect: Redirect | None = None,
-        snapshot_every_bytes: int = SNAPSHOT_EVERY_BYTES,
+        camera: Camera | None = None,
+        due: Due | None = None,
+        stopwatch_s: Callable[[], float] = time.perf_counter,
         trackers: Trackers | None = None,
     ) -> None:
-        """`redirect` sends everybody who comes to another broker; `trackers` understand OwnTracks."""
+        """`redirect` sends everybody who comes to another broker; `camera` and `due` say how and when snapshots are
+        made; `trackers` understand OwnTracks."""
         self.core = core
         self.limits = limits or Limits()
         self.frames = Frames()
@@ -112,11 +116,12 @@ class BrokerServer:
             store,
             self._stored,
             self.loop.call_later,
-            core.snapshot,
+            camera or StandStill(core.snapshot),
             self.watch.snapshot_done,
-            snapshot_every_bytes,
+            due,
         )
         self._clock_us = clock_us
+        self._stopwatch_s = stopwatch_s
         self._now_us = core.station.now_us
         self._arrivals = core.station.now_us
         """Numbers for those who come; no two lives of the broker have the same."""
@@ -139,10 +144,11 @@ class BrokerServer:
     # Inputs.
 
     def give(self, given: AnyGiven) -> None:
-        now_us = self.now_us()
+        now_us, began_s = self.now_us(), self._stopwatch_s()
         orders = self.core.handle(now_us, given)
+        took_s = self._stopwatch_s() - began_s
         self.watch.given(now_us, given)
-        self.logbook.add(now_us, given, self.performing.recorded(orders))
+        self.logbook.add(now_us, given, self.performing.recorded(orders), took_s)
         self._tick_soon()
         self._set_timer()
 

@@ -30,6 +30,7 @@ class Entry(Struct, frozen=True):
     body: bytes
     done: Done
     kind: Literal["batch", "snapshot", "refused"] = "batch"
+    behind: int = 0
 
 
 class GroupCommit:
@@ -59,9 +60,9 @@ class GroupCommit:
     def submit(self, batch: bytes, done: Done) -> None:
         self._add(Entry(batch, done))
 
-    def snapshot(self, state: bytes, done: Done) -> None:
-        """`state` is what all batches submitted so far lead to; it takes their place."""
-        self._add(Entry(state, done, "snapshot"))
+    def snapshot(self, state: bytes, behind: int, done: Done) -> None:
+        """`state` is what all batches submitted so far lead to, but for the last `behind`; it takes their place."""
+        self._add(Entry(state, done, "snapshot", behind))
 
     async def close(self) -> None:
         """Returns when everything submitted was told; the log is closed too."""
@@ -106,7 +107,7 @@ class GroupCommit:
                 case "batch":
                     self._log.append_all([entry.body for entry in group])
                 case "snapshot":
-                    self._log.snapshot(group[0].body)
+                    self._log.snapshot(group[0].body, group[0].behind)
                 case "refused":
                     raise StorageFull(f"{self._log.file}: the disk is slower than what is to be written to it")
         except Exception as problem:

@@ -53,12 +53,16 @@ class Quota(Struct, frozen=True, forbid_unknown_fields=True):
     """What must stay free on the file system; with 0 nobody looks before the system itself refuses."""
     snapshot_bytes: int = 64 * 1024 * 1024
     """When so much was logged, the state is written in one piece in its place."""
+    snapshot_replay_s: float = 3.0
+    """The same when so many seconds of work were logged: so long it would take to read them again."""
 
     def __post_init__(self) -> None:
         if self.bytes_max < QUOTA_BYTES_MIN or self.free_bytes_min < 0:
             raise ValueError(f"bytes_max is at least {QUOTA_BYTES_MIN}, free_bytes_min 0 or more")
         if self.snapshot_bytes < 1:
             raise ValueError(f"snapshot_bytes is {self.snapshot_bytes}; give at least 1")
+        if not 0 < self.snapshot_replay_s < float("inf"):
+            raise ValueError(f"snapshot_replay_s is {self.snapshot_replay_s}; give a number above 0")
 
     @property
     def snapshot_every_bytes(self) -> int:
@@ -158,15 +162,19 @@ class Log:
         with_these = State(state.life, state.covered, state.last + len(batches))
         self._commit(with_these, [("INSERT INTO batches VALUES (?, ?, ?)", rows)])
 
-    def snapshot(self, state: bytes) -> None:
-        """`state` stands from now on for all batches so far; `StorageFull` when the disk has no room for it."""
+    def snapshot(self, state: bytes, behind: int = 0) -> None:
+        """`state` stands from now on for all batches so far but the last `behind`; `StorageFull` when the disk has no
+        room for it."""
         if len(state) > BODY_BYTES_MAX:
             raise StorageFull(f"{self.file}: a snapshot of {len(state)} bytes; at most {BODY_BYTES_MAX} are stored")
         before = self._state
         # A snapshot before any batch needs a number above 0 too, or it could not be told from none.
-        covered = max(before.last, 1)
+        last = max(before.last, 1)
+        covered = last - behind
+        if behind < 0 or covered < max(before.covered, 1):
+            raise ValueError(f"{behind} batches behind a snapshot, of {before.last - before.covered}")
         self._commit(
-            State(before.life, covered, covered),
+            State(before.life, covered, last),
             [
                 ("DELETE FROM snapshot", [()]),
                 ("INSERT INTO snapshot VALUES (?, ?, ?)", [(covered, checksum(covered, state), state)]),

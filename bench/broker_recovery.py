@@ -1,0 +1,116 @@
+"""How long a broker takes to start again, and how long it stands still for a snapshot.
+
+Three brokers in one: with 1,000 and with 3,000 clients of three subscriptions each, whose log is 64 MiB of messages
+of 200 bytes since the last snapshot (what one read again before snapshots were due by work too); and the same log up
+to where a snapshot is due by `storage.snapshot_replay_s`.
+"""
+
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from roamcast.live.broker.core import Core
+from roamcast.live.broker.inputs import AnyGiven, Arrived, Asked, Entry, Published, encode_batch
+from roamcast.live.mqtt.messages import Message, Subscription
+from roamcast.live.mqtt.topics import parse_filter
+from roamcast.live.server.picture import Forking, NoPicture, Picture
+from roamcast.live.server.running import RunningBroker
+from roamcast.live.settings import Settings
+from roamcast.live.storage import Log, Quota
+
+LOG_BYTES = 64 * 1024 * 1024
+PAYLOAD = b'{"v": 1, "text": "' + b"x" * 180 + b'"}'
+BATCH = 20
+START_US = 1_700_000_000_000_000
+
+
+class Filling:
+    """A broker whose inputs are logged as a server would."""
+
+    def __init__(self, directory: Path, clients: int) -> None:
+        self.log = Log.open(directory, Quota(bytes_max=2**32, free_bytes_min=0))
+        self.log.load()
+        self.core = Core("bench", 1)
+        self.core.audience.warm_up()
+        self.now_us = START_US
+        self.work_s = 0.0
+        self.clients = clients
+        for number in range(clients):
+            wanted = tuple(Subscription(parse_filter(f"d/{number}/{each}"), 1) for each in range(3))
+            self.give(Arrived(f"c{number}", True, 100_000, None, True))
+            self.give(Asked(f"c{number}", 1, wanted))
+        self.log.append(encode_batch([]))
+        self.log.snapshot(self.core.snapshot())
+
+    def give(self, given: AnyGiven) -> Entry:
+        self.now_us += 100
+        began_s = time.perf_counter()
+        self.core.handle(self.now_us, given)
+        self.work_s += time.perf_counter() - began_s
+        return Entry(self.now_us, given)
+
+    def fill(self, until_bytes: int, until_s: float) -> int:
+        """How many bytes were logged."""
+        logged, number, self.work_s = 0, 0, 0.0
+        while logged < until_bytes and self.work_s < until_s:
+            entries = []
+            for _ in range(BATCH):
+                number += 1
+                topic = f"d/{number % self.clients}/1"
+                entries.append(self.give(Published("c0", number % 60_000 + 1, Message(topic, PAYLOAD, 1))))
+            batch = encode_batch(entries)
+            self.log.append(batch)
+            logged += len(batch)
+        self.log.close()
+        return logged
+
+
+def start_s(directory: Path) -> tuple[float, int]:
+    broker = RunningBroker(Settings("bench", str(directory), "plane"))
+    began_s = time.perf_counter()
+    log = Log.open(directory, Quota(bytes_max=2**32, free_bytes_min=0))
+    broker._recovered(log)
+    took_s = time.perf_counter() - began_s
+    log.close()
+    return took_s, broker.replayed
+
+
+async def picture_of(core: Core) -> tuple[float, float]:
+    """How long the broker stands still, and how long the whole takes."""
+    loop = asyncio.get_running_loop()
+    there: asyncio.Future[Picture | NoPicture] = loop.create_future()
+    camera = Forking(core.snapshot, loop)
+    camera.take(there.set_result)
+    picture = await there
+    assert isinstance(picture, Picture)
+    return camera.paused_s, picture.took_s
+
+
+def main(whole: bool = False) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for clients in (1_000, 3_000):
+        for name, until_s in (("due", Quota().snapshot_replay_s), ("64 MiB", 1e9)):
+            if name == "64 MiB" and not whole:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                filling = Filling(Path(folder), clients)
+                logged = filling.fill(LOG_BYTES, until_s)
+                began_s = time.perf_counter()
+                filling.core.snapshot()
+                alone_s = time.perf_counter() - began_s
+                paused_s, took_s = asyncio.run(picture_of(filling.core))
+                started_s, replayed = start_s(Path(folder))
+                print(
+                    f"{clients} clients, log of {logged / 2**20:.1f} MiB ({name}), {replayed} inputs in "
+                    f"{filling.work_s:.1f} s: starts in {started_s:.1f} s; a snapshot stands still for "
+                    f"{paused_s * 1e3:.0f} ms of {took_s:.2f} s ({alone_s:.2f} s without a copy)"
+                )
+                key = f"{clients} {name}"
+                figures |= {f"start_s {key}": started_s, f"paused_s {key}": paused_s, f"alone_s {key}": alone_s}
+    return figures
+
+
+if __name__ == "__main__":
+    main("--whole" in sys.argv)

@@ -1,0 +1,125 @@
+"""The whole state of a broker as bytes, made while the broker goes on.
+
+A copy of the process is forked: it has the state of that very moment, since memory is copied where either of the two
+writes to it, pickles it, says it through a pipe and is gone. The broker stands still for the fork alone, some
+milliseconds, however long the pickling takes. The copy has one thread, opens nothing, and first closes every file
+and socket that it inherited: a broker that is killed meanwhile frees its directory and its ports at once. Where the
+system refuses a fork, the broker pickles by itself, and stands still for that long
+(docs/decisions/0022-state-is-pickled-by-a-copy.md).
+"""
+
+import gc
+import os
+import resource
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from time import perf_counter
+from typing import NoReturn, Protocol, TypeAlias
+
+from msgspec import Struct
+
+NICENESS = 5
+"""The copy gives way to the broker."""
+PIECE_BYTES = 1024 * 1024
+FIRST_FILE = 3
+"""Behind standard input, output and error."""
+
+
+class Picture(Struct, frozen=True):
+    state: bytes
+    took_s: float = 0.0
+
+
+class NoPicture(Exception):
+    """The copy ended before it had said everything."""
+
+
+Then: TypeAlias = Callable[[Picture | NoPicture], None]
+
+
+class Loop(Protocol):
+    def call_soon_threadsafe(self, callback: Callable[[], None]) -> object: ...
+
+
+class Camera(Protocol):
+    def take(self, then: Then) -> None:
+        """`then` is called on the loop, at once or later, with the state as it is now."""
+        ...
+
+
+class StandStill(Camera):
+    """For tests, and where there is nothing to disturb."""
+
+    def __init__(self, state: Callable[[], bytes]) -> None:
+        self._state = state
+
+    def take(self, then: Then) -> None:
+        began_s = perf_counter()
+        state = self._state()
+        then(Picture(state, perf_counter() - began_s))
+
+
+class Forking(Camera):
+    def __init__(self, state: Callable[[], bytes], loop: Loop) -> None:
+        self._state = state
+        self._loop = loop
+        self.paused_s = 0.0
+        """How long the broker stood still for the last one."""
+
+    def take(self, then: Then) -> None:
+        began_s = perf_counter()
+        read_end, write_end = os.pipe()
+        try:
+            copy = os.fork()
+        except OSError:
+            os.close(read_end)
+            os.close(write_end)
+            StandStill(self._state).take(then)
+            self.paused_s = perf_counter() - began_s
+            return
+        if not copy:
+            say_and_end(self._state, write_end)
+        os.close(write_end)
+        reader = threading.Thread(
+            target=self._read, args=(copy, read_end, began_s, then), name="picture", daemon=True
+        )
+        reader.start()
+        self.paused_s = perf_counter() - began_s
+
+    def _read(self, copy: int, read_end: int, began_s: float, then: Then) -> None:
+        """On a thread of its own."""
+        pieces: list[bytes] = []
+        while piece := os.read(read_end, PIECE_BYTES):
+            pieces.append(piece)
+        os.close(read_end)
+        _, status = os.waitpid(copy, 0)
+        result: Picture | NoPicture = Picture(b"".join(pieces), perf_counter() - began_s)
+        if status:
+            result = NoPicture(
+                f"the copy that was to pickle the state ended with {os.waitstatus_to_exitcode(status)}"
+            )
+        # A broker that is gone by now has no loop, and no use for it.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(lambda: then(result))
+
+
+def say_and_end(state: Callable[[], bytes], write_end: int) -> NoReturn:
+    """What the copy does. Nothing of the broker may run in it: no cleaning up, no handler, no finalizer."""
+    status = 1
+    try:
+        gc.disable()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        os.closerange(FIRST_FILE, write_end)
+        os.closerange(write_end + 1, files)
+        os.nice(NICENESS)
+        said = memoryview(state())
+        while said:
+            said = said[os.write(write_end, said) :]
+        status = 0
+    finally:
+        os._exit(status)

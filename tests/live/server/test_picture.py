@@ -1,0 +1,84 @@
+"""L8: pictures of a broker's state are made by a copy of its process, while the broker goes on."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roamcast.live.server.picture import Forking, NoPicture, Picture
+from roamcast.live.storage.log import Log, Quota
+
+pytestmark = pytest.mark.timeout(30)
+
+
+class Scenery:
+    """A state that changes."""
+
+    def __init__(self) -> None:
+        self.words = ["before"]
+
+    def state(self) -> bytes:
+        return " ".join(self.words).encode()
+
+
+def taken(scenery: Scenery, state: Callable[[], Any] | None = None) -> tuple[Picture | NoPicture, list[str]]:
+    """A picture, and what the broker did meanwhile."""
+    meanwhile: list[str] = []
+
+    async def work() -> Picture | NoPicture:
+        loop = asyncio.get_running_loop()
+        there: asyncio.Future[Picture | NoPicture] = loop.create_future()
+        camera = Forking(state or scenery.state, loop)
+        camera.take(there.set_result)
+        scenery.words.append("after")
+        loop.call_soon(lambda: meanwhile.append("a tick"))
+        return await there
+
+    return asyncio.run(work()), meanwhile
+
+
+def test_l8_a_picture_shows_the_state_of_the_moment_it_was_taken_and_the_broker_goes_on() -> None:
+    picture, meanwhile = taken(Scenery())
+    assert isinstance(picture, Picture)
+    assert (picture.state, meanwhile) == (b"before", ["a tick"])
+
+
+def test_l8_a_large_state_comes_whole() -> None:
+    picture, _ = taken(Scenery(), lambda: b"0123456789" * 500_000)
+    assert isinstance(picture, Picture)
+    assert picture.state == b"0123456789" * 500_000
+
+
+def test_l8_a_copy_that_fails_or_is_killed_gives_no_picture() -> None:
+    failed, _ = taken(Scenery(), lambda: 1 // 0)
+    killed, _ = taken(Scenery(), lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert isinstance(failed, NoPicture)
+    assert isinstance(killed, NoPicture)
+    assert "-9" in str(killed)
+
+
+def test_l8_the_copy_holds_no_file_of_the_broker(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, Quota())
+    try:
+        picture, _ = taken(Scenery(), lambda: ",".join(sorted(os.listdir("/proc/self/fd"), key=int)).encode())
+    finally:
+        log.close()
+    assert isinstance(picture, Picture)
+    # Its three, the pipe, and the directory that it looks into.
+    assert len(picture.state.split(b",")) <= 5
+
+
+def test_l8_where_no_copy_can_be_made_the_broker_pickles_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> int:
+        raise OSError("too many processes")
+
+    monkeypatch.setattr(os, "fork", refused)
+    files = len(os.listdir("/proc/self/fd"))
+    picture, _ = taken(Scenery())
+    assert isinstance(picture, Picture)
+    assert picture.state == b"before"
+    assert len(os.listdir("/proc/self/fd")) <= files + 2
