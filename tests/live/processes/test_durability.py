@@ -33,7 +33,7 @@ def test_l8_nothing_acknowledged_is_missing_after_sigkill_at_random_moments(
             publishers = [publisher(qos, broker.mqtt_port) for qos in (1, 2)]
             for each in publishers:
                 await each.start()
-            for _ in range(3):
+            for _ in range(2):
                 for _ in range(generator.randrange(40, 120)):
                     for each in publishers:
                         each.say()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from paho.mqtt.packettypes import PacketTypes
 
-from tests.live.processes.fleet import Proxy, shared_fleet
+from tests.live.processes.fleet import Fleet, Proxy, shared_fleet
 from tests.live.processes.vendors import (
     READERS,
     MosquittoReader,
@@ -32,10 +32,17 @@ MOMENT_S = 1
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Two of them, with a routing that is not the usual one."""
     need("mosquitto")
-    with shared_fleet(tmp_path_factory.mktemp("features"), "a") as brokers:
-        yield brokers["a"].mqtt_port
+    folder, links = tmp_path_factory.mktemp("features"), [("a", "b")]
+    with shared_fleet(folder, "a b", links=links, protocol={"routing": "merging"}) as made:
+        yield made
+
+
+@pytest.fixture
+def port(brokers: Fleet) -> int:
+    return brokers["a"].mqtt_port
 
 
 @asynccontextmanager
@@ -172,6 +179,32 @@ def test_p52_each_message_goes_to_one_member_of_a_group_of_two_vendors(port: int
             await until(lambda: sum(len(each.got) for each in members) >= len(said), "a task has not come")
             assert sorted(members[0].got + members[1].got) == said
             assert all(len(each.got) == 5 for each in members)
+
+    asyncio.run(asyncio.wait_for(work(), 110))
+
+
+def test_p54_of_a_group_at_two_brokers_one_member_gets_each_message(brokers: Fleet) -> None:
+    async def work() -> None:
+        ports = [brokers[name].mqtt_port for name in "ab"]
+        members = [
+            READERS[vendor](f"far-{vendor}", port, "$share/far/jobs", 1)
+            for vendor, port in zip(TWO, ports, strict=True)
+        ]
+        said: list[str] = []
+
+        async def say(text: str) -> None:
+            said.append(text)
+            await publish("paho", ports[0], "jobs", text)
+
+        async with reading(*members):
+            # Until the broker has heard of the other's member, all is for its own.
+            while not members[1].got:
+                await say(f"first {len(said)}")
+            for number in range(10):
+                await say(f"then {number}")
+            await until(lambda: sum(len(each.got) for each in members) >= len(said), "a job has not come")
+            assert sorted(members[0].got + members[1].got) == sorted(said)
+            assert [sum(each.startswith("then") for each in member.got) for member in members] == [5, 5]
 
     asyncio.run(asyncio.wait_for(work(), 110))
 

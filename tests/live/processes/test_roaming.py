@@ -20,7 +20,7 @@ from tests.live.processes.vendors import READERS, Reader, mqtt_js
 pytestmark = [pytest.mark.timeout(170), pytest.mark.xdist_group("processes")]
 LINKS = (("a", "b"), ("b", "c"))
 SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
-TROUBLES = 16
+TROUBLES = 12
 PACE_S = 0.02
 SETTLE_S = 60.0
 
