@@ -1,6 +1,6 @@
 """A source from one line of text, as one writes it on a command line (docs/reference/LOCATION.md has all of it).
 
-fixed:24.94,60.17    trace:ride.gpx?speed=2&loop    gpsd:localhost:2947    simulated:scenarios/town.toml#walker-1
+fixed:24.94,60.17    trace:ride.gpx?speed=2&loop    gpsd:localhost:2947    simulated:scenarios/town.toml#car-7
 """
 
 import random
@@ -27,8 +27,6 @@ from roamcast.sim.mobility.trace_formats import BadTrace, TraceKind, kind_of_fil
 
 TEXT_CHARS_MAX = 4_096
 SCENARIO = re.compile(r"[^={?#]*\.toml([?#]|$)")
-OPTIONS_BEHIND = re.compile(r"(.*?)(?:\?([^?{}\"']*))?", re.DOTALL)
-"""What stands behind the last `?`, unless that is within the table."""
 ADDRESS = re.compile(r"(\[(?P<six>[0-9a-fA-F:.%\w]+)\]|(?P<host>[^:\[\]]*))(:(?P<port>[0-9]{1,5}))?")
 
 
@@ -120,8 +118,11 @@ def simulated(rest: str, clock: Clock | None) -> Walking:
         seed, playing = options.integer("seed", 1), playing_of(options)
         options.done()
         return of_scenario(Path(file), host, seed, playing, clock)
-    table, asked = OPTIONS_BEHIND.fullmatch(rest).groups()  # type: ignore[union-attr]
-    options = Options(f"simulated:{rest:.60}", asked or "")
+    table, mark, asked = rest.rpartition("?")
+    if not mark or any(sign in asked for sign in "{}\"'"):
+        # There is none, or it stands in a text within the table.
+        table, asked = rest, ""
+    options = Options(f"simulated:{rest:.60}", asked)
     seed, playing = options.integer("seed", 1), playing_of(options)
     options.done()
     mobility = model_of(table)
