@@ -12,19 +12,24 @@ import socket
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import uvloop
 
 from roamcast.experiments.assemble import kit_of
-from roamcast.live.adhoc.keys import Identity, is_signed
+from roamcast.live.adhoc.drops import Dropped
+from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity, is_signed
 from roamcast.live.adhoc.running import NodeSettings, RunningNode
+from roamcast.live.adhoc.sealing import Seals
 from roamcast.model.context import Context
 from roamcast.model.event import ContentType, EventType
 from roamcast.model.region import Circle
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
+from roamcast.protocols.adhoc.proximity.messages import Withdrawn
 
 SCALES = (1, 10, 100, 1_000)
+KEYS = ((1, OPEN_GROUP_KEY), (2, bytes(32)))
 TURNS = 20
 EVENTS_A_TURN = 20
 MEASURED = EventType("measured", {"count": ContentType.INTEGER, "where": ContentType.POSITION})
@@ -103,6 +108,30 @@ def quietest_us(action: Callable[[], object]) -> float:
     return min(turns)
 
 
+def bad_datagrams_us() -> dict[str, float]:
+    """What it costs a node to drop a datagram, by what is wrong with it."""
+    codec = kit_of(QUIET).codec
+    listener = Seals("c", codec, Identity.fresh(), 1, bytes(8))
+    speaker, stranger = (Seals("p", codec, Identity.fresh(), 1, bytes([n] * 8), key) for n, key in KEYS)
+    data = codec.encode(Withdrawn("p:a1"))
+    good, foreign = speaker.seal(data, 1), stranger.seal(data, 1)
+    listener.open(1, good, listener.header(good))
+    later = bytearray(speaker.seal(data, 1))
+    later[-1] ^= 1
+    bad = {"wrong_key": foreign, "replayed": good, "forged": bytes(later), "not_ours": bytes(300)}
+    figures = {reason: quietest_us(partial(dropped, listener, datagram)) for reason, datagram in bad.items()}
+    print("to drop a datagram, µs: " + ", ".join(f"{reason} {us:.1f}" for reason, us in figures.items()))
+    return {f"drop_{reason}_us": us for reason, us in figures.items()}
+
+
+def dropped(listener: Seals, datagram: bytes) -> None:
+    try:
+        listener.open(1, datagram, listener.header(datagram))
+    except Dropped:
+        return
+    raise AssertionError("a bad datagram was taken")
+
+
 async def measure() -> dict[str, float]:
     identity = Identity.fresh()
     statement = bytes(300)
@@ -112,6 +141,7 @@ async def measure() -> dict[str, float]:
         "verify_us": quietest_us(lambda: is_signed(identity.public, statement, signature)),
     }
     print(f"a signature: {figures['sign_us']:.1f} µs to make, {figures['verify_us']:.1f} µs to check")
+    figures |= bad_datagrams_us()
     for others in SCALES:
         pair = Pair(others)
         await pair.heard()

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -18,7 +19,7 @@ from rich.markup import escape
 from roamcast.experiments.assemble import kit_of
 from roamcast.journal.records import BadJournal
 from roamcast.live.adhoc.interfaces import BadInterface
-from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, BadKey, identity_at, read_key, read_known
+from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, BadKey, identity_at, next_session_us, read_key, read_known
 from roamcast.live.adhoc.multicast import PORT, CannotMulticast
 from roamcast.live.adhoc.running import NodeSettings, RunningNode
 from roamcast.live.adhoc.wording import (
@@ -118,9 +119,11 @@ def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
     port = PORT if options.port is None else options.port
     if not 0 < port < 65_536:
         raise BadOption(f"--port {port}: give a port from 1 to 65535, the same at all nodes")
+    key_path = options.identity or own_key_path(options.name)
     return NodeSettings(
         name=options.name,
-        identity=identity_at(options.identity or own_key_path(options.name)),
+        identity=identity_at(key_path),
+        began_us=next_session_us(key_path.with_suffix(".session"), time.time_ns() // 1_000),
         space=space,
         group_key=OPEN_GROUP_KEY if options.key_file is None else read_key(options.key_file),
         known=None if options.known_keys is None else read_known(options.known_keys),

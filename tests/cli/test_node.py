@@ -1,11 +1,6 @@
 """L1, L6: `roamcast node` as people use it, in processes that know nothing but their names; and its complaints."""
 
 import json
-import os
-import queue
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,54 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from roamcast.cli import app
-from roamcast.journal.reader import read_entries
+from roamcast.journal.reader import read_entries, read_records
+from roamcast.journal.records import Announced, Move, Run
 from tests.live.adhoc.lan import free_port
-
-PATIENCE_S = 150.0
-
-
-class Terminal:
-    """A node in a process of its own, what it prints, and what is typed."""
-
-    def __init__(self, home: Path, arguments: tuple[str, ...]) -> None:
-        program = [sys.executable, "-c", "from roamcast.cli import main; main()", "node", *arguments]
-        environment = {**os.environ, "XDG_STATE_HOME": str(home), "COLUMNS": "200", "NO_COLOR": "1"}
-        self.process = subprocess.Popen(
-            program,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-        self.said: list[str] = []
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
-        self._lines.put(None)
-
-    def until(self, part: str) -> str:
-        """The first line from now on that contains this."""
-        while True:
-            line = self._lines.get(timeout=PATIENCE_S)
-            assert line is not None, f"ended without '{part}': {''.join(self.said)}"
-            self.said.append(line)
-            if part in line:
-                return line
-
-    def type(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-
-    def stop(self) -> int:
-        self.process.terminate()
-        return self.process.wait(PATIENCE_S)
-
+from tests.live.adhoc.terminals import Terminal
 
 Opens = Callable[..., Terminal]
 
@@ -76,10 +27,7 @@ def terminal(tmp_path: Path) -> Iterator[Opens]:
 
     yield open_one
     for each in opened:
-        each.process.kill()
-        each.process.wait()
-        assert each.process.stdin is not None
-        each.process.stdin.close()
+        each.close()
 
 
 def test_l1_two_nodes_that_know_nothing_but_their_names_find_each_other(terminal: Opens) -> None:
@@ -152,6 +100,22 @@ def test_l6_an_option_that_cannot_be_meant_is_named(
     code, output = invoke("node", "ann", *own, *port, *arguments)
     assert code == 2, output
     assert said in output
+
+
+def test_l4_a_node_follows_a_source_of_locations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ride = tmp_path / "ride.csv"
+    ride.write_text("time,host,x,y\n0,car,0,0\n1,car,30,0\n60,car,1800,0\n")
+    journal = tmp_path / "journal"
+    where = ("--location", f"trace:{ride}", "--interface", "lo", "--port", str(free_port()))
+    code, output = invoke("node", "car", *where, "--journal", str(journal), "--seconds", "1.5")
+    assert code == 0, output
+    moves = [each for each in read_records(journal, Move) if each.position is not None]
+    assert len(moves) >= 2
+    assert moves[-1].velocity is not None
+    assert 20 < moves[-1].velocity.east < 40
+    assert [type(each.space).__name__ for each in read_records(journal, Run)] == ["Plane"]
+    assert len(list(read_records(journal, Announced))) == 1
 
 
 def test_l7_a_key_is_made_once_and_for_its_user_alone(tmp_path: Path) -> None:

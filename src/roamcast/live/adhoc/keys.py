@@ -88,6 +88,27 @@ def identity_at(path: Path) -> Identity:
     return Identity(read_key(path))
 
 
+def next_session_us(path: Path, now_us: int) -> int:
+    """When this life of a node begins: now, and later than the last one in any case.
+
+    Others take what began before the session they know for a recording, and a machine without a clock of its own
+    may wake up in the past.
+    """
+    try:
+        last_us = int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        last_us = 0
+    began_us = max(now_us, last_us + 1)
+    new = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new.write_text(f"{began_us}\n", encoding="ascii")
+        new.replace(path)
+    except OSError as problem:
+        raise BadKey(f"{path}: cannot be written: {problem.strerror}") from problem
+    return began_us
+
+
 def read_known(path: Path) -> dict[str, bytes]:
     """Names with public keys, a line for each: `NAME KEY`; empty lines and those that begin with `#` say nothing."""
     try:

@@ -44,6 +44,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     name: str
     identity: Identity
     space: Plane | Earth = Earth()
+    began_us: int | None = None
+    """When this life began, later than all before it (`keys.next_session_us`); None: now."""
     group_key: bytes = OPEN_GROUP_KEY
     known: dict[str, bytes] | None = None
     """Names with their keys; None trusts on first use."""
@@ -86,10 +88,11 @@ class RunningNode:
         self.say = say
         self.loop = asyncio.get_running_loop()
         self._context = context or Context(settings.name)
-        began_us = time.time_ns() // 1_000
+        now_us = time.time_ns() // 1_000
+        began_us = now_us if settings.began_us is None else settings.began_us
         self.journal: Recorder = NullJournal()
         if settings.journal is not None:
-            about = Run(settings.name, began_us, settings.space, neighbour_range_m=settings.range_m)
+            about = Run(settings.name, now_us, settings.space, neighbour_range_m=settings.range_m)
             self.journal = Diary(settings.journal, about)
         self.chronicle = Chronicle(self.journal, self._troubled)
         rng = Random(secrets.randbits(64))
