@@ -205,6 +205,12 @@ class Connection:
                 self._output.append(data)
             self.state = State.CLOSED
 
+    def hang_up(self) -> None:
+        """Answers `ConnectRequested` with nothing: many clients give up for good when they are refused, and come back
+        when their connection just ends."""
+        if self.state is State.ASKING:
+            self.state = State.CLOSED
+
     def deliver(self, now_us: int, delivery: Delivery) -> bool:
         """Sends it now or as soon as the client has room. False when the connection is closed: what is to wait for
         the client goes into the session's queue then."""

@@ -27,12 +27,15 @@ from roamcast.live.broker.orders import (
     Tell,
 )
 from roamcast.live.mqtt.outgoing import mark_safe
-from roamcast.live.mqtt.reasons import FAILURE_FROM
+from roamcast.live.mqtt.reasons import FAILURE_FROM, Reason
 from roamcast.node.boundary import Message
 
 if TYPE_CHECKING:
     from roamcast.live.server.connection import ClientSocket
     from roamcast.live.server.server import BrokerServer
+
+TRY_AGAIN = (Reason.SERVER_UNAVAILABLE, Reason.SERVER_BUSY)
+"""Where a client is not refused, but comes too early."""
 
 
 class Neighbours(Protocol):
@@ -158,7 +161,10 @@ class Performing:
             return
         del self.server.arriving[order.client]
         if isinstance(order, Deny):
-            socket.mqtt.refuse(now_us, order.reason, order.text)
+            if order.reason in TRY_AGAIN:
+                socket.mqtt.hang_up()
+            else:
+                socket.mqtt.refuse(now_us, order.reason, order.text)
             socket.attend()
             return
         self.server.clients[order.client] = socket

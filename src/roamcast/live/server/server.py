@@ -203,7 +203,7 @@ class BrokerServer:
         for client, socket in list(self.arriving.items()):
             if now_us - socket.since_us > ARRIVAL_S_MAX * 1e6:
                 del self.arriving[client]
-                socket.mqtt.refuse(now_us, Reason.SERVER_UNAVAILABLE, "the session cannot be had; try again")
+                socket.mqtt.hang_up()
                 socket.attend()
                 self.give(Left(client, None, True))
         if not self.closing:
