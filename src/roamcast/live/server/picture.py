@@ -5,7 +5,7 @@ writes to it, pickles it, says it through a pipe and is gone. The broker stands 
 milliseconds, however long the pickling takes. The copy has one thread, opens nothing, and first closes every file
 and socket that it inherited: a broker that is killed meanwhile frees its directory and its ports at once. Where the
 system refuses a fork, the broker pickles by itself, and stands still for that long
-(docs/decisions/0022-state-is-pickled-by-a-copy.md).
+(docs/decisions/0023-state-is-pickled-by-a-copy.md).
 """
 
 import gc
