@@ -5,7 +5,8 @@ from typing import get_args
 
 import pytest
 
-from roamcast.live.broker.core import CoreParams
+from roamcast.live.broker.core import Core, CoreParams
+from roamcast.live.broker.visitor import SPAN_MAX
 from roamcast.live.mqtt.session import SessionLimits
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.routing import Strategy
@@ -70,3 +71,10 @@ def test_p58_a_client_that_is_away_loses_nothing_within_its_limits() -> None:
     scene.move(reader, "a")
     scene.rest(20)
     assert [int(each) for each in reader.taken] == list(range(1_100))
+
+
+def test_p58_what_waits_for_a_client_that_is_away_is_not_cut_when_its_broker_starts_again() -> None:
+    core = Core("a", 1)
+    assert not core.adopt(BrokerParams(), CoreParams(), None)
+    assert core.adopt(BrokerParams(marks_max=7), CoreParams(), None)
+    assert core.station.broker.border.params.counterpart_events_max >= SPAN_MAX

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from roamcast.live.broker.core import CoreParams
+from roamcast.live.broker.station import for_sessions
 from roamcast.live.broker.stored import BadState, check_same_kind, dumped
 from roamcast.live.mqtt.packets import AnyPacket, Publish, Subscribe, Wish
 from roamcast.live.mqtt.session import SessionLimits
@@ -123,7 +124,7 @@ def test_other_bounds_of_the_protocol_hold_from_the_next_start(tmp_path: Path) -
     for _ in range(2):
         core = recovered(tmp_path, Settings("a", str(tmp_path), protocol=given)).core  # type: ignore[attr-defined]
         broker = core.station.broker
-        assert broker.params == broker.border.params == broker.neighbourhood.params == given
+        assert broker.params == broker.border.params == broker.neighbourhood.params == for_sessions(given)
         assert broker.neighbourhood.router.wishes_max == 9
         assert broker.handover.arrows.arrows_max == 8
 

@@ -48,7 +48,7 @@ from roamcast.live.broker.orders import AnyOrder, Deny, Dismiss, Remark
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.retained import Retained
-from roamcast.live.broker.station import Station
+from roamcast.live.broker.station import Station, for_sessions
 from roamcast.live.broker.stored import BadState, check_same_kind, dumped, loaded
 from roamcast.live.broker.subscribing import Subscribing
 from roamcast.live.mqtt.messages import Message
@@ -194,7 +194,7 @@ class Core:
         """Goes on with other bounds and another movement graph; whether they are others. What was made under the old
         ones stays. Not logged: whoever calls this takes a snapshot, or the log would be read again with these.
         Raises `BadState` for what cannot change."""
-        before = self.station.broker.params
+        before, broker = self.station.broker.params, for_sessions(broker)
         check_same_kind(before, broker)
         if (broker, params) == (before, self.params) and same_graph(graph, self.audience.graph):
             return False

@@ -62,9 +62,7 @@ class Station:
         self.host = host
         self.space = space
         self.events = events
-        # How much waits for a client is decided by its session's limits, before the broker keeps it.
-        params = replace(params, counterpart_events_max=max(SPAN_MAX, params.counterpart_events_max))
-        self.broker = Broker(host, params, life, space)
+        self.broker = Broker(host, for_sessions(params), life, space)
         self.broker.border.pack = self._pack
         self.broker.border.modulate = self._modulate
         self.limits = limits
@@ -309,3 +307,8 @@ class Station:
     def context_of(self, client: str) -> Context:
         visitor = self.visitors.get(client)
         return Context(client) if visitor is None else visitor.context
+
+
+def for_sessions(params: BrokerParams) -> BrokerParams:
+    """How much waits for a client is decided by its session's limits (`has_room`), before the broker keeps it."""
+    return replace(params, counterpart_events_max=max(SPAN_MAX, params.counterpart_events_max))
