@@ -10,13 +10,13 @@ import os
 import secrets
 from pathlib import Path
 
-from nacl.encoding import RawEncoder
+from nacl.bindings import crypto_sign, crypto_sign_open, crypto_sign_seed_keypair
 from nacl.exceptions import BadSignatureError
-from nacl.signing import SigningKey, VerifyKey
 
 from roamcast.live.adhoc.frames import KEY_ID_BYTES, NAME_CHARS_MAX
 
 KEY_BYTES = 32
+SIGNATURE_BYTES = 64
 OPEN_GROUP_KEY = hashlib.blake2b(b"roamcast open group", digest_size=KEY_BYTES).digest()
 
 
@@ -28,20 +28,19 @@ class Identity:
     """A node's own key pair."""
 
     def __init__(self, seed: bytes) -> None:
-        self.signing = SigningKey(seed)
-        self.public = bytes(self.signing.verify_key)
+        self.public, self._secret = crypto_sign_seed_keypair(seed)
 
     @classmethod
     def fresh(cls) -> "Identity":
         return cls(secrets.token_bytes(KEY_BYTES))
 
     def sign(self, statement: bytes) -> bytes:
-        return self.signing.sign(statement, RawEncoder).signature
+        return crypto_sign(statement, self._secret)[:SIGNATURE_BYTES]
 
 
 def is_signed(key: bytes, statement: bytes, signature: bytes) -> bool:
     try:
-        VerifyKey(key).verify(statement, signature)
+        crypto_sign_open(signature + statement, key)
     except BadSignatureError:
         return False
     return True
