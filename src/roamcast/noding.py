@@ -4,6 +4,7 @@ Apart from the command itself, so that other commands need not import all of the
 """
 
 import asyncio
+import math
 import os
 import signal
 import sys
@@ -42,6 +43,7 @@ from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import BadValue, Point
 from roamcast.node.kit import ProtocolKit
+from roamcast.node.port import PERIOD_MIN_S
 from roamcast.serving import run
 from roamcast.sim.scenario import BadScenario
 from roamcast.terminal import complaints
@@ -116,6 +118,7 @@ def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
         check_name(options.name)
     except ValueError as problem:
         raise BadOption(f"the name '{options.name}': {problem}") from problem
+    check_amounts(options)
     port = PORT if options.port is None else options.port
     if not 0 < port < 65_536:
         raise BadOption(f"--port {port}: give a port from 1 to 65535, the same at all nodes")
@@ -132,6 +135,18 @@ def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
         journal=options.journal,
         range_m=options.range_m or WHOLE_LAN_M,
     )
+
+
+def check_amounts(options: Options) -> None:
+    amounts = (
+        ("every", options.every_s, PERIOD_MIN_S),
+        ("range", options.range_m, 1.0),
+        ("lifetime", options.lifetime_s, 0.0),
+        ("seconds", options.seconds, 0.0),
+    )
+    for name, value, least in amounts:
+        if value is not None and not least <= value < math.inf:
+            raise BadOption(f"--{name} {value:g}: give {least:g} or more")
 
 
 def own_key_path(name: str) -> Path:

@@ -17,7 +17,7 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.journal.records import Run
+from roamcast.journal.records import BadJournal, Run
 from roamcast.journal.scribe import Scribe
 from roamcast.journal.writer import NullJournal, Recorder
 from roamcast.live.adhoc.drops import Reason
@@ -82,7 +82,10 @@ class RunningNode:
         say: Callable[[str], None] = print,
         disk: Disk | None = None,
     ) -> None:
-        """On a running loop. `context` is where the host is, as far as it is known yet."""
+        """On a running loop. `context` is where the host is, as far as it is known yet.
+
+        Raises `BadJournal` if there can be none where the settings say.
+        """
         self.settings = settings
         self.space: Space = settings.space
         self.say = say
@@ -90,10 +93,7 @@ class RunningNode:
         self._context = context or Context(settings.name)
         now_us = time.time_ns() // 1_000
         began_us = now_us if settings.began_us is None else settings.began_us
-        self.journal: Recorder = NullJournal()
-        if settings.journal is not None:
-            about = Run(settings.name, now_us, settings.space, neighbour_range_m=settings.range_m)
-            self.journal = Diary(settings.journal, about)
+        self.journal: Recorder = open_journal(settings, now_us)
         self.chronicle = Chronicle(self.journal, self._troubled)
         rng = Random(secrets.randbits(64))
         node = kit.make_node(Seat(settings.name, rng, space=settings.space))
@@ -206,3 +206,13 @@ class RunningNode:
                 self.host.remark(f"datagrams_{reason}", str(more))
 
         self.air.drops.news(tell)
+
+
+def open_journal(settings: NodeSettings, now_us: int) -> Recorder:
+    if settings.journal is None:
+        return NullJournal()
+    about = Run(settings.name, now_us, settings.space, neighbour_range_m=settings.range_m)
+    try:
+        return Diary(settings.journal, about)
+    except OSError as problem:
+        raise BadJournal(f"{settings.journal}: cannot be a journal's directory: {problem.strerror}") from problem
