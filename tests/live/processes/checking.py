@@ -7,8 +7,11 @@ order; at QoS 2 once, at QoS 1 perhaps again, after it had come in its turn.
 from collections.abc import Iterable, Mapping, Sequence
 
 
-def complaints(reader: str, said: Mapping[str, Sequence[int]], got: Iterable[str], once: Iterable[str]) -> list[str]:
-    """`said` has the numbers by publisher, `once` the publishers of whom nothing may come twice."""
+def complaints(
+    reader: str, said: Mapping[str, Sequence[int]], got: Iterable[str], once: Iterable[str], swallowed: int = 0
+) -> list[str]:
+    """`said` has the numbers by publisher, `once` the publishers of whom nothing may come twice; of these so many are
+    `swallowed` by the reader's own library."""
     came: dict[str, list[int]] = {publisher: [] for publisher in said}
     found: list[str] = []
     for payload in got:
@@ -19,15 +22,15 @@ def complaints(reader: str, said: Mapping[str, Sequence[int]], got: Iterable[str
             came[publisher].append(int(number))
     exactly = set(once)
     for publisher, numbers in said.items():
-        found += _about(f"{reader} of {publisher}", numbers, came[publisher], publisher in exactly)
+        found += _about(f"{reader} of {publisher}", numbers, came[publisher], publisher in exactly, swallowed)
     return found
 
 
-def _about(what: str, said: Sequence[int], came: list[int], once: bool) -> list[str]:
+def _about(what: str, said: Sequence[int], came: list[int], once: bool, swallowed: int) -> list[str]:
     found = []
     first = list(dict.fromkeys(came))
     missing = sorted(set(said) - set(first))
-    if missing:
+    if len(missing) > (swallowed if once else 0):
         found.append(f"{what}: {len(missing)} are missing, {missing[:5]} first")
     unsaid = [each for each in first if each not in set(said)]
     if unsaid:

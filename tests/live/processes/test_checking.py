@@ -30,3 +30,9 @@ def test_l3_the_checker_can_fail(got: list[str], told: str) -> None:
     found = complaints("r", SAID, got, ["p", "q"])
     assert len(found) == 1
     assert told in found[0]
+
+
+def test_l3_what_a_library_swallows_is_counted_and_no_more_is_forgiven() -> None:
+    assert complaints("r", SAID, RIGHT[:-1], ["p", "q"], swallowed=1) == []
+    assert complaints("r", SAID, RIGHT[:-1], ["q"], swallowed=1) == ["r of p: 1 are missing, [3] first"]
+    assert complaints("r", SAID, ["q 0", "q 1", "p 0", "p 1"], ["p"], swallowed=1) != []
