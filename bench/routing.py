@@ -1,7 +1,7 @@
 """What routing one notification costs a broker, against the number of subscriptions in its table (R2).
 
 Subscriptions of many clients to one subject: a third wants one of many kinds below a price, a third a narrow range of
-prices, a third what is near a place of its own. The number that an event concerns is kept the same, about ten, so
+prices, a third what is near a place of its own. The number that an event concerns is kept the same, about four, so
 what grows is only what must not be looked at. Beside it, the same by asking every subscription.
 
 Then the same with as many wildcards, one for each client (`cars/17/#`), and what a new subscription costs a broker
