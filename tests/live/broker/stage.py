@@ -204,6 +204,8 @@ class SimBroker:
         self.alive = False
         self.links: dict[str, int] = {}
         """By neighbour, which link this is: frames of earlier ones are lost."""
+        self.unread: dict[str, list[Callable[[], None]]] = {}
+        """By neighbour whose link is not read from, what has come."""
         self.start()
 
     def start(self) -> None:
@@ -252,6 +254,13 @@ class SimBroker:
 
     def cut(self, peer: str) -> None:
         self.stage.unlink(self.name, peer)
+
+    def wait(self, peer: str, waits: bool) -> None:
+        if waits:
+            self.unread[peer] = []
+        else:
+            for arrive in self.unread.pop(peer, ()):
+                self.stage.loop.after(0, arrive)
 
 
 class Stage:
@@ -302,6 +311,7 @@ class Stage:
         for name, peer in ((one, other), (other, one)):
             broker = self.brokers[name]
             broker.links.pop(peer, None)
+            broker.unread.pop(peer, None)
             if broker.alive:
                 self.loop.after(0, lambda broker=broker, peer=peer: self._down(broker, peer))
 
@@ -320,7 +330,10 @@ class Stage:
     def _arrive(self, number: int, sender: str, to: str, kind: int, data: bytes) -> None:
         broker = self.brokers[to]
         if broker.alive and broker.links.get(sender) == number:
-            broker.desk.frame(sender, kind, data)
+            if sender in broker.unread:
+                broker.unread[sender].append(lambda: self._arrive(number, sender, to, kind, data))
+            else:
+                broker.desk.frame(sender, kind, data)
 
     def heal(self) -> None:
         for broker in self.brokers.values():

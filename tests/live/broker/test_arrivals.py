@@ -13,7 +13,7 @@ from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.topics import parse_filter
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.gate import OpenGate, Refusal
-from roamcast.live.server.server import CLIENT_ID_BYTES_MAX
+from roamcast.live.server.reception import CLIENT_ID_BYTES_MAX
 from roamcast.model.context import Context
 from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.scene import Scene, dismissal

@@ -61,6 +61,11 @@ class Ear:
             self._changed.clear()
             await self._changed.wait()
 
+    async def until_looking(self, condition: Callable[[], bool]) -> None:
+        """Of what nobody tells an ear."""
+        while not condition():
+            await asyncio.sleep(0.01)
+
 
 class End:
     def __init__(self, name: str, settings: LinkSettings = BRISK, **options: Any) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 import uvloop
+from msgspec.structs import replace
 
 from roamcast.live.links import PAYLOAD_BYTES_MAX, BadName, Links, LinkSettings
 from tests.live.links.ends import BRISK, Ear, End, Relay, bounded, ends
@@ -219,6 +220,26 @@ def test_l3_a_peer_that_does_not_read_is_cut_off_at_the_bound_of_its_buffer() ->
             await a.until_down(b)
             assert a.ear.remarked("link_overflow")
             assert sent * 100_000 > 4_000_000
+
+    bounded(work())
+
+
+def test_l3_a_link_that_waits_stays_up_and_goes_on_where_it_was() -> None:
+    async def work() -> None:
+        async with ends("a", "b", settings=replace(BRISK, patience_s=0.6)) as (a, b):
+            a.dial(b)
+            await asyncio.gather(a.until_up(b), b.until_up(a))
+            b.links.wait("a", True)
+            channel = b.links._links["a"]
+            for number in range(10):
+                a.links.send("b", 1, b"%d" % number)
+            pings = a.links._links["b"].heard
+            await a.ear.until_looking(lambda: a.links._links["b"].heard > pings + 8)
+            assert b.ear.frames == []
+            b.links.wait("a", False)
+            await b.ear.until(lambda: len(b.ear.frames) == 10)
+            assert b.links._links["a"] is channel
+            assert (a.ear.heard, b.ear.heard) == ([("up", "b")], [("up", "a")])
 
     bounded(work())
 

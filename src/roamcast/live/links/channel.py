@@ -86,6 +86,8 @@ class Channel(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._heard_before = 0
         self._silent = 0
+        self._waits = False
+        """Nothing is read for a while: this end has enough to do."""
 
     # The socket.
 
@@ -200,6 +202,16 @@ class Channel(asyncio.Protocol):
         if self._waiting_bytes > self.owner.settings.buffer_bytes_max:
             self._overflow()
 
+    def wait(self, waits: bool) -> None:
+        """Whether to leave what the other end says where it is. The other end still hears this one's pings."""
+        if self.transport is None or self.is_closed or waits == self._waits:
+            return
+        self._waits = waits
+        if waits:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
     def ping(self) -> None:
         self._write(PING, b"")
 
@@ -274,8 +286,8 @@ class Channel(asyncio.Protocol):
         self._end_with("link_late", f"not a link after {self.owner.settings.greeting_s} s")
 
     def _watch(self) -> None:
-        """Counts pings without an answer, not the time: this end itself may have stood still."""
-        self._silent = self._silent + 1 if self.heard == self._heard_before else 0
+        """Counts pings without an answer, not the time: this end itself may have stood still, or not listened."""
+        self._silent = self._silent + 1 if self.heard == self._heard_before and not self._waits else 0
         self._heard_before = self.heard
         if self._silent >= PINGS_A_PATIENCE:
             self._end_with("link_silent", f"nothing heard for {self.owner.settings.patience_s} s")

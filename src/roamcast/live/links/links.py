@@ -115,6 +115,12 @@ class Links:
         if link is not None:
             link.end()
 
+    def wait(self, peer: str, waits: bool) -> None:
+        """Nothing is read from the link to `peer` while it waits; a new link does not."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.wait(waits)
+
     def hang_up(self, peer: str) -> None:
         """Ends the link to `peer`, and dials it no more."""
         task = self._tasks.pop(peer, None)

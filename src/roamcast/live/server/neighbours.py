@@ -9,7 +9,7 @@ from typing import Protocol
 from roamcast.live.broker.inputs import Heard, LinkChanged
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.station import CODEC, LINK_MESSAGE_BYTES_MAX
-from roamcast.live.server.server import WAITING_BYTES_MAX, BrokerServer
+from roamcast.live.server.server import BrokerServer
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
 from roamcast.protocols.broker.messages import Carried, Unwanted
@@ -22,6 +22,19 @@ PASSING_CODEC = Codec((Passing,), LINK_MESSAGE_BYTES_MAX)
 class Links(Protocol):
     def send(self, peer: str, kind: int, data: bytes) -> object: ...
     def cut(self, peer: str) -> None: ...
+    def wait(self, peer: str, waits: bool) -> None:
+        """Nothing is read from the peer while it waits."""
+        ...
+
+
+class HeldLink:
+    def __init__(self, desk: "LinkDesk", peer: str) -> None:
+        self.desk = desk
+        self.peer = peer
+
+    def wait(self, waits: bool) -> None:
+        if self.desk.links is not None:
+            self.desk.links.wait(self.peer, waits)
 
 
 class LinkDesk:
@@ -31,6 +44,7 @@ class LinkDesk:
         self.server = server
         self.links = links
         self.up_since: dict[str, int] = {}
+        self._holds: dict[str, HeldLink] = {}
         server.performing.neighbours = self
 
     # From the links.
@@ -41,6 +55,9 @@ class LinkDesk:
 
     def down(self, peer: str) -> None:
         self.up_since.pop(peer, None)
+        held = self._holds.pop(peer, None)
+        if held is not None:
+            self.server.brake.forget(held)
         self.server.give(LinkChanged(peer, False))
 
     def frame(self, peer: str, kind: int, data: bytes) -> None:
@@ -52,13 +69,11 @@ class LinkDesk:
             self.remark("unknown_frame", f"{peer}: kind {kind}")
 
     def _heard(self, peer: str, data: bytes) -> None:
-        logbook = self.server.logbook
-        if logbook.full is not None and logbook.waiting_bytes > WAITING_BYTES_MAX:
-            # The peer keeps what is not acknowledged, and says it again when the link is back.
-            self.remark("link_cut_full", peer)
-            self.cut(peer)
-        else:
-            self.server.give(Heard(peer, data))
+        self.server.give(Heard(peer, data))
+        self.server.brake.said(self._held(peer))
+
+    def _held(self, peer: str) -> "HeldLink":
+        return self._holds.setdefault(peer, HeldLink(self, peer))
 
     def remark(self, what: str, detail: str) -> None:
         self.server.watch.remark(what, detail)

@@ -6,55 +6,38 @@ written once for each socket at the end of the tick. A message of QoS 0 takes th
 """
 
 import asyncio
-import secrets
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
 
-from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import (
     AnyGiven,
-    Arrived,
-    Asked,
     Fired,
     Left,
-    Published,
-    Received,
-    Released,
-    Reported,
-    Settled,
-    Will,
-    Withdrew,
 )
 from roamcast.live.broker.orders import AnyOrder
-from roamcast.live.broker.properties import is_lasting
-from roamcast.live.broker.visitor import packet_id_of
-from roamcast.live.mqtt import events, packets
+from roamcast.live.mqtt import events
 from roamcast.live.mqtt.limits import Limits
-from roamcast.live.mqtt.messages import Message, message_of_will
+from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.outgoing import Frames
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.server.brake import Brake
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.gate import Gate, OpenGate
 from roamcast.live.server.logbook import Due, Logbook, Store
 from roamcast.live.server.performing import Performing
 from roamcast.live.server.picture import Camera, StandStill
-from roamcast.live.server.tracking import LOCATION_REMARK, BadLocation, Trackers
+from roamcast.live.server.reception import Reception
+from roamcast.live.server.tracking import Trackers
 from roamcast.live.server.watch import SilentWatch, Watch
-from roamcast.model.context import Context
 
-CLIENT_ID_BYTES_MAX = 256
-"""Names of clients travel between brokers, many in one message."""
 ARRIVAL_S_MAX = 120.0
 """So long may a client wait for CONNACK: longer than its session is waited for."""
 SWEEP_S = 1.0
 """How often silent clients are looked for."""
-WAITING_BYTES_MAX = 16 * 1024 * 1024
-"""While more than this waits for the disk, publishers are not read from."""
 
 
 class Redirect(Struct, frozen=True):
@@ -120,6 +103,8 @@ class BrokerServer:
             self.watch.snapshot_done,
             due,
         )
+        self.brake = Brake(self.logbook)
+        self.reception = Reception(self)
         self._clock_us = clock_us
         self._stopwatch_s = stopwatch_s
         self._now_us = core.station.now_us
@@ -128,8 +113,6 @@ class BrokerServer:
         self._dirty: list[ClientSocket] = []
         self._passing: list[tuple[str, Message]] = []
         """Messages of QoS 0 of this tick, with their publishers."""
-        self._waiting: dict[ClientSocket, None] = {}
-        """Publishers that are not read from until the disk has taken what they said."""
         self._tick_is_due = False
         self._timer: Handle | None = None
         self._timer_us = 0
@@ -152,9 +135,18 @@ class BrokerServer:
         self._tick_soon()
         self._set_timer()
 
+    def pass_on(self, client: str, message: Message) -> None:
+        """A message of QoS 0: with all others of this tick."""
+        self._passing.append((client, message))
+        self._tick_soon()
+
+    def next_arrival(self) -> int:
+        self._arrivals += 1
+        return self._arrivals
+
     def _stored(self, orders: list[AnyOrder]) -> None:
         self.performing.perform(orders)
-        if self._waiting:
+        if len(self.brake):
             self._tick_soon()
 
     def _tick_soon(self) -> None:
@@ -171,10 +163,7 @@ class BrokerServer:
         finally:
             self.logbook.commit()
             self.flush()
-        if self._waiting and self.logbook.waiting_bytes <= WAITING_BYTES_MAX:
-            waiting, self._waiting = self._waiting, {}
-            for socket in waiting:
-                socket.wait(False)
+        self.brake.release()
 
     def flush(self) -> None:
         dirty, self._dirty = self._dirty, []
@@ -228,195 +217,11 @@ class BrokerServer:
         if client in self.sockets:
             del self.sockets[client]
             self.watch.closed(client.listener)
-        self._waiting.pop(client, None)
+        self.brake.forget(client)
         self.gate.closed(client)
 
-    # What clients say.
-
     def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
-        match event:
-            case events.Published():
-                self._published(client, event)
-            case events.Acknowledged(packet_id, token):
-                self.give(Settled(client.name, packet_id, token))
-            case events.Received(packet_id):
-                self.give(Received(client.name, packet_id))
-            case events.Released(packet_id):
-                self.give(Released(client.name, packet_id))
-            case events.Dropped(token, cause):
-                self.watch.remark(f"dropped_{cause}", client.name)
-                if token:
-                    self.give(Settled(client.name, packet_id_of(token), token))
-            case events.SubscribeRequested():
-                self._asked(client, event)
-            case events.UnsubscribeRequested(packet_id, filters):
-                self.give(Withdrew(client.name, packet_id, filters))
-            case events.ConnectRequested() if self.redirect is not None:
-                to, reason = self.redirect.to, self.redirect.reason
-                client.mqtt.refuse(self.now_us(), reason, "this broker takes no clients", to)
-                client.mark()
-            case events.ConnectRequested(connect):
-                self.gate.check(client, connect, self.now_us(), partial(self._checked, client, connect))
-            case events.Disconnected():
-                self._disconnected(client, event)
-
-    def _checked(self, socket: ClientSocket, connect: packets.Connect, refusal: tuple[Reason, str] | None) -> None:
-        """The gate has decided, perhaps some time later."""
-        now_us = self.now_us()
-        # Whoever has a session here may come: taking what waits makes room.
-        if refusal is None and self.logbook.full is not None and not self.core.station.knows(connect.client_id):
-            refusal = (Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.logbook.full}")
-        if refusal is not None:
-            self.watch.remark("connect_refused", f"{connect.client_id}: {refusal[1]}")
-            socket.mqtt.refuse(now_us, *refusal)
-            socket.mark()
-            return
-        if len(connect.client_id.encode()) > CLIENT_ID_BYTES_MAX:
-            socket.mqtt.refuse(
-                now_us, Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client id has at most {CLIENT_ID_BYTES_MAX} bytes"
-            )
-            socket.mark()
-            return
-        client = connect.client_id or f"auto-{secrets.token_hex(8)}"
-        for before in (self.clients.get(client), self.arriving.pop(client, None)):
-            if before is not None:
-                before.mqtt.disconnect(now_us, Reason.SESSION_TAKEN_OVER, "another connection uses this client id")
-                before.attend()
-        socket.client = client
-        refusal = self._refusal_of_will(socket, connect, now_us)
-        if refusal is not None:
-            self.watch.remark("connect_refused", f"{client}: {refusal[1]}")
-            socket.mqtt.refuse(now_us, *refusal)
-            socket.mark()
-            return
-        self._arrivals += 1
-        socket.arrival, socket.since_us = self._arrivals, now_us
-        self.arriving[client] = socket
-        expiry_s = min(connect.session_expiry_s, self.limits.session_expiry_max_s)
-        will = None
-        if connect.will is not None:
-            message = message_of_will(connect.will, now_us)
-            will = Will(message, connect.will.delay_s, connect.will.message_expiry_s)
-        user = self.gate.user_of(socket)
-        is_new = not connect.client_id
-        self.give(Arrived(client, connect.clean_start, expiry_s, will, is_new, socket.arrival, user))
-
-    def _refusal_of_will(
-        self, socket: ClientSocket, connect: packets.Connect, now_us: int
-    ) -> tuple[Reason, str] | None:
-        """What a client leaves behind is asked about as if it published it now."""
-        if connect.will is None:
-            return None
-        message = message_of_will(connect.will, now_us)
-        if message.topic.startswith("$"):
-            return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
-        return self.gate.may_publish(socket, message, self.context_of(socket.name), now_us)
-
-    def _disconnected(self, client: ClientSocket, event: events.Disconnected) -> None:
-        if client.client is None:
-            return
-        if self.clients.get(client.client) is client:
-            del self.clients[client.client]
-            if self.trackers is not None:
-                self.trackers.forget(client.client)
-            session = client.mqtt.session
-            expiry_s = None if session is None else session.expiry_s
-            self.give(Left(client.client, expiry_s, event.will is None))
-        elif self.arriving.get(client.client) is client:
-            del self.arriving[client.client]
-            self.give(Left(client.client, None, True))
-        self.watch.disconnected(client.client, event.reason, event.detail)
-
-    def _published(self, client: ClientSocket, event: events.Published) -> None:
-        message, packet_id, name = event.message, event.packet_id, client.name
-        self._pace(client, self.gate.pace_us(client, len(message.payload), 0, self.now_us()))
-        refusal = self._refusal(client, event)
-        if refusal is not None:
-            self.watch.remark("publish_refused", f"{name}: {refusal[1]}")
-            if message.qos:
-                client.mqtt.acknowledge(self.now_us(), packet_id, *refusal)
-                client.mark()
-            return
-        if self.trackers is not None:
-            self._tracked(self.trackers, name, message)
-        if message.qos or message.retain or is_lasting(message):
-            self.give(Published(name, packet_id, message))
-            if self.logbook.waiting_bytes > WAITING_BYTES_MAX:
-                self._waiting[client] = None
-                client.wait(True)
-        elif message.topic == REPORT_TOPIC:
-            self._reported(name, message.payload)
-        else:
-            self.watch.passed(message)
-            self._passing.append((name, message))
-            self._tick_soon()
-
-    def _pace(self, client: ClientSocket, wait_us: int) -> None:
-        """Who sends too much is not read from for a while: TCP tells it to wait. All that came in one piece is taken,
-        and each message of it makes the wait longer."""
-        if wait_us:
-            is_held = client.held_until_us is not None
-            client.held_until_us = max(client.held_until_us or 0, self.now_us() + wait_us)
-            if not is_held:
-                client.hold(True)
-                self.loop.call_later(wait_us / 1e6, partial(self._read_again, client))
-
-    def _read_again(self, client: ClientSocket) -> None:
-        left_us = (client.held_until_us or 0) - self.now_us()
-        if left_us > 0:
-            self.loop.call_later(left_us / 1e6, partial(self._read_again, client))
-        else:
-            client.held_until_us = None
-            client.hold(False)
-
-    def _refusal(self, client: ClientSocket, event: events.Published) -> tuple[Reason, str] | None:
-        message = event.message
-        if message.topic.startswith("$") and message.topic != REPORT_TOPIC:
-            return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
-        if self.logbook.full is not None and (message.qos or message.retain or is_lasting(message)):
-            return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.logbook.full}"
-        return self.gate.may_publish(client, message, self.context_of(client.name), self.now_us())
-
-    def _reported(self, client: str, payload: bytes) -> None:
-        try:
-            context = context_reported(payload, self.context_of(client), self.now_us(), self.core.space)
-        except BadReport as problem:
-            self.watch.remark("bad_report", f"{client}: {problem}")
-            return
-        self._give_report(context)
-
-    def _tracked(self, trackers: Trackers, client: str, message: Message) -> None:
-        try:
-            context = trackers.context(message, self.context_of(client), self.now_us())
-        except BadLocation as problem:
-            self.watch.remark(f"{LOCATION_REMARK}{problem}", client)
-            return
-        if context is not None:
-            self._give_report(context)
-
-    def _give_report(self, context: Context) -> None:
-        if self.logbook.full is None:
-            self.give(Reported(context))
-        else:
-            # The next one says the same, and nothing may pile up for a disk that takes nothing.
-            self.watch.remark("report_dropped", context.host)
-
-    def context_of(self, client: str) -> Context:
-        return self.core.station.context_of(client)
-
-    def _asked(self, client: ClientSocket, event: events.SubscribeRequested) -> None:
-        if self.logbook.full is not None:
-            reasons = [Reason.QUOTA_EXCEEDED] * len(event.subscriptions)
-            client.mqtt.answer_subscribe(self.now_us(), event.packet_id, reasons, str(self.logbook.full))
-            client.mark()
-            return
-        self._pace(client, self.gate.pace_us(client, None, len(event.subscriptions), self.now_us()))
-        refused = {
-            each.filter.text: reason
-            for each in event.subscriptions
-            if (reason := self.gate.may_subscribe(client, each, self.now_us())) is not None
-        }
-        self.give(Asked(client.name, event.packet_id, event.subscriptions, refused))
+        self.reception.told(client, event)
 
     # The end.
 

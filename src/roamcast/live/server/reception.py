@@ -1,0 +1,230 @@
+"""What clients say to a broker: each event of their MQTT connections becomes an input, or is refused.
+
+Who comes in is asked of the gate, as is what may be published and subscribed to. While nothing can be stored,
+whatever would have to be is refused with 0x97 (docs/PROTOCOL.md, P-57).
+"""
+
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING
+
+from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
+from roamcast.live.broker.inputs import (
+    Arrived,
+    Asked,
+    Left,
+    Published,
+    Received,
+    Released,
+    Reported,
+    Settled,
+    Will,
+    Withdrew,
+)
+from roamcast.live.broker.properties import is_lasting
+from roamcast.live.broker.visitor import packet_id_of
+from roamcast.live.mqtt import events, packets
+from roamcast.live.mqtt.messages import Message, message_of_will
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.server.connection import ClientSocket
+from roamcast.live.server.gate import Refusal
+from roamcast.live.server.tracking import LOCATION_REMARK, BadLocation, Trackers
+from roamcast.model.context import Context
+
+if TYPE_CHECKING:
+    from roamcast.live.server.server import BrokerServer
+
+CLIENT_ID_BYTES_MAX = 256
+"""Names of clients travel between brokers, many in one message."""
+
+
+class Reception:
+    def __init__(self, server: "BrokerServer") -> None:
+        self.server = server
+
+    def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
+        match event:
+            case events.Published():
+                self._published(client, event)
+            case events.Acknowledged(packet_id, token):
+                self.server.give(Settled(client.name, packet_id, token))
+            case events.Received(packet_id):
+                self.server.give(Received(client.name, packet_id))
+            case events.Released(packet_id):
+                self.server.give(Released(client.name, packet_id))
+            case events.Dropped(token, cause):
+                self.server.watch.remark(f"dropped_{cause}", client.name)
+                if token:
+                    self.server.give(Settled(client.name, packet_id_of(token), token))
+            case events.SubscribeRequested():
+                self._asked(client, event)
+            case events.UnsubscribeRequested(packet_id, filters):
+                self.server.give(Withdrew(client.name, packet_id, filters))
+                self.server.brake.said(client)
+            case events.ConnectRequested() if self.server.redirect is not None:
+                to, reason = self.server.redirect.to, self.server.redirect.reason
+                client.mqtt.refuse(self.server.now_us(), reason, "this broker takes no clients", to)
+                client.mark()
+            case events.ConnectRequested(connect):
+                self.server.gate.check(client, connect, self.server.now_us(), partial(self._checked, client, connect))
+            case events.Disconnected():
+                self._disconnected(client, event)
+
+    def _checked(self, socket: ClientSocket, connect: packets.Connect, refusal: Refusal) -> None:
+        """The gate has decided, perhaps some time later."""
+        now_us = self.server.now_us()
+        refusal = refusal or self._refusal_of_client(connect.client_id)
+        if refusal is not None:
+            self._turn_away(socket, connect.client_id, refusal)
+            return
+        client = connect.client_id or f"auto-{secrets.token_hex(8)}"
+        for before in (self.server.clients.get(client), self.server.arriving.pop(client, None)):
+            if before is not None:
+                before.mqtt.disconnect(now_us, Reason.SESSION_TAKEN_OVER, "another connection uses this client id")
+                before.attend()
+        socket.client = client
+        refusal = self._refusal_of_will(socket, connect, now_us)
+        if refusal is not None:
+            self._turn_away(socket, client, refusal)
+            return
+        socket.arrival, socket.since_us = self.server.next_arrival(), now_us
+        self.server.arriving[client] = socket
+        expiry_s = min(connect.session_expiry_s, self.server.limits.session_expiry_max_s)
+        will = None
+        if connect.will is not None:
+            message = message_of_will(connect.will, now_us)
+            will = Will(message, connect.will.delay_s, connect.will.message_expiry_s)
+        user = self.server.gate.user_of(socket)
+        is_new = not connect.client_id
+        self.server.give(Arrived(client, connect.clean_start, expiry_s, will, is_new, socket.arrival, user))
+
+    def _turn_away(self, socket: ClientSocket, client: str, refusal: tuple[Reason, str]) -> None:
+        self.server.watch.remark("connect_refused", f"{client}: {refusal[1]}")
+        socket.mqtt.refuse(self.server.now_us(), *refusal)
+        socket.mark()
+
+    def _refusal_of_client(self, client: str) -> Refusal:
+        full = self.server.logbook.full
+        # Whoever has a session here may come: taking what waits makes room.
+        if full is not None and not self.server.core.station.knows(client):
+            return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {full}"
+        if self.server.brake.crowded:
+            return Reason.QUOTA_EXCEEDED, "too much waits for the disk of the broker; try again"
+        if len(client.encode()) > CLIENT_ID_BYTES_MAX:
+            return Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client id has at most {CLIENT_ID_BYTES_MAX} bytes"
+        return None
+
+    def _refusal_of_will(self, socket: ClientSocket, connect: packets.Connect, now_us: int) -> Refusal:
+        """What a client leaves behind is asked about as if it published it now."""
+        if connect.will is None:
+            return None
+        message = message_of_will(connect.will, now_us)
+        if message.topic.startswith("$"):
+            return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
+        return self.server.gate.may_publish(socket, message, self.context_of(socket.name), now_us)
+
+    def _disconnected(self, client: ClientSocket, event: events.Disconnected) -> None:
+        if client.client is None:
+            return
+        if self.server.clients.get(client.client) is client:
+            del self.server.clients[client.client]
+            if self.server.trackers is not None:
+                self.server.trackers.forget(client.client)
+            session = client.mqtt.session
+            expiry_s = None if session is None else session.expiry_s
+            self.server.give(Left(client.client, expiry_s, event.will is None))
+        elif self.server.arriving.get(client.client) is client:
+            del self.server.arriving[client.client]
+            self.server.give(Left(client.client, None, True))
+        self.server.watch.disconnected(client.client, event.reason, event.detail)
+
+    def _published(self, client: ClientSocket, event: events.Published) -> None:
+        message, packet_id, name = event.message, event.packet_id, client.name
+        self._pace(client, self.server.gate.pace_us(client, len(message.payload), 0, self.server.now_us()))
+        refusal = self._refusal(client, event)
+        if refusal is not None:
+            self.server.watch.remark("publish_refused", f"{name}: {refusal[1]}")
+            if message.qos:
+                client.mqtt.acknowledge(self.server.now_us(), packet_id, *refusal)
+                client.mark()
+            return
+        if self.server.trackers is not None:
+            self._tracked(self.server.trackers, name, message)
+        if message.qos or message.retain or is_lasting(message):
+            self.server.give(Published(name, packet_id, message))
+            self.server.brake.said(client)
+        elif message.topic == REPORT_TOPIC:
+            self._reported(name, message.payload)
+        else:
+            self.server.watch.passed(message)
+            self.server.pass_on(name, message)
+
+    def _pace(self, client: ClientSocket, wait_us: int) -> None:
+        """Who sends too much is not read from for a while: TCP tells it to wait. All that came in one piece is taken,
+        and each message of it makes the wait longer."""
+        if wait_us:
+            is_held = client.held_until_us is not None
+            client.held_until_us = max(client.held_until_us or 0, self.server.now_us() + wait_us)
+            if not is_held:
+                client.hold(True)
+                self.server.loop.call_later(wait_us / 1e6, partial(self._read_again, client))
+
+    def _read_again(self, client: ClientSocket) -> None:
+        left_us = (client.held_until_us or 0) - self.server.now_us()
+        if left_us > 0:
+            self.server.loop.call_later(left_us / 1e6, partial(self._read_again, client))
+        else:
+            client.held_until_us = None
+            client.hold(False)
+
+    def _refusal(self, client: ClientSocket, event: events.Published) -> Refusal:
+        message = event.message
+        if message.topic.startswith("$") and message.topic != REPORT_TOPIC:
+            return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
+        if self.server.logbook.full is not None and (message.qos or message.retain or is_lasting(message)):
+            return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.server.logbook.full}"
+        return self.server.gate.may_publish(client, message, self.context_of(client.name), self.server.now_us())
+
+    def _reported(self, client: str, payload: bytes) -> None:
+        try:
+            context = context_reported(payload, self.context_of(client), self.server.now_us(), self.server.core.space)
+        except BadReport as problem:
+            self.server.watch.remark("bad_report", f"{client}: {problem}")
+            return
+        self._give_report(context)
+
+    def _tracked(self, trackers: Trackers, client: str, message: Message) -> None:
+        try:
+            context = trackers.context(message, self.context_of(client), self.server.now_us())
+        except BadLocation as problem:
+            self.server.watch.remark(f"{LOCATION_REMARK}{problem}", client)
+            return
+        if context is not None:
+            self._give_report(context)
+
+    def _give_report(self, context: Context) -> None:
+        if self.server.logbook.full is None:
+            self.server.give(Reported(context))
+        else:
+            # The next one says the same, and nothing may pile up for a disk that takes nothing.
+            self.server.watch.remark("report_dropped", context.host)
+
+    def context_of(self, client: str) -> Context:
+        return self.server.core.station.context_of(client)
+
+    def _asked(self, client: ClientSocket, event: events.SubscribeRequested) -> None:
+        if self.server.logbook.full is not None:
+            reasons = [Reason.QUOTA_EXCEEDED] * len(event.subscriptions)
+            client.mqtt.answer_subscribe(
+                self.server.now_us(), event.packet_id, reasons, str(self.server.logbook.full)
+            )
+            client.mark()
+            return
+        self._pace(client, self.server.gate.pace_us(client, None, len(event.subscriptions), self.server.now_us()))
+        refused = {
+            each.filter.text: reason
+            for each in event.subscriptions
+            if (reason := self.server.gate.may_subscribe(client, each, self.server.now_us())) is not None
+        }
+        self.server.give(Asked(client.name, event.packet_id, event.subscriptions, refused))
+        self.server.brake.said(client)
