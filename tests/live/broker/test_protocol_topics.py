@@ -34,6 +34,28 @@ def test_numbers_texts_truth_values_and_positions_of_a_json_object_are_attribute
     assert [each.subscription_ids for each in reader.heard if hasattr(each, "subscription_ids")] == [(1, 2, 3, 4)]
 
 
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_numbers_and_texts_that_no_attribute_can_be_disturb_nobody_p2(qos: int) -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader"), scene.client("writer")
+    scene.subscribe(reader, "t", qos=qos)
+    scene.subscribe(reader, "$roam/filtered/t", qos=qos, filter="a > 1")
+    huge = b"1" + b"0" * 400
+    said = [
+        b'{"a": [%s, 0]}' % huge,
+        b'{"lon": %s, "lat": 0}' % huge,
+        b'{"a": %s}' % huge,
+        b'{"a": 1e999}',
+        b'{"position": [1e308, 1e308]}',
+        b'{"a": "\\ud800"}',
+        b'{"a": 2}',
+    ]
+    for payload in said:
+        scene.publish(writer, "t", payload, qos=qos)
+    assert list(dict.fromkeys(reader.taken)) == said
+    assert writer.ready
+
+
 def test_a_geojson_point_is_a_position_p2() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")

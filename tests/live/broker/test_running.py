@@ -126,6 +126,27 @@ def test_l3_a_broker_that_stops_sends_its_clients_to_its_peer_with_their_session
     run(work)
 
 
+def test_l8_a_broker_that_stopped_in_order_has_nothing_to_read_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        b = RunningBroker(settings_of(tmp_path, "b", links={"port": 0}))
+        await b.start()
+        peer = {"name": "b", "host": "127.0.0.1", "port": port_of(b, "links")}
+        a = RunningBroker(settings_of(tmp_path, "a", links={"peers": [peer]}))
+        await a.start()
+        await until(lambda: a.server.core.station.has_neighbours() and b.server.core.station.has_neighbours())
+        talk, _ = await connect(a, "c")
+        await talk.say(Subscribe(1, (Wish("t", 1),)))
+        await a.stop()
+        again = RunningBroker(settings_of(tmp_path, "a", links={"peers": [peer]}))
+        await again.start()
+        assert again.replayed == 0
+        assert "c" in again.server.core.station.visitors
+        await again.stop()
+        await b.stop()
+
+    run(work)
+
+
 def test_l2_a_broker_that_redirects_names_the_other_one(tmp_path: Path) -> None:
     async def work() -> None:
         broker = RunningBroker(settings_of(tmp_path, "a", redirect_to="b.example:1883", redirect_moved=True))

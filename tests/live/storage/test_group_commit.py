@@ -126,6 +126,22 @@ def test_more_than_may_wait_is_refused_in_its_turn(tmp_path: Path) -> None:
     assert "slower" in str(told[-1][1])
 
 
+def test_a_snapshot_is_not_refused_for_being_larger_than_what_may_wait(tmp_path: Path) -> None:
+    log = gated(tmp_path)
+    told: Told = []
+
+    async def run() -> None:
+        commit = GroupCommit(log, asyncio.get_running_loop(), waiting_bytes_max=100)
+        commit.submit(b"a" * 40, noting(told, "a"))
+        commit.snapshot(b"s" * 500, 0, noting(told, "snapshot"))
+        log.gate.set()
+        await commit.close()
+
+    asyncio.run(run())
+    assert told == [("a", None), ("snapshot", None)]
+    assert stored(tmp_path) == [b"s" * 500]
+
+
 def test_a_callback_that_fails_keeps_nobody_else_from_being_told(tmp_path: Path) -> None:
     told: Told = []
     complaints: list[str] = []
