@@ -39,8 +39,8 @@ def test_l1_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"| `--port` | {PORT} |" in PAGE
     assert group_address(0x4A1122) in PAGE
     sizes = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
-    assert list(map(int, sizes)) == [2, 1, 4, 1, 3, 16, 8, 16]
-    assert sum(map(int, sizes)) == frames.HEADER_BYTES + frames.SEAL_BYTES
+    assert list(map(int, sizes)) == [2, 1, 4, 1, 3, 16, 8, 64, 16]
+    assert sum(map(int, sizes)) == frames.HEADER_BYTES + frames.SIGNATURE_BYTES + frames.SEAL_BYTES
 
 
 def commands_of(page: str) -> list[list[str]]:

@@ -31,6 +31,15 @@ IDENTITIES = {"ann": ANN, "bob": BOB, "eve": EVE}
 CIRCLE = Anchored(Circle(Point(0.0, 0.0), 100.0), "ann")
 
 
+class Posing(Identity):
+    """Says that another's key is its own."""
+
+    def __init__(self, own: Identity, public: bytes) -> None:
+        super().__init__(bytes(32))
+        self._secret = own._secret
+        self.public = public
+
+
 def seals(
     name: str,
     began_us: int = 1,

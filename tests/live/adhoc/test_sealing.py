@@ -4,7 +4,7 @@ import random
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -14,11 +14,13 @@ from roamcast.live.adhoc.frames import FRAME_BYTES_MAX, HEADER_BYTES, SEAL_BYTES
 from roamcast.live.adhoc.keys import Identity
 from roamcast.live.adhoc.peers import IDLE_US, Peers
 from roamcast.live.adhoc.replay import WINDOW_FRAMES, Window
-from roamcast.live.adhoc.sealing import nonce_of
+from roamcast.live.adhoc.sealing import CONTEXT, nonce_of
+from roamcast.live.adhoc.statements import travels
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
 from roamcast.node.boundary import Message
 from roamcast.protocols.adhoc.context.messages import SubscriptionMessage
+from roamcast.protocols.adhoc.neighbours import Beacon, Here
 from roamcast.protocols.adhoc.proximity.messages import Raised, Withdrawn
 from tests.live.adhoc.samples import (
     ANN,
@@ -26,6 +28,7 @@ from tests.live.adhoc.samples import (
     CODEC,
     EVE,
     GROUP,
+    Posing,
     announced,
     any_messages,
     opened,
@@ -48,6 +51,7 @@ def test_l7_every_message_of_both_protocols_arrives_as_it_was_sent(message: Mess
 @given(message=any_messages())
 @settings(max_examples=40, deadline=None)
 def test_l7_a_forwarder_passes_the_signatures_of_the_origin_on(message: Message) -> None:
+    assume(travels(message))
     forwarder, listener = seals("bob"), seals("eve")
     first = opened(forwarder, sealed(seals("ann"), message))
     second = opened(listener, sealed(forwarder, first.message))
@@ -64,10 +68,11 @@ def test_l7_a_forwarder_may_add_to_the_age_of_a_message() -> None:
 
 def test_l7_a_forwarder_can_change_nothing_else() -> None:
     forwarder = seals("bob")
-    message = opened(forwarder, sealed(seals("ann"), raised())).message
+    message = opened(forwarder, sealed(seals("ann"), raised(forward=True))).message
     assert isinstance(message, Raised)
-    with pytest.raises(Dropped, match="unattested"):
-        sealed(forwarder, replace(message, sequence=9))
+    for changed in (replace(message, sequence=9), replace(message, forward=False)):
+        with pytest.raises(Dropped, match="unattested"):
+            sealed(forwarder, changed)
 
 
 def test_l7_whole_numbers_in_place_of_doubles_do_not_break_a_signature() -> None:
@@ -106,7 +111,7 @@ def test_l7_a_node_that_is_not_on_its_own_list_hears_its_messages_repeated() -> 
     """They come back from forwarders, also when it has forgotten that it signed them."""
     known = {"ann": ANN.public}
     listener, speaker = seals("bob", peers=Peers(known)), seals("ann", peers=Peers({"bob": BOB.public}))
-    message = opened(listener, sealed(speaker, raised())).message
+    message = opened(listener, sealed(speaker, raised(forward=True))).message
     speaker.signatures._attested.clear()
     assert outcome(speaker, sealed(listener, message)) == "heard"
 
@@ -144,12 +149,31 @@ def test_l7_a_frame_in_the_session_of_another_is_forged() -> None:
     assert outcome(listener, sealed(ann, raised())) == "heard"
     eve.session, eve._cipher, eve._counter = ann.session, ann._cipher, 10
     assert outcome(listener, sealed(eve, raised("eve"))) == "forged"
+    assert outcome(listener, sealed(eve, raised("eve"))) == "forged"
 
 
-def test_l7_a_session_that_its_sender_did_not_sign_is_forged() -> None:
-    eve = seals("eve")
-    eve._certificate = seals("eve", 9)._certificate
-    assert outcome(seals("bob"), sealed(eve, raised("eve"))) == "forged"
+def test_l7_nobody_can_use_up_the_numbers_of_another() -> None:
+    """Who has the group's key knows all but the sender's own key."""
+    listener, ann = seals("bob"), seals("ann")
+    assert outcome(listener, sealed(ann, raised())) == "heard"
+    eve = seals("ann", identity=EVE)
+    eve.session, eve._cipher, eve._counter = ann.session, ann._cipher, 2**60
+    eve.identity = Posing(EVE, ANN.public)
+    assert outcome(listener, sealed(eve, Beacon(Here(Point(0.0, 0.0))))) == "forged"
+    assert outcome(listener, sealed(ann, raised(number=2))) == "heard"
+
+
+def test_l7_what_is_passed_on_needs_its_origins_signature() -> None:
+    eve, listener = seals("eve"), seals("bob")
+    assert outcome(listener, sealed(seals("ann"), announced())) == "heard"
+    eve.signatures.name = "ann"
+    assert outcome(listener, sealed(eve, raised("ann"))) == "forged"
+    assert outcome(listener, sealed(eve, raised("ann", forward=True))) == "forged"
+
+
+def test_l7_what_does_not_travel_is_signed_once() -> None:
+    near, far = (len(sealed(seals("ann"), raised(forward=forward))) for forward in (False, True))
+    assert far - near > 96
 
 
 # Seals.
@@ -242,16 +266,17 @@ def test_l7_a_sealed_frame_with_anything_else_inside_is_malformed() -> None:
         ann._counter += 1
         head = frames.header_bytes(frames.Header(ann._key_id, 0, GROUP, ann.session, ann._counter))
         expected = "truncated" if not body else "malformed"
-        assert outcome(seals("bob"), head + ann._cipher.encrypt(nonce_of(ann._counter), body, head)) == expected
+        plain = ANN.sign(CONTEXT + head + body) + body
+        assert outcome(seals("bob"), head + ann._cipher.encrypt(nonce_of(ann._counter), plain, head)) == expected
 
 
 def test_l7_a_frame_with_anything_else_as_its_message_is_malformed() -> None:
     ann = seals("ann")
     with pytest.raises(Dropped, match="malformed"):
         ann.seal(b"rc\x01\x91\xa4what", GROUP)
-    body = frames.Body("ann", ANN.public, ann._certificate, b"rc\x01\x91\xa4what")
+    body = frames.body_bytes(frames.Body("ann", ANN.public, b"rc\x01\x91\xa4what"))
     head = frames.header_bytes(frames.Header(ann._key_id, 0, GROUP, ann.session, 1))
-    datagram = head + ann._cipher.encrypt(nonce_of(1), frames.body_bytes(body), head)
+    datagram = head + ann._cipher.encrypt(nonce_of(1), ANN.sign(CONTEXT + head + body) + body, head)
     assert outcome(seals("bob"), datagram) == "malformed"
 
 
@@ -355,7 +380,7 @@ def test_l7_remembered_signatures_are_bounded() -> None:
     listener, ann = seals("bob"), seals("ann")
     listener.signatures.attested_max = 3
     for number in range(1, 9):
-        assert outcome(listener, sealed(ann, raised(number=number))) == "heard"
+        assert outcome(listener, sealed(ann, raised(number=number, forward=True))) == "heard"
     assert len(listener.signatures._attested) == 3
 
 

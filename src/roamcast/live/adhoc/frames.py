@@ -1,12 +1,12 @@
 """The form of a frame: what one datagram holds, byte by byte (docs/reference/NODE.md has it as a table).
 
-    magic 2 | version 1 | key id 4 | space 1 | group 3 | session 16 | counter 8 | sealed body ... | seal 16
+    magic 2 | version 1 | key id 4 | space 1 | group 3 | session 16 | counter 8 | signature 64 | body ... | seal 16
 
 All numbers are big-endian. The header is in the clear and covered by the seal. A session is one life of a sender:
 the microsecond in which it began, then eight random bytes; the counter numbers its frames from 1. A frame that goes
-to no group says 0. The space is 0 on a plane, 1 on Earth: places of one mean nothing in the other. The body is
-MessagePack: who sends it, the key and certificate of the session, the message in the bytes of `node/codec.py`, and a
-signature for each of the message's statements (`statements.py`).
+to no group says 0. The space is 0 on a plane, 1 on Earth: places of one mean nothing in the other. What is sealed is
+the sender's signature of header and body, and the body in MessagePack: who sends it, by which key, the message in the
+bytes of `node/codec.py`, and the signatures of the message's statements (`statements.py`).
 
 Here is only form: `sealing.py` makes and opens seals, `node/codec.py` reads messages.
 """
@@ -27,6 +27,7 @@ GROUP_BYTES = 3
 START_BYTES = 8
 SESSION_BYTES = 16
 COUNTER_BYTES = 8
+SIGNATURE_BYTES = 64
 SEAL_BYTES = 16
 HEADER_BYTES = len(PREFIX) + KEY_ID_BYTES + SPACE_BYTES + GROUP_BYTES + SESSION_BYTES + COUNTER_BYTES
 SPACE_AT = len(PREFIX) + KEY_ID_BYTES
@@ -40,7 +41,7 @@ NAME_CHARS_MAX = 200
 STATEMENTS_MAX = 64
 
 PublicKey: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
-Signature: TypeAlias = Annotated[bytes, Meta(min_length=64, max_length=64)]
+Signature: TypeAlias = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 
 
@@ -66,10 +67,9 @@ class Attestation(Struct, frozen=True, array_like=True):
 class Body(Struct, frozen=True, array_like=True):
     sender: Name
     key: PublicKey
-    certificate: Signature
-    """The sender's signature of its session."""
     message: bytes
-    attestations: Annotated[tuple[Attestation, ...], Meta(max_length=STATEMENTS_MAX)] = ()
+    attestations: Annotated[tuple[Attestation | None, ...], Meta(max_length=STATEMENTS_MAX)] = ()
+    """One for each statement; None where the sender is the origin and nobody is to pass it on."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -101,7 +101,7 @@ def read_header(datagram: bytes) -> Header:
         if datagram[: len(MAGIC)] == MAGIC and len(datagram) > len(MAGIC):
             raise Dropped("version", f"version {datagram[len(MAGIC)]}, this side speaks {VERSION}")
         raise Dropped("truncated" if PREFIX.startswith(datagram) else "not_ours")
-    if len(datagram) <= HEADER_BYTES + SEAL_BYTES:
+    if len(datagram) <= HEADER_BYTES + SIGNATURE_BYTES + SEAL_BYTES:
         raise Dropped("truncated", f"{len(datagram)} bytes")
     counter = int.from_bytes(datagram[COUNTER_AT:HEADER_BYTES])
     if not 0 < counter < COUNTER_MAX:

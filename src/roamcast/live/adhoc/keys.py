@@ -13,10 +13,9 @@ from pathlib import Path
 from nacl.bindings import crypto_sign, crypto_sign_open, crypto_sign_seed_keypair
 from nacl.exceptions import BadSignatureError
 
-from roamcast.live.adhoc.frames import KEY_ID_BYTES, NAME_CHARS_MAX
+from roamcast.live.adhoc.frames import KEY_ID_BYTES, NAME_CHARS_MAX, SIGNATURE_BYTES
 
 KEY_BYTES = 32
-SIGNATURE_BYTES = 64
 OPEN_GROUP_KEY = hashlib.blake2b(b"roamcast open group", digest_size=KEY_BYTES).digest()
 
 

@@ -2,8 +2,8 @@
 
 A frame is sealed with ChaCha20-Poly1305 under a key that is derived from the group's and the session, so no two
 senders share a key and the frame's number is a nonce that never comes twice. Everybody in the group has the group's
-key: the seal keeps others out, the certificate of the session says who speaks, and signatures who said first what is
-passed on. docs/decisions/0028-sealed-frames.md says what that protects from and what not.
+key, so the seal keeps others out and no more: every frame is signed by its sender, and what travels on by its origin.
+docs/decisions/0028-sealed-frames.md says what that protects from and what not.
 
 A datagram is looked at in the order of what it costs: its length and first bytes, whose it is and whether it was
 seen, its seal, its form, and only then signatures. Nothing is remembered of a frame before it is its sender's.
@@ -21,6 +21,7 @@ from roamcast.live.adhoc.frames import (
     FRAME_BYTES_MAX,
     HEADER_BYTES,
     SEAL_BYTES,
+    SIGNATURE_BYTES,
     Body,
     Header,
     body_bytes,
@@ -38,7 +39,8 @@ from roamcast.node.codec import BadMessage, Codec
 
 PLANE = Plane()
 NONCE_BYTES = 12
-CERTIFICATE = b"roamcast session\x00"
+CONTEXT = b"roamcast frame\x00"
+"""In front of what is signed: no signature of something else is one of a frame."""
 
 
 class Heard(Struct, frozen=True):
@@ -74,7 +76,6 @@ class Seals:
         self._key_id = key_id(group_key)
         self._space = 0 if isinstance(space, Plane) else 1
         self._cipher = cipher_of(group_key, self.session)
-        self._certificate = identity.sign(certified(self.session, name))
         self._counter = 0
 
     def seal(self, data: bytes, group: int) -> bytes:
@@ -83,14 +84,14 @@ class Seals:
         What is signed is the message as others will read it: a whole number where a double belongs is one by then.
         """
         attestations = self.signatures.attest(self._decoded(data))
-        body = Body(self.name, self.identity.public, self._certificate, data, attestations)
-        plain = body_bytes(body)
-        size = HEADER_BYTES + len(plain) + SEAL_BYTES
+        body = body_bytes(Body(self.name, self.identity.public, data, attestations))
+        size = HEADER_BYTES + SIGNATURE_BYTES + len(body) + SEAL_BYTES
         if size > FRAME_BYTES_MAX:
             raise Dropped("oversized", f"{size} bytes to send, at most {FRAME_BYTES_MAX}")
         self._counter += 1
         head = header_bytes(Header(self._key_id, self._space, group, self.session, self._counter))
-        return head + self._cipher.encrypt(nonce_of(self._counter), plain, head)
+        signature = self.identity.sign(CONTEXT + head + body)
+        return head + self._cipher.encrypt(nonce_of(self._counter), signature + body, head)
 
     def header(self, datagram: bytes) -> Header:
         """What the sender wrote on the outside, if it is for this group of nodes and not from this one."""
@@ -115,12 +116,18 @@ class Seals:
             plain = cipher.decrypt(nonce_of(header.counter), datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
         except InvalidTag:
             raise Dropped("forged", "the seal is broken") from None
-        body = read_body(plain)
-        peer = self._admit(now_us, body, header, cipher) if peer is None else self._same(now_us, body, peer)
+        body = read_body(plain[SIGNATURE_BYTES:])
+        self._check_sender(body, header, peer)
+        signed = CONTEXT + datagram[:HEADER_BYTES] + plain[SIGNATURE_BYTES:]
+        if not is_signed(body.key, signed, plain[:SIGNATURE_BYTES]):
+            raise Dropped("forged", f"'{body.sender}' did not sign this frame")
+        sender = self.peers.met(now_us, body.sender, body.key)
+        if peer is None:
+            self.peers.begins(sender, header.session, header.began_us, cipher)
         # From here on the frame is its sender's, and is used up even if nothing comes of it.
-        peer.window.take(header.counter)
+        sender.window.take(header.counter)
         message = self._decoded(body.message)
-        self.signatures.check(now_us, message, body.attestations)
+        self.signatures.check(now_us, message, sender, body.attestations)
         return Heard(message, body.sender, header.group)
 
     def _decoded(self, data: bytes) -> Message:
@@ -129,23 +136,15 @@ class Seals:
         except BadMessage as problem:
             raise Dropped("malformed", str(problem)) from problem
 
-    def _same(self, now_us: int, body: Body, peer: Peer) -> Peer:
-        if body.sender != peer.name or body.key != peer.key:
-            raise Dropped("forged", f"a frame of '{body.sender}' in the session of '{peer.name}'")
-        return self.peers.met(now_us, body.sender, body.key)
-
-    def _admit(self, now_us: int, body: Body, header: Header, cipher: ChaCha20Poly1305) -> Peer:
-        """The first frame of a session."""
+    def _check_sender(self, body: Body, header: Header, peer: Peer | None) -> None:
+        """Whether somebody of that name and key may send this; that it did is for the signature to tell."""
         if body.sender == self.name:
             raise Dropped("forged", f"somebody else is called '{self.name}'")
         known = self.peers.check(body.sender, body.key)
-        if known is not None and header.began_us <= known.began_us:
+        if peer is not None and known is not peer:
+            raise Dropped("forged", f"a frame of '{body.sender}' in the session of '{peer.name}'")
+        if peer is None and known is not None and header.began_us <= known.began_us:
             raise Dropped("replayed", f"'{body.sender}' has begun a later session")
-        if not is_signed(body.key, certified(header.session, body.sender), body.certificate):
-            raise Dropped("forged", f"'{body.sender}' did not begin this session")
-        peer = self.peers.met(now_us, body.sender, body.key)
-        self.peers.begins(peer, header.session, header.began_us, cipher)
-        return peer
 
 
 def cipher_of(group_key: bytes, session: bytes) -> ChaCha20Poly1305:
@@ -155,7 +154,3 @@ def cipher_of(group_key: bytes, session: bytes) -> ChaCha20Poly1305:
 
 def nonce_of(counter: int) -> bytes:
     return bytes(NONCE_BYTES - COUNTER_BYTES) + counter.to_bytes(COUNTER_BYTES)
-
-
-def certified(session: bytes, name: str) -> bytes:
-    return CERTIFICATE + session + name.encode()

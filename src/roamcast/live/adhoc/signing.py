@@ -1,8 +1,9 @@
 """Signatures of statements: made once by their origin, checked once by each node, passed on by forwarders.
 
-Checking a signature takes longer than everything else that a datagram needs, and a statement comes often: repeated by
-forwarders, told anew by its origin. So what was checked is remembered by its digest, in a bounded memory, and with it
-the attestation that this node needs when it passes the statement on itself.
+A statement that comes from its origin needs no check, since the frame was signed by the same key. One that others
+pass on may come often, and checking a signature takes longer than all else that a datagram needs. So what was found
+to be said is remembered by its digest, in a bounded memory, and with it the attestation that this node needs when it
+passes the statement on itself.
 """
 
 import hashlib
@@ -10,8 +11,8 @@ import hashlib
 from roamcast.live.adhoc.drops import Dropped
 from roamcast.live.adhoc.frames import STATEMENTS_MAX, Attestation
 from roamcast.live.adhoc.keys import Identity, is_signed
-from roamcast.live.adhoc.peers import Peers
-from roamcast.live.adhoc.statements import Statement, statements_of
+from roamcast.live.adhoc.peers import Peer, Peers
+from roamcast.live.adhoc.statements import Statement, statements_of, travels
 from roamcast.node.boundary import Message
 
 ATTESTED_MAX = 16_384
@@ -29,20 +30,28 @@ class Signatures:
         self._attested: dict[bytes, Attestation] = {}
         """By the digest of origin and statement; what was used last is at the end."""
 
-    def attest(self, message: Message) -> tuple[Attestation, ...]:
-        """The signatures that go with a message: this node's own, and those that its origins made."""
+    def attest(self, message: Message) -> tuple[Attestation | None, ...]:
+        """The signatures that go with a message: this node's own if it travels on, and those of other origins."""
         statements = statements_of(message)
         if len(statements) > STATEMENTS_MAX:
             raise Dropped("oversized", f"{len(statements)} statements, at most {STATEMENTS_MAX}")
-        return tuple(map(self._attestation, statements))
+        goes_on = travels(message)
+        return tuple(self._attestation(each) if goes_on or each.origin != self.name else None for each in statements)
 
-    def check(self, now_us: int, message: Message, attestations: tuple[Attestation, ...]) -> None:
-        """Raises `Dropped` unless every statement is signed by the key of its origin."""
+    def check(
+        self, now_us: int, message: Message, sender: Peer, attestations: tuple[Attestation | None, ...]
+    ) -> None:
+        """Raises `Dropped` unless every statement is its sender's, or signed by the key of its origin."""
         statements = statements_of(message)
         if len(statements) != len(attestations):
             raise Dropped("forged", f"{len(statements)} statements with {len(attestations)} signatures")
         for statement, attestation in zip(statements, attestations, strict=True):
-            self._check(now_us, statement, attestation)
+            if statement.origin == sender.name:
+                self._take(statement, sender, attestation)
+            elif attestation is not None:
+                self._check(now_us, statement, attestation)
+            else:
+                raise Dropped("forged", f"'{statement.origin}' did not sign what '{sender.name}' passes on")
 
     def _attestation(self, statement: Statement) -> Attestation:
         digest = digest_of(statement)
@@ -53,6 +62,13 @@ class Signatures:
             known = Attestation(self.identity.public, self.identity.sign(CONTEXT + statement.said))
         self._remember(digest, known)
         return known
+
+    def _take(self, statement: Statement, sender: Peer, attestation: Attestation | None) -> None:
+        """From its origin. Whether the attestation is good is for those to find out whom it is passed on to."""
+        if attestation is not None:
+            if attestation.key != sender.key:
+                raise Dropped("forged", f"'{sender.name}' signs with another's key")
+            self._remember(digest_of(statement), attestation)
 
     def _check(self, now_us: int, statement: Statement, attestation: Attestation) -> None:
         digest = digest_of(statement)

@@ -1,4 +1,7 @@
-"""What the origin of a message stands by, whoever passes the message on: its statements, which it signs.
+"""What the origin of a message stands by, whoever passes the message on: its statements.
+
+Every frame is signed by its sender, and that says enough as long as the sender is the origin. What may travel on is
+signed for itself as well.
 
 A forwarder changes little: how old a message is, where it is now, how it travels. All else is its origin's, and is
 signed by it. So a statement is the message with what forwarders change left out, in bytes that everybody who decodes
@@ -62,6 +65,15 @@ def statements_of(message: Message) -> tuple[Statement, ...]:
             )
         case _:
             return ()
+
+
+def travels(message: Message) -> bool:
+    """Whether others may pass a message on, and so need its origin's signatures."""
+    match message:
+        case Raised() | Announced() | Wanted() | Missed():
+            return message.forward
+        case _:
+            return True
 
 
 def of_event(event: Event) -> Statement:
