@@ -39,7 +39,7 @@ class Due(Struct, frozen=True):
     the snapshot itself takes."""
 
     logged_bytes: int = 64 * 1024 * 1024
-    replay_s: float = 3.0
+    replay_s: float = 2.0
 
 
 class Logged(Struct):

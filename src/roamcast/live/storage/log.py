@@ -53,7 +53,7 @@ class Quota(Struct, frozen=True, forbid_unknown_fields=True):
     """What must stay free on the file system; with 0 nobody looks before the system itself refuses."""
     snapshot_bytes: int = 64 * 1024 * 1024
     """When so much was logged, the state is written in one piece in its place."""
-    snapshot_replay_s: float = 3.0
+    snapshot_replay_s: float = 2.0
     """The same when so many seconds of work were logged: so long it would take to read them again."""
 
     def __post_init__(self) -> None:
