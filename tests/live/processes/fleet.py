@@ -15,6 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 import trustme
@@ -22,19 +23,28 @@ import trustme
 from tests.live.links.ends import Relay
 
 READY_S = 60.0
+PORTS = (20_000, 32_000)
+CHANCE = SystemRandom()
 COMMAND = (sys.executable, "-c", "from roamcast.cli import main; main()")
 SOURCE = Path(__file__).parents[3] / "src"
 
 
 def free_ports(count: int) -> list[int]:
-    """Held open together while they are chosen, so that they differ."""
-    probes = [socket.socket() for _ in range(count)]
+    """Below those that the system gives to who calls: while a broker is down, whoever tries to reach it could be given
+    its port. Held open together while they are chosen, so that they differ."""
+    found: dict[int, socket.socket] = {}
     try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
+        while len(found) < count:
+            port, probe = CHANCE.randrange(*PORTS), socket.socket()
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                probe.close()
+            else:
+                found[port] = probe
+        return list(found)
     finally:
-        for probe in probes:
+        for probe in found.values():
             probe.close()
 
 
