@@ -2,6 +2,7 @@
 
 import random
 import socket
+import threading
 
 import pytest
 
@@ -18,7 +19,9 @@ from roamcast.model.scope import Scope
 from roamcast.model.space import Earth
 from roamcast.model.values import Point, Velocity
 from roamcast.protocols.adhoc.proximity.groups import DISCOVERY_GROUP
+from roamcast.protocols.adhoc.proximity.messages import Withdrawn
 from tests.live.adhoc.lan import CONTEXT, ICE, Lan, run, until
+from tests.live.adhoc.samples import CODEC
 
 
 def test_l1_two_nodes_find_each_other_and_an_event_arrives() -> None:
@@ -239,6 +242,25 @@ def test_l7_a_node_that_comes_back_with_its_key_is_heard() -> None:
     run(story)
 
 
+def bad_datagrams(good: bytes) -> dict[Reason, bytes]:
+    """One of each kind, made of a good one that was heard already."""
+    rng = random.Random(7)
+    broken = bytearray(good)
+    broken[frames.COUNTER_AT] ^= 1
+    ours = frames.PREFIX + key_id(OPEN_GROUP_KEY)
+    return {
+        "replayed": good,
+        "forged": bytes(broken),
+        "truncated": good[: frames.HEADER_BYTES],
+        "oversized": bytes(frames.FRAME_BYTES_MAX + 100),
+        "not_ours": rng.randbytes(300),
+        "version": frames.MAGIC + b"\xff" + rng.randbytes(300),
+        "wrong_key": frames.PREFIX + rng.randbytes(300),
+        "other_space": ours + b"\x01" + bytes([1]) * 300,
+        "not_joined": ours + b"\x00\x99\x99\x99" + bytes([1]) * 300,
+    }
+
+
 def test_l7_a_flood_of_every_kind_of_bad_datagram_is_counted_and_delivers_nothing() -> None:
     async def story() -> None:
         async with Lan() as lan:
@@ -257,20 +279,8 @@ def test_l7_a_flood_of_every_kind_of_bad_datagram_is_counted_and_delivers_nothin
             consumer.air._receivers[0].take = record
             producer.port.raise_("ice", {"depth": 1})
             await until(lambda: lan.depths("consumer") == [1])
-            rng = random.Random(7)
             good = next(each for each in recorded if frames.read_header(each).group > DISCOVERY_GROUP)
-            broken = bytearray(good)
-            broken[frames.COUNTER_AT] ^= 1
-            bad: dict[Reason, bytes] = {
-                "replayed": good,
-                "forged": bytes(broken),
-                "truncated": good[: frames.HEADER_BYTES],
-                "oversized": bytes(frames.FRAME_BYTES_MAX + 100),
-                "not_ours": rng.randbytes(300),
-                "version": frames.MAGIC + b"\xff" + rng.randbytes(300),
-                "wrong_key": frames.PREFIX + rng.randbytes(300),
-                "not_joined": frames.PREFIX + key_id(OPEN_GROUP_KEY) + b"\x00\x99\x99\x99" + bytes([1]) * 300,
-            }
+            bad = bad_datagrams(good)
             before = dict(consumer.air.drops.counts)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:
                 attacker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
@@ -285,6 +295,44 @@ def test_l7_a_flood_of_every_kind_of_bad_datagram_is_counted_and_delivers_nothin
             await until(lambda: lan.depths("consumer")[-1:] == [2])
             assert lan.depths("consumer") == [1, 2]
             assert list(consumer.seals.peers.by_name) == ["producer"]
+
+    run(story)
+
+
+def test_l7_at_full_rate_bad_datagrams_leave_nothing_behind_and_good_ones_still_arrive() -> None:
+    async def story() -> None:
+        async with Lan() as lan:
+            producer = lan.node("producer")
+            consumer = lan.node("consumer", 50)
+            lan.listen("consumer")
+            lan.announce("producer")
+            await until(lambda: lan.members("consumer") == 1)
+            group = next(iter(consumer.host.host.node.discovery.groups))  # type: ignore[attr-defined]
+            bad = list(bad_datagrams(producer.seals.seal(CODEC.encode(Withdrawn("producer:none")), group)).values())
+            flooding, sent = True, 0
+
+            def flood() -> None:
+                nonlocal sent
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:
+                    attacker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+                    while flooding:
+                        for datagram in bad:
+                            attacker.sendto(datagram, (group_address(DISCOVERY_GROUP), lan.port))
+                            sent += 1
+
+            thread = threading.Thread(target=flood)
+            thread.start()
+            try:
+                await until(lambda: sum(consumer.air.drops.counts.values()) > 3_000)
+                lan.nodes["producer"].port.raise_("ice", {"depth": 1}, lifetime_s=60)
+                await until(lambda: lan.depths("consumer") == [1])
+            finally:
+                flooding = False
+                thread.join()
+            assert sent > 3_000
+            assert list(consumer.seals.peers.by_name) == ["producer"]
+            assert len(consumer.seals.signatures._attested) < 10
+            assert lan.depths("consumer") == [1]
 
     run(story)
 
