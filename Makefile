@@ -28,8 +28,8 @@ check: install   ## lint, format, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: check java ## check, then the whole test suite (about five minutes on two cores)
-	$(BIN)/pytest -n 2 --dist loadgroup
+test: check java ## check, then the whole test suite (a quarter of an hour on two cores)
+	$(BIN)/pytest -n 3 --dist loadgroup
 
 format: install  ## let ruff format and mend what it can
 	$(BIN)/ruff format .

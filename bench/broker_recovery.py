@@ -106,7 +106,8 @@ def main(whole: bool = False) -> dict[str, float]:
                 print(
                     f"{clients} clients, log of {logged / 2**20:.1f} MiB ({name}), {replayed} inputs in "
                     f"{filling.work_s:.1f} s: starts in {started_s:.1f} s ({worked_s:.1f} s of work); "
-                    f"a snapshot stands still for {paused_s * 1e3:.0f} ms of {took_s:.2f} s ({alone_s:.2f} s without a copy)"
+                    f"a snapshot stands still for {paused_s * 1e3:.0f} ms of {took_s:.2f} s "
+                    f"({alone_s:.2f} s with no copy)"
                 )
                 key = f"{clients} {name}"
                 figures |= {f"start_s {key}": started_s, f"start_work_s {key}": worked_s}

@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Expected]:
     """The journal of many small worlds, and what is expected in them by the definition."""
     directory = tmp_path_factory.mktemp("worlds")
-    return directory, many_worlds(directory, request.param, range(1_000, 1_030))
+    return directory, many_worlds(directory, request.param, range(1_000, 1_020))
 
 
 @pytest.mark.parametrize("join", ["index", "merge"])

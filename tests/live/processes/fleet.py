@@ -30,8 +30,8 @@ SOURCE = Path(__file__).parents[3] / "src"
 
 
 def free_ports(count: int) -> list[int]:
-    """Below those that the system gives to who calls: while a broker is down, whoever tries to reach it could be given
-    its port. Held open together while they are chosen, so that they differ."""
+    """Below those that the system gives to who calls: while a broker is down, whoever tries to reach it could get its
+    port. Held open together while they are chosen, so that they differ."""
     found: dict[int, socket.socket] = {}
     try:
         while len(found) < count:

@@ -131,8 +131,9 @@ def wide(preset: str) -> dict[str, Any]:
     return world
 
 
-CONNECTED = [2, 3, 4, 7, 8, 9, 10, 12, 13, 15, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26]
-"""The first twenty seeds whose worlds hang together by radio as a whole; none was left out for its outcome."""
+CONNECTED = [2, 3, 4, 7, 8, 9, 10, 12, 25]
+"""The first eight seeds whose worlds hang together by radio as a whole, none left out for its outcome; and the one in
+which a subscription is on its way for longest. The twelve between them hold too, and would take a minute."""
 
 
 @pytest.mark.parametrize("seed", CONNECTED)
