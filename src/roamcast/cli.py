@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from roamcast import __version__
 from roamcast.cli_brokers import chaos, routes
+from roamcast.cli_client import pub, sub
 from roamcast.cli_experiments import experiments
 from roamcast.cli_live import broker, passwd
 from roamcast.cli_node import key, node
@@ -43,6 +44,8 @@ app.add_typer(pipeline, name="pipeline")
 app.command("audit")(audit)
 app.command("broker")(broker)
 app.command("passwd")(passwd)
+app.command("pub")(pub)
+app.command("sub")(sub)
 app.command("node")(node)
 app.command("key")(key)
 app.add_typer(experiments, name="experiments")

@@ -1,0 +1,24 @@
+"""L6: what `roamcast pub` and `roamcast sub` say of mistakes; that they work is in `tests/live/processes`."""
+
+import pytest
+from typer.testing import CliRunner
+
+from roamcast.cli import app
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("sub", "t", "--filter", "severity >"), "--filter: at the end"),
+        (("sub", "t", "--near", "5"), "--near is around me; say where that is with --at or --location"),
+        (("sub", "t", "--near", "-5", "--at", "1,2"), "--near is -5; give metres above 0"),
+        (("sub", "t", "--at", "here"), "--at is 'here'; give two numbers"),
+        (("sub", "t", "--broker", "http://x"), "'http://x' is no broker"),
+        (("pub", "t", "x", "--within", "5"), "--within is around --at"),
+        (("pub", "t", "x", "--broker", "mqtt://127.0.0.1:1"), "Is a broker there?"),
+    ],
+)
+def test_l6_what_cannot_be_is_said_in_a_line_and_leaves_with_2(words: tuple[str, ...], said: str) -> None:
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
