@@ -128,14 +128,14 @@ class Runoff:
 # The land, the storm, and what a rescuer asks.
 
 
-def valley() -> str:
+def valley(columns: int = COLUMNS, rows: int = ROWS) -> str:
     """Two slopes and a river bed between them that falls to the south."""
-    return written([3 * abs(column - COLUMNS // 2) + ROWS - row for row in range(ROWS) for column in range(COLUMNS)])
+    return written([3 * abs(column - columns // 2) + rows - row for row in range(rows) for column in range(columns)])
 
 
-def storm(hour: int) -> str:
+def storm(hour: int, columns: int = COLUMNS, rows: int = ROWS) -> str:
     """Rain from the west: a front two columns wide that takes an hour for each."""
-    return written([80 if 0 <= hour - column < 3 else 5 for _ in range(ROWS) for column in range(COLUMNS)])
+    return written([80 if 0 <= hour - column < 3 else 5 for _ in range(rows) for column in range(columns)])
 
 
 def asking(left: int, top: int, right: int, bottom: int) -> dict[str, Value]:

@@ -5,6 +5,7 @@ moment, some time later, unless they are lost. It runs in a thread of its own. O
 """
 
 import asyncio
+import math
 import os
 import threading
 import time
@@ -31,15 +32,22 @@ class TapRadio:
         loss: float = 0.0,
         delay_us: int = 1_000,
         seed: int = 1,
+        bits_per_s: float = math.inf,
+        tap: Callable[[str, str, bytes], None] = lambda sender, receiver, frame: None,
     ) -> None:
-        """`where` says where a machine is at a microsecond since 1970."""
+        """`where` says where a machine is at a microsecond since 1970. All share a channel of so many bits a second,
+        on which one frame follows the other. `tap` is told of every frame that reaches another card, and whose."""
         self.cards = cards
         self.where = where
         self.range_m = range_m
         self.loss = loss
         self.delay_us = delay_us
         self.sent = self.carried = self.lost = self.out_of_range = self.dropped = 0
+        self.bits_per_s = bits_per_s
+        self.tap = tap
         self._rng = Random(seed)
+        self._free_s = 0.0
+        """When the channel is free again."""
         self._in_flight = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="radio", daemon=True)
@@ -75,6 +83,9 @@ class TapRadio:
         self.sent += 1
         now_us = time.time_ns() // 1_000
         here = self.where(sender, now_us)
+        now_s = self._loop.time()
+        self._free_s = max(now_s, self._free_s) + 8 * len(frame) / self.bits_per_s
+        arrives_s = self._free_s + self.delay_us / 1e6
         for name, card in self.cards.items():
             if name == sender:
                 continue
@@ -87,7 +98,8 @@ class TapRadio:
                 self.dropped += 1
             else:
                 self._in_flight += 1
-                self._loop.call_later(self.delay_us / 1e6, self._arrive, card, frame)
+                self.tap(sender, name, frame)
+                self._loop.call_at(arrives_s, self._arrive, card, frame)
 
     def _arrive(self, card: int, frame: bytes) -> None:
         self._in_flight -= 1

@@ -27,7 +27,7 @@ from roamcast.live.adhoc.peers import PEERS_MAX, Peers
 from roamcast.live.adhoc.sealing import Heard, Seals
 from roamcast.live.runtime.diary import Diary
 from roamcast.live.runtime.disk import Disk
-from roamcast.live.runtime.host import LiveHost
+from roamcast.live.runtime.host import LiveHost, Network
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Earth, Plane, Space
@@ -81,8 +81,10 @@ class RunningNode:
         *,
         say: Callable[[str], None] = print,
         disk: Disk | None = None,
+        network: Network | None = None,
     ) -> None:
-        """On a running loop. `context` is where the host is, as far as it is known yet.
+        """On a running loop. `context` is where the host is, as far as it is known yet. `network` is for protocols
+        that speak to single hosts as well, by the addresses and links of `host`.
 
         Raises `BadJournal` if there can be none where the settings say.
         """
@@ -98,7 +100,7 @@ class RunningNode:
         rng = Random(secrets.randbits(64))
         node = kit.make_node(Seat(settings.name, rng, space=settings.space))
         self.host = LiveHost(
-            settings.name, node, kit.codec, self._deliver, observers=(self.chronicle,), disk=disk, air=None
+            settings.name, node, kit.codec, self._deliver, observers=(self.chronicle,), disk=disk, network=network
         )
         self.seals = Seals(
             settings.name,

@@ -56,6 +56,15 @@ class Air(Protocol):
     def leave(self, group: int) -> None: ...
 
 
+class Network(Protocol):
+    """What brings a message from any host to any other that it has a path to (O1): links are its affair then, and a
+    node is told of none that comes up, only of who could not be reached."""
+
+    def hops(self, peer: str) -> int | None:
+        """How many hops away a peer is now; None if that is not known."""
+        ...
+
+
 class LiveHost:
     def __init__(
         self,
@@ -66,6 +75,7 @@ class LiveHost:
         observers: tuple[Observer, ...] = (),
         disk: Disk | None = None,
         air: Air | None = None,
+        network: Network | None = None,
     ) -> None:
         """On a running loop. `deliver` is the application's."""
         self.name = name
@@ -73,6 +83,7 @@ class LiveHost:
         self.deliver = deliver
         self.disk = disk or MemoryDisk()
         self.air = air
+        self.network = network
         self.links = Links(name, self)
         self.addresses: dict[str, tuple[str, int]] = {}
         """Where peers can be reached that a node may want to connect to."""
@@ -111,7 +122,8 @@ class LiveHost:
     # From the links.
 
     def up(self, peer: str) -> None:
-        self.give(LinkUp(peer))
+        if self.network is None:
+            self.give(LinkUp(peer))
 
     def down(self, peer: str) -> None:
         self.give(LinkDown(peer))
@@ -122,7 +134,7 @@ class LiveHost:
         except BadMessage as problem:
             self.remark("bad_message", f"{peer}: {problem}")
             return
-        self.give(Received(message, peer))
+        self.give(Received(message, peer, hops=None if self.network is None else self.network.hops(peer)))
 
     def remark(self, what: str, detail: str) -> None:
         for observer in self.host.observers:
@@ -160,7 +172,15 @@ class LiveHost:
         except BadMessage as problem:
             self.remark("unsendable", f"{to}: {problem}")
             return
-        self.links.send(to, KIND, data)
+        if not self.links.send(to, KIND, data) and self.network is not None:
+            self._reach(to)
+
+    def _reach(self, peer: str) -> None:
+        """What was to be sent is lost, as its sender is told; what comes after it may arrive."""
+        address = self.addresses.get(peer)
+        if address is not None and not self.links.dials(peer):
+            self.links.dial(peer, *address)
+        self.give(LinkDown(peer))
 
     def _connect(self, peer: str) -> None:
         address = self.addresses.get(peer)

@@ -1,0 +1,86 @@
+"""Flood watch on three machines (O8; section 4.3, figures 15 to 17): the paths of events, and how long they take.
+
+Four programs in three network namespaces, on a radio in user space (`tests/live/overlay/hosts.py`). The land has
+100 x 100 cells, as the paper's. All machines share a channel of 1 Mbit/s, the basic rate of 802.11b: the paper's
+second for 80 kB over one hop is not far from that. Events come one at a time, each after the one before has arrived,
+so that nothing waits for earlier ones; the paper does not say how its events came. Latencies are from the moment when
+an event is raised until the client has it, on one clock. They have in them what the modulator takes, which is
+measured alone as well.
+"""
+
+import statistics
+import sys
+import time
+
+from msgspec import Struct
+
+from roamcast.experiments.overlay_hosts import APPROACHES, NETWORKS, WAYS
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.space import Plane
+from roamcast.model.values import FOREVER_US
+from tests.live.overlay.hosts import FloodWatch
+from tests.live.overlay.watcher import asking, rain_of
+from tests.networks.namespaces import why_not
+from tests.protocols.broker.test_modulator_page import FLOOD
+
+SIDE = 100
+CHANNEL_BITS_PER_S = 1e6
+EVENTS = 20
+FIGURES = {"16": ("all data", SIDE), "17": ("a tenth", SIDE // 10)}
+
+
+class Stage(Struct):
+    """One network, for one approach and one wish."""
+
+    ways: list[str]
+    """In the order in which they were first taken, once it had settled."""
+    modulator_at: str
+    latencies_ms: list[float]
+
+    def percentile_ms(self, percent: int) -> float:
+        return statistics.quantiles(self.latencies_ms, n=100, method="inclusive")[percent - 1]
+
+
+def stages(approach: str, rows: int) -> list[Stage]:
+    found = []
+    with FloodWatch(approach, SIDE, bits_per_s=CHANNEL_BITS_PER_S) as watch:
+        watch.begin(rows)
+        for number, wanted in enumerate(WAYS[approach]):
+            watch.settle(number, wanted)
+            seen = [watch.rain() for _ in range(EVENTS)]
+            latencies_ms = [said["latency_us"] / 1e3 for _, said in seen]
+            found.append(Stage(list(dict.fromkeys(way for way, _ in seen)), watch.modulator_at(), latencies_ms))
+    return found
+
+
+def modulator_ms() -> float:
+    """What one event takes in the modulator alone; the same wherever it runs."""
+    modulator = FLOOD.Runoff(asking(SIDE, SIDE), Plane())
+    rain = [Event("e", "r", Context("P"), 0, FOREVER_US, {"rain": rain_of(hour, SIDE)}) for hour in range(EVENTS)]
+    took_ms = []
+    for event in rain:
+        started = time.perf_counter()
+        modulator.take(event, 0)
+        took_ms.append((time.perf_counter() - started) * 1e3)
+    return statistics.median(took_ms)
+
+
+def main() -> dict[str, float]:
+    reason = why_not()
+    if reason is not None:
+        sys.exit(f"flood watch needs machines of its own: {reason}")
+    figures = {"modulator_ms": modulator_ms()}
+    print(f"the modulator alone takes {figures['modulator_ms']:.0f} ms an event (median)")
+    for figure, (wish, rows) in FIGURES.items():
+        print(f"figure {figure}: {wish}; {EVENTS} events in each network, ms")
+        print(f"  {'network':8} {'approach':8} {'paper':10} {'here':14} {'modulator':9} {'p50':>7} {'p95':>7}")
+        for approach in APPROACHES:
+            for network, wanted, stage in zip(NETWORKS, WAYS[approach], stages(approach, rows), strict=True):
+                half, most = stage.percentile_ms(50), stage.percentile_ms(95)
+                taken = f"{wanted:10} {' or '.join(stage.ways):14} {stage.modulator_at:9}"
+                print(f"  {network:8} {approach:8} {taken} {half:7.0f} {most:7.0f}", flush=True)
+                name = f"figure {figure} {approach} {network}"
+                figures[f"{name} p50_ms"], figures[f"{name} p95_ms"] = half, most
+                figures[f"{name} agrees"] = float(stage.ways == [wanted])
+    return figures
