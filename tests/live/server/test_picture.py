@@ -82,3 +82,25 @@ def test_l8_where_no_copy_can_be_made_the_broker_pickles_by_itself(monkeypatch: 
     assert isinstance(picture, Picture)
     assert picture.state == b"before"
     assert len(os.listdir("/proc/self/fd")) <= files + 2
+
+
+def test_l8_where_no_more_files_can_be_opened_the_broker_pickles_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> tuple[int, int]:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(os, "pipe", refused)
+    picture, _ = taken(Scenery())
+    assert isinstance(picture, Picture)
+    assert picture.state == b"before"
+
+
+def test_l8_a_broker_that_was_started_to_ignore_its_children_takes_pictures_too() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        picture, _ = taken(Scenery())
+        killed, _ = taken(Scenery(), lambda: os.kill(os.getpid(), signal.SIGKILL))
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert isinstance(picture, Picture)
+    assert picture.state == b"before"
+    assert isinstance(killed, NoPicture)

@@ -23,6 +23,8 @@ from msgspec import Struct
 NICENESS = 5
 """The copy gives way to the broker."""
 PIECE_BYTES = 1024 * 1024
+LENGTH_BYTES = 8
+"""Of the number that the copy says first: how many bytes follow."""
 FIRST_FILE = 3
 """Behind standard input, output and error."""
 
@@ -70,18 +72,13 @@ class Forking(Camera):
 
     def take(self, then: Then) -> None:
         began_s = perf_counter()
-        read_end, write_end = os.pipe()
         try:
-            copy = os.fork()
+            copy, read_end = forked(self._state)
         except OSError:
-            os.close(read_end)
-            os.close(write_end)
+            # There are as many processes or open files as there may be.
             StandStill(self._state).take(then)
             self.paused_s = perf_counter() - began_s
             return
-        if not copy:
-            say_and_end(self._state, write_end)
-        os.close(write_end)
         reader = threading.Thread(
             target=self._read, args=(copy, read_end, began_s, then), name="picture", daemon=True
         )
@@ -89,20 +86,53 @@ class Forking(Camera):
         self.paused_s = perf_counter() - began_s
 
     def _read(self, copy: int, read_end: int, began_s: float, then: Then) -> None:
-        """On a thread of its own."""
-        pieces: list[bytes] = []
-        while piece := os.read(read_end, PIECE_BYTES):
-            pieces.append(piece)
-        os.close(read_end)
-        _, status = os.waitpid(copy, 0)
-        result: Picture | NoPicture = Picture(b"".join(pieces), perf_counter() - began_s)
-        if status:
-            result = NoPicture(
-                f"the copy that was to pickle the state ended with {os.waitstatus_to_exitcode(status)}"
-            )
+        """On a thread of its own. Whatever happens, `then` is called: the broker takes no other picture before."""
+        result: Picture | NoPicture
+        try:
+            state = said_by(copy, read_end)
+            result = Picture(state, perf_counter() - began_s)
+        except NoPicture as problem:
+            result = problem
+        except (OSError, MemoryError) as problem:
+            result = NoPicture(f"what the copy said could not be read: {problem!r}")
         # A broker that is gone by now has no loop, and no use for it.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(lambda: then(result))
+
+
+def forked(state: Callable[[], bytes]) -> tuple[int, int]:
+    """The copy, and where to read what it says. Raises `OSError`."""
+    read_end, write_end = os.pipe()
+    try:
+        copy = os.fork()
+    except OSError:
+        os.close(read_end)
+        os.close(write_end)
+        raise
+    if not copy:
+        say_and_end(state, write_end)
+    os.close(write_end)
+    return copy, read_end
+
+
+def said_by(copy: int, read_end: int) -> bytes:
+    """Raises `NoPicture` if it is not all."""
+    try:
+        length = int.from_bytes(os.read(read_end, LENGTH_BYTES))
+        pieces: list[bytes] = []
+        while piece := os.read(read_end, PIECE_BYTES):
+            pieces.append(piece)
+        state = b"".join(pieces)
+    finally:
+        os.close(read_end)
+        status = 0
+        # Where whoever started the broker had it ignore its children, nobody knows how they end.
+        with suppress(ChildProcessError):
+            _, status = os.waitpid(copy, 0)
+    if status or not length or len(state) != length:
+        how = f"with {os.waitstatus_to_exitcode(status)}" if status else "too early"
+        raise NoPicture(f"the copy that was to pickle the state ended {how}")
+    return state
 
 
 def say_and_end(state: Callable[[], bytes], write_end: int) -> NoReturn:
@@ -118,6 +148,7 @@ def say_and_end(state: Callable[[], bytes], write_end: int) -> NoReturn:
         os.closerange(write_end + 1, files)
         os.nice(NICENESS)
         said = memoryview(state())
+        os.write(write_end, len(said).to_bytes(LENGTH_BYTES))
         while said:
             said = said[os.write(write_end, said) :]
         status = 0
