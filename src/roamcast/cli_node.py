@@ -9,6 +9,7 @@ from rich.markup import escape
 from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
 
 WHAT, WHERE, WHO, HOW = "What it says and hears", "Where it is", "Who is in the group", "How it runs"
+GATEWAY = "As a gateway to brokers"
 
 
 def node(
@@ -75,6 +76,21 @@ def node(
     known_keys: Annotated[
         Path | None, typer.Option(help="Hear only these: a line `NAME KEY` for each.", rich_help_panel=WHO)
     ] = None,
+    trust_gateway: Annotated[
+        list[str] | None,
+        typer.Option(help="Who may bring events from elsewhere; anybody without it.", rich_help_panel=WHO),
+    ] = None,
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option(help="mqtt://HOST:PORT of a broker; more are for when it is lost.", rich_help_panel=GATEWAY),
+    ] = None,
+    carry: Annotated[
+        list[str] | None,
+        typer.Option(help="What crosses: SUBJECT or 'SUBJECT(NAME: TYPE, ...)'; all.", rich_help_panel=GATEWAY),
+    ] = None,
+    username: Annotated[
+        str | None, typer.Option(help="At the brokers; the password is asked for.", rich_help_panel=GATEWAY)
+    ] = None,
     protocol: Annotated[str, typer.Option(help="proximity or context.", rich_help_panel=HOW)] = "proximity",
     preset: Annotated[
         str | None, typer.Option(help="Of the protocol's parameters: vehicle, pedestrian.", rich_help_panel=HOW)
@@ -126,10 +142,13 @@ def node(
 
     **judged.** With `--journal out/ice` at both, `roamcast audit out/ice` tells whether all arrived that should.
 
+    **carried.** With `--gateway mqtt://broker:1883` a node passes events between this network and a broker, both
+    ways, each once: docs/reference/GATEWAY.md.
+
     Datagrams that are forged, replayed, broken or of another group are dropped, and counted when the node stops.
     docs/howto/LAN.md helps when nothing arrives.
 
-    Exit codes: 0 stopped in order, 2 an option, a file, the port or the network cannot be used.
+    Exit codes: 0 stopped in order, 2 an option, a file, the port, the network or the brokers cannot be used.
     """
     from roamcast.noding import MISTAKES, Options, run_node
 
@@ -154,6 +173,11 @@ def node(
         key_file=key_file,
         identity=identity,
         known_keys=known_keys,
+        trust_gateways=tuple(trust_gateway or ()),
+        gateway=tuple(gateway or ()),
+        carry=tuple(carry or ()),
+        username=username,
+        password=None if username is None else typer.prompt("Password", hide_input=True, err=True),
         protocol=protocol,
         preset=preset,
         range_m=range_m,

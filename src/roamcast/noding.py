@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from pathlib import Path
 
@@ -32,6 +32,8 @@ from roamcast.live.adhoc.wording import (
     point_of,
     wish_of,
 )
+from roamcast.live.client import Client, ClientError
+from roamcast.live.gateway.running import Gateway, GatewaySettings
 from roamcast.live.links.frames import check_name
 from roamcast.location import BadSource, Cleaner, Source, positions
 from roamcast.location import source as source_of
@@ -72,6 +74,7 @@ MISTAKES = (
     BadScenario,
     BadJournal,
     CannotMulticast,
+    ClientError,
 )
 
 
@@ -98,6 +101,11 @@ class Options(Struct, frozen=True, kw_only=True):
     key_file: Path | None = None
     identity: Path | None = None
     known_keys: Path | None = None
+    trust_gateways: tuple[str, ...] = ()
+    gateway: tuple[str, ...] = ()
+    carry: tuple[str, ...] = ()
+    username: str | None = None
+    password: str | None = None
     protocol: str = "proximity"
     preset: str | None = None
     range_m: float | None = None
@@ -110,7 +118,7 @@ class Options(Struct, frozen=True, kw_only=True):
     @property
     def tells_nothing(self) -> bool:
         """Then it says what is typed, and hears everything."""
-        return not self.announce and not self.subscribe
+        return not self.announce and not self.subscribe and not self.gateway
 
 
 def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
@@ -130,6 +138,7 @@ def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
         space=space,
         group_key=OPEN_GROUP_KEY if options.key_file is None else read_key(options.key_file),
         known=None if options.known_keys is None else read_known(options.known_keys),
+        gateways=options.trust_gateways or None,
         port=port,
         interfaces=options.interfaces,
         journal=options.journal,
@@ -184,6 +193,7 @@ class Talk:
         self.options = options
         self.node = node
         self.delivered = 0
+        self.gateway: Gateway | None = None
         self._waiting: list[str] | None = []
 
     def begin(self) -> None:
@@ -278,10 +288,13 @@ class Talk:
 
     def summary(self) -> str:
         air = self.node.air
+        crossed = ""
+        if self.gateway is not None:
+            crossed = f"; gateway: {', '.join(f'{what} {count}' for what, count in self.gateway.counts.items())}"
         dropped = [f"{reason} {count}" for reason, count in air.drops.counts.items() if count and reason != "own"]
         return (
             f"sent {air.sent} frames, heard {air.taken}, delivered {self.delivered} events; "
-            f"dropped: {', '.join(dropped) or 'nothing'}"
+            f"dropped: {', '.join(dropped) or 'nothing'}{crossed}"
         )
 
 
@@ -309,8 +322,11 @@ async def live(options: Options) -> None:
         if source is None:
             talk.begin()
         else:
-            tasks.append(loop.create_task(follow(node, source, talk, stopped)))
-        greet(node)
+            tasks.append(loop.create_task(ended_by(stopped, follow(node, source, talk))))
+        if options.gateway:
+            tasks.append(loop.create_task(ended_by(stopped, carry(options, node, talk))))
+        else:
+            greet(node)
         read_lines(loop, talk.line)
         if options.seconds is not None:
             loop.call_later(options.seconds, stopped.set)
@@ -335,24 +351,51 @@ def context_of(options: Options, space: Plane | Earth) -> Context:
     return Context(options.name, here, attributes=attributes)
 
 
-async def follow(node: RunningNode, source: Source, talk: Talk, stopped: asyncio.Event) -> None:
-    """Goes where the source says; announcements and subscriptions begin with the first position."""
-    begun = False
+async def ended_by(stopped: asyncio.Event, work: Coroutine[object, object, None]) -> None:
+    """What fails ends the node."""
     try:
-        fixes = positions(source, Cleaner(node.space))
-        assert isinstance(fixes, AsyncGenerator)
-        async with aclosing(fixes) as found:
-            async for fix in found:
-                if fix is None:
-                    node.move(None)
-                    continue
-                node.move(fix.point, fix.velocity)
-                if not begun:
-                    begun = True
-                    talk.begin()
+        await work
     except Exception:
         stopped.set()
         raise
+
+
+async def carry(options: Options, node: RunningNode, talk: Talk) -> None:
+    """The life of a gateway, which is ready when a broker lets it in."""
+    settings = gateway_settings_of(options)
+    async with Client(
+        options.name, options.gateway, username=options.username, password=options.password, space=node.space
+    ) as client:
+        talk.gateway = Gateway(node, client, settings, complain, ready=lambda: greet(node))
+        await talk.gateway.run()
+
+
+def gateway_settings_of(options: Options) -> GatewaySettings:
+    subjects, types = dict[str, None](), []
+    for text in options.carry:
+        if "(" in text:
+            types.append(event_type_of(text))
+            subjects[types[-1].subject] = None
+        else:
+            subjects[text.strip()] = None
+    within_m = GatewaySettings().within_m if options.within_m is None else options.within_m
+    return GatewaySettings(subjects=tuple(subjects) or ("#",), types=tuple(types), within_m=within_m)
+
+
+async def follow(node: RunningNode, source: Source, talk: Talk) -> None:
+    """Goes where the source says; announcements and subscriptions begin with the first position."""
+    begun = False
+    fixes = positions(source, Cleaner(node.space))
+    assert isinstance(fixes, AsyncGenerator)
+    async with aclosing(fixes) as found:
+        async for fix in found:
+            if fix is None:
+                node.move(None)
+                continue
+            node.move(fix.point, fix.velocity)
+            if not begun:
+                begun = True
+                talk.begin()
     complain("the source of locations has ended: this node does not know any more where it is")
 
 

@@ -19,6 +19,7 @@ BAD_SUBSCRIBE = [
     ("expiry", "soon"),
     ("expiry", "-1"),
     ("modulator", "unheard of"),
+    ("origin", "perhaps"),
 ]
 
 

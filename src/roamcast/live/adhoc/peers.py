@@ -6,7 +6,7 @@ earlier one are recordings. The table is bounded. When it is full, who has not b
 were heard lately, a newcomer has to wait, since a flood of names must not push out those that are there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
@@ -33,9 +33,16 @@ class Peer:
 
 
 class Peers:
-    def __init__(self, known: Mapping[str, bytes] | None = None, peers_max: int = PEERS_MAX) -> None:
+    def __init__(
+        self,
+        known: Mapping[str, bytes] | None = None,
+        peers_max: int = PEERS_MAX,
+        gateways: Collection[str] | None = None,
+    ) -> None:
         self.known = known
         """None: trust on first use."""
+        self.gateways = gateways
+        """Who may bring events of others; None: whoever is in the group."""
         self.peers_max = peers_max
         self.by_name: dict[str, Peer] = {}
         """In the order in which they were last heard of."""
@@ -53,6 +60,11 @@ class Peers:
         if peer is not None and peer.key != key:
             raise Dropped("forged", f"'{name}' was heard with another key first")
         return peer
+
+    def check_gateway(self, name: str) -> None:
+        """Raises `Dropped` if a node is not to speak for others."""
+        if self.gateways is not None and name not in self.gateways:
+            raise Dropped("stranger", f"'{name}' is no gateway that this node trusts")
 
     def met(self, now_us: int, name: str, key: bytes) -> Peer:
         """A name was proved to belong to a key."""

@@ -49,6 +49,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     group_key: bytes = OPEN_GROUP_KEY
     known: dict[str, bytes] | None = None
     """Names with their keys; None trusts on first use."""
+    gateways: tuple[str, ...] | None = None
+    """Who may bring events of others into the area; None: whoever is in the group."""
     port: int = PORT
     interfaces: tuple[str, ...] = ()
     hops_max: int = 1
@@ -109,7 +111,7 @@ class RunningNode:
             began_us,
             secrets.token_bytes(8),
             settings.group_key,
-            Peers(settings.known),
+            Peers(settings.known, gateways=settings.gateways),
             settings.space,
         )
         self.air = MulticastAir(

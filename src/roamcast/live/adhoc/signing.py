@@ -78,6 +78,8 @@ class Signatures:
             self._remember(digest, known)
             return
         mine = statement.origin == self.name
+        if statement.carried:
+            self.peers.check_gateway(statement.origin)
         if not mine:
             self.peers.check(statement.origin, attestation.key)
         elif attestation.key != self.identity.public:

@@ -11,6 +11,7 @@ the message arrives at again.
 |---|---|
 | announced, wanted, withdrawn, raised, missed | the message without its age and the way that is left, by its host |
 | event, matched-event, digest | each event, by its publisher |
+| any with an event that a gateway brought | the same, by the gateway |
 | subscription, digest | each subscription and whether it is withdrawn, by its subscriber |
 | beacon, matching-request, query, answer | none: their sender says them of itself, or asks |
 
@@ -22,6 +23,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.live.adhoc.carried import carried_in
 from roamcast.live.adhoc.drops import Dropped
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
@@ -35,6 +37,8 @@ _encoder = msgspec.msgpack.Encoder()
 class Statement(Struct, frozen=True):
     origin: str
     said: bytes
+    carried: bool = False
+    """Whether the origin is a gateway that speaks for the publisher."""
 
 
 def statements_of(message: Message) -> tuple[Statement, ...]:
@@ -42,7 +46,7 @@ def statements_of(message: Message) -> tuple[Statement, ...]:
     match message:
         case Raised(event, age_us=age_us):
             whole = message if age_us == 0 else replace(message, age_us=0)
-            return (Statement(owner_of(event.id, event.publisher.host), _encoder.encode(whole)),)
+            return (by_speaker(event, _encoder.encode(whole)),)
         case Announced(announcement=announcement):
             origin = owner_of(announcement.id, announcement.producer)
             return (Statement(origin, _encoder.encode(replace(message, age_us=0))),)
@@ -77,7 +81,15 @@ def travels(message: Message) -> bool:
 
 
 def of_event(event: Event) -> Statement:
-    return Statement(owner_of(event.id, event.publisher.host), _encoder.encode(("event", event)))
+    return by_speaker(event, _encoder.encode(("event", event)))
+
+
+def by_speaker(event: Event, said: bytes) -> Statement:
+    """By its publisher; what a gateway brought is stated by the gateway, whose publisher is elsewhere (L9)."""
+    carried = carried_in(event)
+    if carried is not None:
+        return Statement(carried.gateway, said, True)
+    return Statement(owner_of(event.id, event.publisher.host), said)
 
 
 def of_subscription(subscription: Subscription, withdrawn: bool) -> Statement:

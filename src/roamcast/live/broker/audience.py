@@ -16,6 +16,7 @@ from roamcast.live.broker.properties import is_common, subscription_id, text_of
 from roamcast.live.mqtt.messages import Choice
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.mqtt.topics import FilterTree
+from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.matching import Engine
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -321,7 +322,8 @@ def alike(recipients: Recipients) -> Plan:
 
 
 def is_plain(asked: Asked, wanted: Subscription) -> bool:
-    return is_simple(wanted) and not wanted.modulator and not asked.no_local and asked.filter.group is None
+    own = not asked.no_local and asked.filter.group is None and (ORIGIN_PROPERTY, "true") not in asked.user_properties
+    return is_simple(wanted) and not wanted.modulator and own
 
 
 def is_simple(wanted: Subscription) -> bool:

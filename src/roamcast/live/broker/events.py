@@ -1,16 +1,19 @@
 """Messages as events and back: what an MQTT client publishes, in the model's words (docs/PROTOCOL.md, section 2)."""
 
+from collections.abc import Iterable
+
 import msgspec
 from msgspec.structs import replace
 
 from roamcast.live.broker.content import attributes_of
 from roamcast.live.broker.modulating import MADE_OF
 from roamcast.live.broker.properties import BadProperty, check_lasting, is_lasting, scopes_of
-from roamcast.live.mqtt.messages import Message
+from roamcast.live.mqtt.messages import Message, Subscription
+from roamcast.live.origin import ORIGIN_PROPERTY, check_origin, origin_in, origin_of, origin_text
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Space
-from roamcast.model.values import Instant, Point, Value
+from roamcast.model.values import BadValue, Instant, Point, Value
 
 MESSAGES_KEPT_MAX = 4_096
 MESSAGES_KEPT_BYTES_MAX = 8 * 1024 * 1024
@@ -20,6 +23,8 @@ EVENT_BYTES_MAX = 3_500_000
 """As it goes from broker to broker; with what stands around it, it must fit into a frame of a link."""
 LARGE_BYTES = 1_000_000
 """Of a payload that may make an event too long; one below cannot."""
+BROUGHT_MAX = 20_000
+"""Events that gateways brought, of which it is known that they were there."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
@@ -36,6 +41,8 @@ class Events:
         """How many events that are logged; those of QoS 0 have ids of their own."""
         self.passing_made = 0
         self.started_us: int | None = None
+        self.brought: dict[str, str] = {}
+        """By the id that an event had where it began, the id that it has here: what gateways brought, the latest."""
         self._messages: dict[str, Message] = {}
         self._messages_bytes = 0
         """Of their payloads."""
@@ -67,15 +74,37 @@ class Events:
 
     def _event(self, event_id: str, publisher: Context, message: Message, now_us: int, travels: bool) -> Event:
         attributes = attributes_of(message.payload, self.space)
+        origin = origin_in(message.user_properties) if message.user_properties else None
+        if origin is not None:
+            check_origin(origin, self.space)
+            publisher = origin.publisher
         if "position" not in attributes and publisher.position is not None:
             here = publisher.position_at(now_us, self.space)
             if here is not None:
                 attributes["position"] = here
         relevance, audience = scopes_of(publisher.host, message.user_properties, self.space)
+        if origin is not None:
+            relevance, audience = origin.relevance, origin.audience
         expires_us = now_us if message.expires_us is None else max(now_us, message.expires_us)
         body = _encoder.encode(message) if travels else None
         self._remember(event_id, message)
         return Event(event_id, message.topic, publisher, now_us, expires_us, attributes, relevance, audience, body)
+
+    def is_copy(self, event: Event | None, message: Message) -> bool:
+        """Whether another gateway brought the same before (L9). `event` is what the message has become here, if it
+        has yet; from then on it is known."""
+        try:
+            origin = origin_in(message.user_properties) if message.user_properties else None
+        except BadValue:
+            return False
+        if origin is None:
+            return False
+        if event is None or origin.id in self.brought:
+            return origin.id in self.brought and (event is None or self.brought[origin.id] != event.id)
+        if len(self.brought) >= BROUGHT_MAX:
+            del self.brought[next(iter(self.brought))]
+        self.brought[origin.id] = event.id
+        return False
 
     def __getstate__(self) -> dict[str, object]:
         """Without what belongs to one life of the process: ids of QoS 0 must not come again, and messages are in
@@ -123,6 +152,18 @@ class Events:
 
     def _remembers_too_much(self) -> bool:
         return len(self._messages) > MESSAGES_KEPT_MAX or self._messages_bytes > MESSAGES_KEPT_BYTES_MAX
+
+
+def asks_origin(asked: Iterable[Subscription]) -> bool:
+    return any((ORIGIN_PROPERTY, "true") in each.user_properties for each in asked)
+
+
+def with_origin(event: Event, message: Message, asked: Iterable[Subscription]) -> Message:
+    """As those see it who asked for origins: with the one that a gateway told, or else with what this event is."""
+    if not asks_origin(asked) or any(name == ORIGIN_PROPERTY for name, _ in message.user_properties):
+        return message
+    told = (ORIGIN_PROPERTY, origin_text(origin_of(event)))
+    return replace(message, user_properties=(*message.user_properties, told))
 
 
 def plain(value: Value) -> object:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from roamcast.live.mqtt.messages import SECOND_US, Message
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.mqtt.packets import Pairs
+from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.model.filter import EVERYTHING, BadFilter, Filter, parse_json, parse_text
 from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, check_region
 from roamcast.model.scope import EVERYWHERE, Scope
@@ -22,7 +23,7 @@ from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, BadValue, Point
 
-SUBSCRIBE_NAMES = ("filter", "interest", "publishers", "modulator", "expiry")
+SUBSCRIBE_NAMES = ("filter", "interest", "publishers", "modulator", "expiry", ORIGIN_PROPERTY)
 MODULATOR = "modulator"
 PERSIST = "persist"
 PUBLISH_NAMES = ("relevance", "audience", "persist")
@@ -108,6 +109,8 @@ def _region(given: ScopeText, host: str) -> Region | None:
 def subscription_of(client: str, asked: Asked, now_us: int, space: Space) -> Subscription:
     """What a client asks for, in the model's words; raises `BadProperty`."""
     said = ours(asked.user_properties, SUBSCRIBE_NAMES)
+    if said.get(ORIGIN_PROPERTY, "true") not in ("true", "false"):
+        raise BadProperty(f"{ORIGIN_PROPERTY}: '{said[ORIGIN_PROPERTY]}' is neither true nor false")
     expires_us = FOREVER_US
     if "expiry" in said:
         expires_us = now_us + _seconds("expiry", said["expiry"]) * SECOND_US

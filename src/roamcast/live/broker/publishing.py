@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from roamcast.live.broker.audience import Audience, Plan, Recipients, alike
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
-from roamcast.live.broker.events import Events
+from roamcast.live.broker.events import Events, asks_origin, with_origin
 from roamcast.live.broker.inputs import Published, Released, Will
 from roamcast.live.broker.keeping import Keeping, goes_to_all
 from roamcast.live.broker.orders import Acknowledge, Complete, Hand, Remark, Tell
@@ -44,6 +44,9 @@ class Publishing:
             visitor.received[packet_id] = None
         if message.topic == REPORT_TOPIC:
             self._report(visitor, message, packet_id)
+            return
+        if message.qos and self.events.is_copy(None, message):
+            self.station.order(Acknowledge(given.client, packet_id))
             return
         message = self._with_choice(message, message.qos == 0)
         try:
@@ -115,6 +118,8 @@ class Publishing:
         if goes_to_all(event) and not self.keeping.take(event):
             return []
         message = self.events.message_of(event)
+        if message is not None and self.events.is_copy(event, message):
+            return []
         chosen = () if message is None else message.chosen
         return self._parted(event, self.audience.of(event, self.station.now_us, chosen))
 
@@ -155,7 +160,8 @@ class Publishing:
     ) -> None:
         plain = [each for each in asked if each.filter.text not in visitor.modulators]
         if plain:
-            self.station.order(Hand((visitor.client,), delivery_of(0, message, plain, False)))
+            seen = with_origin(event, message, plain)
+            self.station.order(Hand((visitor.client,), delivery_of(0, seen, plain, False)))
         for each in asked:
             if each not in plain:
                 for made in self.station.messages_for(visitor, event, message, each, passing):
@@ -241,7 +247,7 @@ class Publishing:
             visitor = self.station.visitors.get(client)
             if visitor is None:
                 continue
-            if len(visitor.modulators):
+            if len(visitor.modulators) or asks_origin(asked):
                 self._hand_one(visitor, event, message, asked, True)
             else:
                 unchanged.append((client, asked))

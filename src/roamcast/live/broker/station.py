@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from roamcast.live.broker.chronicle import Chronicle
-from roamcast.live.broker.events import Events
+from roamcast.live.broker.events import Events, with_origin
 from roamcast.live.broker.inputs import Received, Settled
 from roamcast.live.broker.modulating import Modulators
 from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Release, Remark, Tell
@@ -176,6 +176,8 @@ class Station:
         message = self.events.message_of(numbered.event)
         names = tuple(each if each == RETAINED else text_of(each) for each in numbered.subscriptions)
         was_sent = numbered.number <= visitor.sent_through
+        if message is not None:
+            message = with_origin(numbered.event, message, visitor.asked_by(names))
         delivery = None if message is None else visitor.delivery(numbered.number, message, names)
         packet_id = None if delivery is None else visitor.take(numbered.number, delivery)
         if packet_id is None:

@@ -219,8 +219,12 @@ class Visitor:
 
     def delivery(self, number: int, message: Message, names: tuple[str, ...]) -> Delivery:
         """What the client sees of a message: as its subscriptions say, or as it was published if they are gone."""
+        return delivery_of(number, message, self.asked_by(names), RETAINED in names)
+
+    def asked_by(self, names: tuple[str, ...]) -> list[Subscription]:
+        """Those of its subscriptions that are there still."""
         known = self.asked
-        return delivery_of(number, message, [known[each] for each in names if each in known], RETAINED in names)
+        return [known[each] for each in names if each in known]
 
 
 def delivery_of(number: int, message: Message, asked: list[Subscription], retained: bool) -> Delivery:

@@ -173,11 +173,13 @@ class Client:
         expiry_s: int | None = None,
         retain: bool = False,
         properties: Sequence[tuple[str, str]] = (),
+        own_id: str | None = None,
     ) -> None:
         """Returns when a broker has it for good; with QoS 0, when it has left. Raises `PublicationRefused`, and
-        `PublicationExpired` if no broker could be reached within `expiry_s`."""
+        `PublicationExpired` if no broker could be reached within `expiry_s`. An event that has an id already keeps it
+        with `own_id`."""
         self._published += 1
-        own_id = f"{self.name}.{self._life}.{self._published}"
+        own_id = own_id or f"{self.name}.{self._life}.{self._published}"
         scopes = {"relevance": relevance, "audience": audience}
         packet = publication(self.name, own_id, subject, content, scopes, tuple(properties))
         await self._publish(replace(packet, qos=qos, retain=retain, message_expiry_s=expiry_s))
@@ -219,10 +221,12 @@ class Client:
         qos: int = 1,
         retained: bool = True,
         label: str = "",
+        origins: bool = False,
     ) -> ClientSubscription:
         """Wants events of a subject, which may have wildcards. Raises `SubscriptionRefused` with the broker's words.
 
         `retained` says whether what was retained before is wanted too; `label` is the application's own name for it.
+        With `origins` each event has a property that says who published it, and where (docs/PROTOCOL.md, section 15).
         """
         check_qos(qos)
         self._numbers += 1
@@ -230,7 +234,7 @@ class Client:
         taken = {each.topic_filter for each in self._subscriptions.values()}
         topic_filter = f"$roam/{number}/{subject}" if subject in taken else subject
         scopes = {"interest": interest, "publishers": publishers}
-        packet = subscription_packet(self.name, number, topic_filter, filter, scopes, modulator, expiry_s)
+        packet = subscription_packet(self.name, number, topic_filter, filter, scopes, modulator, expiry_s, origins)
         wish = replace(packet.wishes[0], qos=qos, retain_handling=RETAINED_ALWAYS if retained else RETAINED_NEVER)
         subscription = self._subscriptions[number] = ClientSubscription(self, number, subject, topic_filter, label)
         try:

@@ -8,6 +8,7 @@ from roamcast.live.client.content import ScopeLike, filter_text, payload_of, pla
 from roamcast.live.mqtt.decoding import decode
 from roamcast.live.mqtt.encoding import encode
 from roamcast.live.mqtt.packets import V5, Pairs, Publish, Subscribe, Unsubscribe, Wish
+from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.model.filter import Filter
 from roamcast.model.values import Point, Value, Velocity
 
@@ -40,11 +41,13 @@ def subscription_packet(
     scopes: Mapping[str, ScopeLike | None],
     modulator: str | None,
     expiry_s: int | None,
+    origins: bool = False,
 ) -> Subscribe:
     said = {
         "filter": None if filter_ is None else filter_text(filter_),
         "modulator": modulator,
         "expiry": None if expiry_s is None else str(expiry_s),
+        ORIGIN_PROPERTY: "true" if origins else None,
     }
     pairs = tuple((name, value) for name, value in said.items() if value is not None)
     return Subscribe(0, (Wish(topic_filter),), number, pairs + _scope_pairs(client, scopes))

@@ -2,13 +2,14 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from roamcast.live.broker.properties import BadProperty, scopes_of
 from roamcast.live.mqtt.messages import Message, Subscription
 from roamcast.live.mqtt.packets import Connect
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.origin import SPEAKING_TOPIC, origin_in
 from roamcast.live.security import (
     ClientBuckets,
     Doors,
@@ -22,8 +23,9 @@ from roamcast.live.security import (
 )
 from roamcast.live.server.gate import Gate, Refusal
 from roamcast.model.context import Context
-from roamcast.model.region import Region
+from roamcast.model.scope import Scope
 from roamcast.model.space import Space
+from roamcast.model.values import BadValue
 
 if TYPE_CHECKING:
     from roamcast.live.server.connection import ClientSocket
@@ -85,15 +87,27 @@ class Guard(Gate):
 
     def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal:
         identity = self._identity(client)
-        regions: tuple[Region, ...] = ()
-        if message.user_properties and not self.policy.open:
-            try:
-                scopes = scopes_of(context.host, message.user_properties, self.space)
-            except BadProperty as problem:
-                return Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem)
-            regions = tuple(each.region for each in scopes if each.region is not None)
+        if self.policy.open or not message.user_properties:
+            return self._allowed(identity, message.topic, context, (), now_us)
+        try:
+            origin = origin_in(message.user_properties)
+            scopes = scopes_of(context.host, message.user_properties, self.space)
+        except (BadProperty, BadValue) as problem:
+            return Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem)
+        if origin is not None:
+            refusal = self._allowed(identity, SPEAKING_TOPIC, context, (), now_us)
+            if refusal is not None:
+                return refusal
+            # Who may speak for others need not be where they are; what it says for them must be in its area.
+            context, scopes = origin.publisher, (origin.relevance, origin.audience)
+        return self._allowed(identity, message.topic, context, scopes, now_us)
+
+    def _allowed(
+        self, identity: Identity, topic: str, context: Context, scopes: Iterable[Scope], now_us: int
+    ) -> Refusal:
+        regions = tuple(each.region for each in scopes if each.region is not None)
         here = context.position_at(now_us, self.space)
-        verdict = self.policy.may_publish(identity, message.topic, here, regions)
+        verdict = self.policy.may_publish(identity, topic, here, regions)
         return None if verdict.allowed else (verdict.reason, verdict.detail)
 
     def may_subscribe(self, client: "ClientSocket", asked: Subscription, now_us: int) -> Reason | None:

@@ -133,10 +133,15 @@ class Domains:
                 row = self.issued.events.get(event_id)
                 if row is None or not isinstance(row.issue, Event):
                     return []
-                issuer = reach.issuer
-                if not self._included(now_us, publishers, me, around, issuer):
+                publisher = row.issue.publisher
+                if publisher.host == me.host:
+                    publisher = me
+                else:
+                    # A gateway answers for a publisher that is elsewhere, by what the event tells of it (L9).
+                    publisher, around = publisher.at(now_us, self.around.space), list
+                if not self._included(now_us, publishers, publisher, around, reach.issuer):
                     return []
-                matched = ToSubscriber(row.issue, subscription_id, me, row.issued_us)
+                matched = ToSubscriber(row.issue, subscription_id, publisher, row.issued_us)
                 return self.approved(now_us, matched, reach)
             case ToSubscriber(event, subscription_id, publisher):
                 if not self._included(now_us, event.audience, me, around, publisher):

@@ -95,14 +95,14 @@ class Meetings:
     def _send_request(self, now_us: int, event: HeldEvent, subscription: HeldSubscription, key: str) -> list[Does]:
         publishers = subscription.subscription.publishers
         reach = subscription.reach_now(now_us, self.space)
-        if event.event.publisher.host == self.host:
+        if event.issuer.host == self.host:
             return self.domains.at_publisher(now_us, ToPublisher(event.id, publishers, subscription.id, reach))
         here = self.around.here(now_us)
         assert here is not None
         request = MatchingRequest(
             route=Route(key, event.reach.region, here),
             event=event.id,
-            publisher=event.event.publisher.host,
+            publisher=event.issuer.host,
             publishers=publishers,
             subscription_id=subscription.id,
             reach=reach,

@@ -1,0 +1,1 @@
+"""A gateway between an ad hoc area and the brokers (L9): a node that is both."""
