@@ -134,7 +134,9 @@ def test_a_property_that_cannot_be_understood_refuses_its_subscription_p12(name:
     client = scene.client("c")
     said: dict[str, Any] = {name: value}
     assert scene.subscribe(client, "t", **said) == (Reason.IMPLEMENTATION_SPECIFIC_ERROR,)
-    assert name in (last(client, SubAck).reason_text or "")
+    text = last(client, SubAck).reason_text or ""
+    assert name in text
+    assert text.isprintable()  # mosquitto_sub drops a packet with a line break in it, and tells nobody why
     assert "t" not in scene.stage.brokers["a"].server.core.station.visitors["c"].session.subscriptions
 
 

@@ -62,7 +62,9 @@ def filter_of(name: str, text: str) -> Filter:
     try:
         return parse_json(text) if text.lstrip()[:1] == "{" else parse_text(text)
     except BadFilter as problem:
-        raise BadProperty(f"{name}: {problem}") from problem
+        # Without the caret below it: libmosquitto takes a packet with a line break in its reason string for broken,
+        # and connects again and again without a word.
+        raise BadProperty(f"{name}: {str(problem).splitlines()[0]}") from problem
 
 
 class ScopeText(Struct, frozen=True, forbid_unknown_fields=True):
