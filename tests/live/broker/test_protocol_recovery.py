@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roamcast.live.broker.core import Core, CoreParams
-from roamcast.live.broker.inputs import Entry, Restarted, decode_batch
+from roamcast.live.broker.inputs import Arrived, Asked, Entry, Published, Restarted, decode_batch
 from roamcast.live.broker.orders import Admit, AnyOrder, LetGo
 from roamcast.live.broker.stored import BadState
+from roamcast.live.mqtt.messages import Message, Subscription
+from roamcast.live.mqtt.topics import parse_filter
 from roamcast.live.server.running import RunningBroker
 from roamcast.live.settings import Settings
 from roamcast.live.storage.log import Log, Quota
@@ -21,7 +23,7 @@ from roamcast.protocols.broker.logical.params import LogicalParams
 from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
 from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.scene import Scene
-from tests.live.broker.stage import SimBroker, SimClient
+from tests.live.broker.stage import EPOCH_US, SimBroker, SimClient
 
 PAIRS = spec_to_text(Declarative(window=ByCount(2), aggregates=(Aggregate("count"),)))
 SUBSCRIPTIONS: list[tuple[str, int, dict[str, Any]]] = [
@@ -229,3 +231,17 @@ def test_data_of_another_broker_or_space_is_refused_p71(tmp_path: Path) -> None:
             RunningBroker(Settings("a", str(tmp_path), "plane"))._recovered(log)
     finally:
         log.close()
+
+
+def test_messages_of_qos_0_that_are_not_logged_choose_no_member_for_one_that_is_p69() -> None:
+    lives = [Core("a", 1), Core("a", 1)]
+    shared = Subscription(parse_filter("$share/g/t"), 1)
+    inputs = [*(Arrived(name, True, 100) for name in ("one", "other", "writer"))]
+    wishes = [Asked(name, 1, (shared,)) for name in ("one", "other")]
+    for number, each in enumerate([*inputs, *wishes]):
+        for core in lives:
+            core.handle(EPOCH_US + number, each)
+    lives[0].passing(EPOCH_US + 10, [("writer", Message("t", b"not logged"))])
+    for core in lives:
+        core.handle(EPOCH_US + 20, Published("writer", 0, Message("t", b"kept", 0, True)))
+    assert lives[0].retained.of["t"] == lives[1].retained.of["t"]

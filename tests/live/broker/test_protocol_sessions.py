@@ -339,6 +339,35 @@ def test_members_at_other_brokers_that_are_away_or_gone_are_passed_over_p53() ->
     assert here.taken == [b"0", b"1", b"2", b"3"]
 
 
+def test_a_member_that_begins_anew_at_another_broker_is_passed_over_p54() -> None:
+    scene = Scene("ab")
+    stays, goes, writer = scene.client("stays", "a"), scene.client("goes", "a"), scene.client("writer", "a")
+    for member in (stays, goes):
+        scene.subscribe(member, "$share/g/t")
+    goes.drop(noticed=False)
+    goes.connect("b", clean=True)
+    scene.rest(2.0)
+    assert goes.ready
+    for number in range(4):
+        scene.publish(writer, "t", b"%d" % number)
+    assert stays.taken == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_member_that_leaves_at_a_broker_whose_clock_is_behind_is_passed_over_p54() -> None:
+    scene = Scene("ab")
+    loop, server = scene.stage.loop, scene.stage.brokers["a"].server
+    server._clock_us = lambda: loop.now_us + 60_000_000
+    stays, goes, writer = scene.client("stays", "a"), scene.client("goes", "a"), scene.client("writer", "a")
+    for member in (stays, goes):
+        scene.subscribe(member, "$share/g/t")
+    goes.drop(noticed=False)
+    scene.move(goes, "b")
+    scene.unsubscribe(goes, "$share/g/t")
+    for number in range(4):
+        scene.publish(writer, "t", b"%d" % number)
+    assert stays.taken == [b"0", b"1", b"2", b"3"]
+
+
 def test_a_group_is_known_to_a_broker_that_is_met_later_and_after_a_restart_p54() -> None:
     scene = Scene("ab")
     one, other = scene.client("one", "a"), scene.client("other", "b")

@@ -115,6 +115,7 @@ class Admission:
         if came == "restarted":
             # Another broker may have had a session of it, and does not know how it ended.
             self.station.chronicle.gone(visitor.client)
+        self.subscribing.groups.left_all(visitor.client)
         self.subscribing.welcome(visitor)
         self._admit(visitor, present=False)
 

@@ -95,7 +95,7 @@ class Core:
         self.audience = Audience(space, graph)
         self.retained = Retained(params.retained_messages_max, params.retained_bytes_max)
         self.lasting = Lasting(params.lasting_messages_max, params.lasting_bytes_max)
-        self.groups = Groups(self.station, self.events)
+        self.groups = Groups(self.station, self.events, self.retained)
         self.keeping = Keeping(self.station, self.events, self.retained, self.lasting, self.groups)
         self.publishing = Publishing(self.station, self.audience, self.events, self.keeping)
         self.subscribing = Subscribing(self.station, self.audience, self.retained, self.groups)

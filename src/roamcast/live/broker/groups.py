@@ -21,6 +21,7 @@ from msgspec import Struct
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.orders import Remark
 from roamcast.live.broker.properties import is_common
+from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.live.mqtt.messages import Choice, Message
 from roamcast.live.mqtt.messages import Subscription as Asked
@@ -49,9 +50,10 @@ _decoder = msgspec.msgpack.Decoder(Member)
 
 
 class Groups:
-    def __init__(self, station: Station, events: Events) -> None:
+    def __init__(self, station: Station, events: Events, retained: Retained) -> None:
         self.station = station
         self.events = events
+        self.retained = retained
         self.members: dict[Key, dict[str, bool]] = {}
         """By group, its members in the order of their names, and whether each is connected."""
         self._tree: FilterTree[Key] = FilterTree()
@@ -82,12 +84,20 @@ class Groups:
             if is_common(each) and each.filter.group is not None:
                 self._tell(Member(client, each.filter.group, each.filter.pattern), GONE)
 
+    def left_all(self, client: str) -> None:
+        """It has begun anew: its last session, at whichever broker, will not say any more that it has left."""
+        for group, pattern in [key for key, members in self.members.items() if client in members]:
+            self._tell(Member(client, group, pattern), GONE)
+
     def _tell(self, member: Member, state: bytes) -> None:
         known = self.members.get((member.group, member.pattern), {}).get(member.client)
         if (GONE if known is None else CONNECTED if known else AWAY) == state:
             return
         message = Message(GROUP_TOPIC + _encoder.encode(member).hex(), state, 1, True)
-        event = self.events.event_of(Context(self.station.host), message, self.station.now_us)
+        before = self.retained.of.get(message.topic)
+        # Later than what it contradicts, though the clock of another broker may be ahead of this one's.
+        now_us = self.station.now_us if before is None else max(self.station.now_us, before[0].published_us + 1)
+        event = self.events.event_of(Context(self.station.host), message, now_us)
         broker = self.station.broker
         self.station.perform(broker.neighbourhood.numbered(broker.border.route(Notified(event, 0), CLIENT)))
 

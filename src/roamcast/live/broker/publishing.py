@@ -48,7 +48,8 @@ class Publishing:
         if message.qos and self.events.is_copy(None, message):
             self.station.order(Acknowledge(given.client, packet_id))
             return
-        message = self._with_choice(message, message.qos == 0)
+        # By the turns that are logged, for this is logged too, and a choice may be kept with its message.
+        message = self._with_choice(message, False)
         try:
             event = self.events.event_of(visitor.context, message, self.station.now_us)
         except (BadProperty, BadValue) as problem:
