@@ -352,6 +352,7 @@ class SimClient:
         self.version = version
         self.expiry_s = expiry_s
         self.connect_properties: Pairs = ()
+        self.keep_alive_s = 0
         self.outbox: deque[Publish] = deque()
         self.in_flight: dict[int, Publish | PubRel] = {}
         self.taken: list[bytes] = []
@@ -392,7 +393,15 @@ class SimClient:
         if clean:
             self.in_flight.clear()
             self.received.clear()
-        packet = Connect(self.name, self.version, clean, 0, session_expiry_s=self.expiry_s, receive_max=5, will=will)
+        packet = Connect(
+            self.name,
+            self.version,
+            clean,
+            self.keep_alive_s,
+            session_expiry_s=self.expiry_s,
+            receive_max=5,
+            will=will,
+        )
         self._say(replace(packet, user_properties=self.connect_properties))
 
     def drop(self, noticed: bool = True) -> None:

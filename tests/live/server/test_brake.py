@@ -135,3 +135,20 @@ def test_l8_a_client_that_leaves_is_held_no_more() -> None:
     writer.drop()
     scene.rest()
     assert len(server.brake) == 0
+
+
+def test_l8_who_is_not_read_from_is_not_taken_for_gone() -> None:
+    scene = Scene()
+    client = SimClient(scene.stage, "c")
+    client.keep_alive_s = 2
+    client.connect("a")
+    scene.rest()
+    socket = scene.stage.brokers["a"].server.clients["c"]
+    socket.hold(True)
+    scene.rest(10.0)
+    assert client.ready
+    socket.hold(False)
+    scene.rest(2.0)
+    assert client.ready
+    scene.rest(3.0)
+    assert not client.ready

@@ -147,6 +147,10 @@ class Connection:
         if deadline_us is not None and now_us >= deadline_us:
             self._fail(now_us, Reason.KEEP_ALIVE_TIMEOUT, "nothing was heard of the client")
 
+    def listens_again(self, now_us: int) -> None:
+        """The socket was not read for a while: the client's silence counts from now."""
+        self._heard_us = now_us
+
     def lost(self, now_us: int) -> None:
         """The socket is gone."""
         self._close(now_us, Reason.UNSPECIFIED_ERROR, "the network connection was lost", by_client=True)

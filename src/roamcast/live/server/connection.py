@@ -100,6 +100,7 @@ class ClientSocket(asyncio.Protocol):
         if reading != self._reading:
             self._reading = reading
             if reading:
+                self.mqtt.listens_again(self.desk.now_us())
                 transport.resume_reading()
             else:
                 transport.pause_reading()
@@ -124,6 +125,9 @@ class ClientSocket(asyncio.Protocol):
             self._read_or_not(self.transport)
 
     def tick(self, now_us: int) -> None:
+        if self._held or self._waits:
+            # Who is not read from cannot be heard.
+            return
         deadline_us = self.mqtt.deadline_us()
         if deadline_us is not None and now_us >= deadline_us:
             self.mqtt.tick(now_us)
