@@ -150,6 +150,19 @@ def test_a_session_is_its_users_and_nobody_else_gets_what_waits_in_it_l7() -> No
     assert client.taken == [b"for alice"]
 
 
+def test_another_user_with_a_client_id_that_is_in_use_is_refused_and_pushes_nobody_out_l7() -> None:
+    scene = Scene()
+    ledger = scene.stage.brokers["a"].server.gate = Ledger()
+    client = scene.client("c", expiry_s=0)
+    ledger.user = "mallory"
+    for clean in (False, True):
+        other = SimClient(scene.stage, "c")
+        other.connect("a", clean=clean)
+        scene.rest(2.0)
+        assert [each.reason for each in other.connacks] == [Reason.CLIENT_IDENTIFIER_NOT_VALID]
+        assert client.ready
+
+
 def test_a_client_id_that_is_too_long_to_travel_between_brokers_is_refused_l2() -> None:
     scene = Scene()
     cases = ((CLIENT_ID_BYTES_MAX, Reason.SUCCESS), (CLIENT_ID_BYTES_MAX + 1, Reason.CLIENT_IDENTIFIER_NOT_VALID))

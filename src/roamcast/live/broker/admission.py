@@ -51,13 +51,13 @@ class Admission:
 
     def arrived(self, given: Arrived) -> None:
         visitor = self.station.visitors.get(given.client)
+        if visitor is not None and visitor.user != given.user:
+            self._deny(given.client, given.arrival, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
+            return
         if visitor is not None and visitor.connected:
             # Its last connection is gone and nobody has said so.
             self.left(Left(given.client, None, False))
             visitor = self.station.visitors.get(given.client)
-        if visitor is not None and visitor.user != given.user:
-            self._deny(given.client, given.arrival, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
-            return
         if visitor is not None and visitor.coming and given.clean_start:
             self._come_no_more(visitor)
             visitor = self.station.visitors.get(given.client)

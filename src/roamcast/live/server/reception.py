@@ -8,6 +8,7 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING
 
+from roamcast.live.broker.admission import OTHERS
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.inputs import (
     Arrived,
@@ -77,16 +78,17 @@ class Reception:
         if refusal is not None:
             self._turn_away(socket, connect.client_id, refusal)
             return
-        client = connect.client_id or f"auto-{secrets.token_hex(8)}"
+        client = socket.client = connect.client_id or f"auto-{secrets.token_hex(8)}"
+        user = self.server.gate.user_of(socket)
+        # Who is not let in must not push out who is here.
+        refusal = self._refusal_of_user(client, user) or self._refusal_of_will(socket, connect, now_us)
+        if refusal is not None:
+            self._turn_away(socket, client, refusal)
+            return
         for before in (self.server.clients.get(client), self.server.arriving.pop(client, None)):
             if before is not None:
                 before.mqtt.disconnect(now_us, Reason.SESSION_TAKEN_OVER, "another connection uses this client id")
                 before.attend()
-        socket.client = client
-        refusal = self._refusal_of_will(socket, connect, now_us)
-        if refusal is not None:
-            self._turn_away(socket, client, refusal)
-            return
         socket.arrival, socket.since_us = self.server.next_arrival(), now_us
         self.server.arriving[client] = socket
         expiry_s = min(connect.session_expiry_s, self.server.limits.session_expiry_max_s)
@@ -94,7 +96,6 @@ class Reception:
         if connect.will is not None:
             message = message_of_will(connect.will, now_us)
             will = Will(message, connect.will.delay_s, connect.will.message_expiry_s)
-        user = self.server.gate.user_of(socket)
         is_new = not connect.client_id
         self.server.give(Arrived(client, connect.clean_start, expiry_s, will, is_new, socket.arrival, user))
 
@@ -112,6 +113,12 @@ class Reception:
             return Reason.QUOTA_EXCEEDED, "too much waits for the disk of the broker; try again"
         if len(client.encode()) > CLIENT_ID_BYTES_MAX:
             return Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client id has at most {CLIENT_ID_BYTES_MAX} bytes"
+        return None
+
+    def _refusal_of_user(self, client: str, user: str | None) -> Refusal:
+        visitor = self.server.core.station.visitors.get(client)
+        if visitor is not None and visitor.user != user:
+            return Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS
         return None
 
     def _refusal_of_will(self, socket: ClientSocket, connect: packets.Connect, now_us: int) -> Refusal:
