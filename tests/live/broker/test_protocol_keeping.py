@@ -57,19 +57,19 @@ def test_in_whatever_order_messages_come_the_same_one_stays_p38() -> None:
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
         retained = Retained(10, 1_000)
         for index in order:
-            assert retained.keep(*said[index])
+            assert retained.keep(*said[index], 0)
         assert len(retained) == 0
         assert retained.bytes == 0
     retained = Retained(10, 1_000)
-    assert retained.keep(*said[1])
-    assert retained.keep(*said[0])
+    assert retained.keep(*said[1], 0)
+    assert retained.keep(*said[0], 0)
     assert retained.of["t"][1].payload == b"second"
 
 
 def test_of_how_many_topics_it_is_known_that_they_were_emptied_is_bounded_p38() -> None:
     retained = Retained(10, 1_000)
     for number in range(ENDED_MAX + 5):
-        retained.keep(event_at(number, f"a.1.{number}!"), Message(f"t/{number}", b""))
+        retained.keep(event_at(number, f"a.1.{number}!"), Message(f"t/{number}", b""), number)
     assert len(retained.ended) == ENDED_MAX
 
 
@@ -235,3 +235,15 @@ def test_past_their_bounds_messages_are_not_retained_and_do_not_last_p56() -> No
     assert scene.publish(writer, "t/2", b"y", retain=True) is Reason.SUCCESS
     assert scene.publish(writer, "t", b"x", persist="true", expiry_s=60) is Reason.SUCCESS
     assert scene.publish(writer, "t", b"x", persist="true", expiry_s=60) is Reason.QUOTA_EXCEEDED
+
+
+def test_retained_messages_that_have_expired_make_room_p44_p56() -> None:
+    scene = Scene(params=CoreParams(retained_messages_max=2))
+    client = scene.client("c")
+    assert scene.publish(client, "t/1", b"x", retain=True, expiry_s=3) is Reason.SUCCESS
+    assert scene.publish(client, "t/2", b"x", retain=True) is Reason.SUCCESS
+    assert scene.publish(client, "t/3", b"x", retain=True) is Reason.QUOTA_EXCEEDED
+    scene.rest(4.0)
+    assert scene.publish(client, "t/3", b"x", retain=True) is Reason.SUCCESS
+    assert list(scene.stage.brokers["a"].server.core.retained.of) == ["t/2", "t/3"]
+    assert scene.publish(client, "t/4", b"x", retain=True) is Reason.QUOTA_EXCEEDED

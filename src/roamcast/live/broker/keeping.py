@@ -56,7 +56,7 @@ class Keeping:
         message = self.events.message_of(event)
         if message is None:
             return
-        if message.retain and not self.retained.keep(event, message):
+        if message.retain and not self.retained.keep(event, message, self.station.now_us):
             self.station.order(Remark("retained_dropped", message.topic))
         elif message.topic.startswith(GROUP_TOPIC):
             self.groups.heard(message.topic, self.retained.payload_of(message.topic))

@@ -55,7 +55,7 @@ class Publishing:
         except (BadProperty, BadValue) as problem:
             self._refuse(visitor, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return
-        if message.retain and not self.keeping.retained.has_room(message):
+        if message.retain and not self.keeping.retained.has_room(message, self.station.now_us):
             self._refuse(visitor, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can be retained")
             return
         if is_lasting(message) and not self.keeping.lasting.has_room(message):

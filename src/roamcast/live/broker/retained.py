@@ -11,6 +11,7 @@ from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.topics import TopicIndex
 from roamcast.model.event import Event
 from roamcast.model.subject import is_pattern
+from roamcast.model.values import FOREVER_US
 
 ENDED_MAX = 10_000
 
@@ -29,31 +30,47 @@ class Retained:
         """By topic, the event that emptied it; the one that did so longest ago comes first."""
         self.bytes = 0
         self._index = TopicIndex()
+        self._expires_us = FOREVER_US
+        """None of them expires before."""
 
     def __len__(self) -> int:
         return len(self.of)
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "_index"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_index", "_expires_us")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._index = TopicIndex(self.of)
+        self._expires_us = self._first_to_expire_us()
 
-    def has_room(self, message: Message) -> bool:
+    def has_room(self, message: Message, now_us: int) -> bool:
+        """What has expired makes room where there is none."""
+        if not message.payload or self._fits(message):
+            return True
+        if now_us < self._expires_us:
+            return False
+        for topic in [topic for topic, (_, kept) in self.of.items() if kept.expired(now_us)]:
+            self._forget(topic)
+        self._expires_us = self._first_to_expire_us()
+        return self._fits(message)
+
+    def _first_to_expire_us(self) -> int:
+        ends_us = (message.expires_us for _, message in self.of.values() if message.expires_us is not None)
+        return min(ends_us, default=FOREVER_US)
+
+    def _fits(self, message: Message) -> bool:
         before = self.of.get(message.topic)
         count, size = (0, 0) if before is None else (1, before[1].size_bytes)
-        if not message.payload:
-            return True
         return len(self.of) - count < self.messages_max and (self.bytes - size + message.size_bytes <= self.bytes_max)
 
-    def keep(self, event: Event, message: Message) -> bool:
+    def keep(self, event: Event, message: Message, now_us: int) -> bool:
         """False if there is no room for it. An empty payload forgets what was kept."""
         topic = message.topic
         before = self.of[topic][0] if topic in self.of else self.ended.get(topic)
         if before is not None and order_of(before) >= order_of(event):
             return True
-        if not self.has_room(message):
+        if not self.has_room(message, now_us):
             return False
         self._forget(topic)
         if not message.payload:
@@ -63,6 +80,8 @@ class Retained:
         self.of[topic] = (event, message)
         self._index.add(topic)
         self.bytes += message.size_bytes
+        if message.expires_us is not None:
+            self._expires_us = min(self._expires_us, message.expires_us)
         return True
 
     def payload_of(self, topic: str) -> bytes:
