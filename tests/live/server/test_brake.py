@@ -152,3 +152,17 @@ def test_l8_who_is_not_read_from_is_not_taken_for_gone() -> None:
     assert client.ready
     scene.rest(3.0)
     assert not client.ready
+
+
+def test_l8_a_client_that_reports_more_than_a_slow_disk_takes_is_not_read_from_until_it_has() -> None:
+    scene = Scene()
+    client = scene.client("c")
+    server = scene.stage.brokers["a"].server
+    disk = Stuck(scene, None)
+    for _ in range(5):
+        client.publish("$roam/me", b'{"attributes": {"note": "%s"}}' % (b"x" * 3_000), 0)
+    scene.rest()
+    assert server.clients["c"]._waits
+    disk.mend()
+    scene.rest(2.0)
+    assert not server.clients["c"]._waits

@@ -16,7 +16,17 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from roamcast.live.broker.inputs import AnyGiven, Entry, Heard, Published, encode_batch
+from roamcast.live.broker.inputs import (
+    AnyGiven,
+    Arrived,
+    Asked,
+    Entry,
+    Heard,
+    Published,
+    Reported,
+    Will,
+    encode_batch,
+)
 from roamcast.live.broker.orders import AnyOrder
 from roamcast.live.server.picture import Camera, NoPicture, Picture
 
@@ -266,5 +276,11 @@ def size_bytes(given: AnyGiven) -> int:
             return len(message.payload)
         case Heard(_, data):
             return len(data)
+        case Reported(context):
+            return sum(len(value) for value in context.attributes.values() if isinstance(value, str))
+        case Arrived(will=Will(message)):
+            return len(message.payload)
+        case Asked(subscriptions=subscriptions):
+            return sum(len(text) for each in subscriptions for pair in each.user_properties for text in pair)
         case _:
             return 0

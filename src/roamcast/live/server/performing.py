@@ -137,6 +137,8 @@ class Performing:
             case Dismiss(client, reason, text):
                 # Its session is not this broker's any more, so its leaving changes nothing here.
                 del self.server.clients[client]
+                if self.server.trackers is not None:
+                    self.server.trackers.forget(client)
                 socket.mqtt.disconnect(now_us, reason, text)
 
     def _order_absent(self, order: Acknowledge | Complete | Release | Grant | Revoke | Dismiss) -> None:

@@ -156,12 +156,12 @@ class Reception:
                 client.mark()
             return
         if self.server.trackers is not None:
-            self._tracked(self.server.trackers, name, message)
+            self._tracked(self.server.trackers, client, message)
         if message.qos or message.retain or is_lasting(message):
             self.server.give(Published(name, packet_id, message))
             self.server.brake.said(client)
         elif message.topic == REPORT_TOPIC:
-            self._reported(name, message.payload)
+            self._reported(client, message.payload)
         else:
             self.server.watch.passed(message)
             self.server.pass_on(name, message)
@@ -192,26 +192,28 @@ class Reception:
             return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.server.logbook.full}"
         return self.server.gate.may_publish(client, message, self.context_of(client.name), self.server.now_us())
 
-    def _reported(self, client: str, payload: bytes) -> None:
+    def _reported(self, client: ClientSocket, payload: bytes) -> None:
+        before, now_us = self.context_of(client.name), self.server.now_us()
         try:
-            context = context_reported(payload, self.context_of(client), self.server.now_us(), self.server.core.space)
+            context = context_reported(payload, before, now_us, self.server.core.space)
         except BadReport as problem:
-            self.server.watch.remark("bad_report", f"{client}: {problem}")
+            self.server.watch.remark("bad_report", f"{client.name}: {problem}")
             return
-        self._give_report(context)
+        self._give_report(client, context)
 
-    def _tracked(self, trackers: Trackers, client: str, message: Message) -> None:
+    def _tracked(self, trackers: Trackers, client: ClientSocket, message: Message) -> None:
         try:
-            context = trackers.context(message, self.context_of(client), self.server.now_us())
+            context = trackers.context(message, self.context_of(client.name), self.server.now_us())
         except BadLocation as problem:
-            self.server.watch.remark(f"{LOCATION_REMARK}{problem}", client)
+            self.server.watch.remark(f"{LOCATION_REMARK}{problem}", client.name)
             return
         if context is not None:
-            self._give_report(context)
+            self._give_report(client, context)
 
-    def _give_report(self, context: Context) -> None:
+    def _give_report(self, client: ClientSocket, context: Context) -> None:
         if self.server.logbook.full is None:
             self.server.give(Reported(context))
+            self.server.brake.said(client)
         else:
             # The next one says the same, and nothing may pile up for a disk that takes nothing.
             self.server.watch.remark("report_dropped", context.host)
