@@ -18,7 +18,7 @@ from pathlib import Path
 PORT = 27_240
 GROUP = "239.255.0.1"
 PERIOD_S = 0.1
-PATIENCE_S = 1.5
+PATIENCE_S = 2.5
 """A machine with much else to do may be silent for as long as this."""
 ROWS_MAX = 64
 CARD = "air0"

@@ -94,3 +94,28 @@ def test_what_a_killed_process_left_behind_is_removed() -> None:
     subprocess.run(["ip", "netns", "add", f"rcast-{gone.pid}-left"], check=True)
     remove_leftovers()
     assert not (FOLDER / f"rcast-{gone.pid}-left").exists()
+
+
+def test_on_a_slow_channel_frames_follow_each_other(machines: Machines, ears: dict[str, socket.socket]) -> None:
+    said = [bytes([number]) * 1_000 for number in range(5)]
+    with TapRadio(machines.cards, lambda name, _: PLACES[name], 100.0, bits_per_s=100_000.0):
+        started = time.monotonic()
+        for each in said:
+            ears["left"].sendto(each, (GROUP, PORT))
+        assert hears(ears["middle"], said[-1][:100])
+        assert time.monotonic() - started >= 0.4
+
+
+def test_whoever_listens_on_the_air_is_told_of_frames_that_arrive(
+    machines: Machines, ears: dict[str, socket.socket]
+) -> None:
+    told: list[tuple[str, str]] = []
+
+    def tap(sender: str, receiver: str, frame: bytes) -> None:
+        if b"overheard" in frame:
+            told.append((sender, receiver))
+
+    with TapRadio(machines.cards, lambda name, _: PLACES[name], 100.0, tap=tap):
+        ears["left"].sendto(b"overheard", (GROUP, PORT))
+        assert hears(ears["middle"], b"overheard")
+    assert told == [("left", "middle")]
