@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from roamcast.live.adhoc import frames
+from roamcast.live.adhoc import frames, multicast
 from roamcast.live.adhoc.drops import Reason
-from roamcast.live.adhoc.interfaces import BadInterface, all_interfaces, chosen_interfaces
+from roamcast.live.adhoc.interfaces import BadInterface, Interface, all_interfaces, chosen_interfaces
 from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity, key_id
 from roamcast.live.adhoc.multicast import EVERYBODY, CannotMulticast
 from roamcast.live.adhoc.sockets import group_address
@@ -378,6 +378,26 @@ def test_l1_when_interfaces_change_groups_are_joined_anew() -> None:
             consumer.air.wanted = ("lo",)
             lan.nodes["producer"].port.raise_("ice", {"depth": 5})
             await until(lambda: lan.depths("consumer") == [5])
+
+    run(story)
+
+
+def test_l1_an_interface_that_cannot_be_used_yet_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    coming = Interface("wlan7", 9_999, "10.9.9.9")
+
+    async def story() -> None:
+        async with Lan() as lan:
+            air = lan.node("node").air
+            groups = list(air._joined)
+            air.wanted = ()
+            monkeypatch.setattr(multicast, "chosen_interfaces", lambda: [coming])
+            for _ in range(2):
+                with pytest.raises(CannotMulticast):
+                    air.refresh()
+            monkeypatch.setattr(multicast, "chosen_interfaces", lambda: chosen_interfaces(("lo",)))
+            assert air.refresh()
+            assert list(air._joined) == groups
+            assert None not in air._joined.values()
 
     run(story)
 

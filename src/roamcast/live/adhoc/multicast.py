@@ -73,12 +73,14 @@ class MulticastAir:
         self._joined.clear()
 
     def refresh(self) -> bool:
-        """Looks at the interfaces again; whether they have changed."""
+        """Looks at the interfaces again; whether they have changed. Raises `CannotMulticast` where they cannot be
+        used yet, and tries again the next time."""
         if self.wanted:
             return False
         found = chosen_interfaces()
         if found == self.interfaces:
             return False
+        self._joined = dict.fromkeys(self._joined)
         self._use(found)
         for group in self._joined:
             self._joined[group] = self._receiver_of(group)
@@ -150,13 +152,14 @@ class MulticastAir:
 
     def _use(self, interfaces: list[Interface]) -> None:
         self._close_sockets()
-        self.interfaces = interfaces
+        self.interfaces = []
         try:
-            self._outlets = [
-                Outlet(interface, self.port, self.hops_max, self.loop, self.drops) for interface in interfaces
-            ]
+            for interface in interfaces:
+                self._outlets.append(Outlet(interface, self.port, self.hops_max, self.loop, self.drops))
             self._receivers = [Receiver(self.port, interfaces, self.loop, self.take)]
+            self.interfaces = interfaces
         except OSError as problem:
+            self._close_sockets()
             raise CannotMulticast(f"UDP port {self.port}: {problem.strerror or problem}") from problem
 
     def _receiver_of(self, group: int) -> Receiver | None:

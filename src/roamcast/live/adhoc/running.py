@@ -22,7 +22,7 @@ from roamcast.journal.scribe import Scribe
 from roamcast.journal.writer import NullJournal, Recorder
 from roamcast.live.adhoc.drops import Reason
 from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity
-from roamcast.live.adhoc.multicast import PORT, MulticastAir
+from roamcast.live.adhoc.multicast import PORT, CannotMulticast, MulticastAir
 from roamcast.live.adhoc.peers import PEERS_MAX, Peers
 from roamcast.live.adhoc.sealing import Heard, Seals
 from roamcast.live.runtime.diary import Diary
@@ -199,8 +199,11 @@ class RunningNode:
 
     def _look_around(self) -> None:
         self._looking = self.loop.call_later(LOOK_AROUND_S, self._look_around)
-        if self.air.refresh():
-            self.host.remark("interfaces_changed", " ".join(each.name for each in self.air.interfaces))
+        try:
+            if self.air.refresh():
+                self.host.remark("interfaces_changed", " ".join(each.name for each in self.air.interfaces))
+        except CannotMulticast as problem:
+            self.host.remark("interfaces_unusable", str(problem))
         self._tell_drops()
 
     def _tell_drops(self) -> None:
