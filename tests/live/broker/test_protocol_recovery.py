@@ -10,15 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.core import Core, CoreParams
-from roamcast.live.broker.inputs import Arrived, Asked, Entry, Published, Restarted, decode_batch
+from roamcast.live.broker.inputs import AnyGiven, Arrived, Asked, Entry, Published, Restarted, decode_batch
 from roamcast.live.broker.orders import Admit, AnyOrder, LetGo
+from roamcast.live.broker.properties import subscription_of
 from roamcast.live.broker.stored import BadState
 from roamcast.live.mqtt.messages import Message, Subscription
 from roamcast.live.mqtt.topics import parse_filter
 from roamcast.live.server.running import RunningBroker
 from roamcast.live.settings import Settings
 from roamcast.live.storage.log import Log, Quota
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.space import Plane
+from roamcast.model.values import Point, Velocity
 from roamcast.protocols.broker.logical.params import LogicalParams
 from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
 from roamcast.protocols.broker.params import BrokerParams
@@ -236,12 +242,26 @@ def test_data_of_another_broker_or_space_is_refused_p71(tmp_path: Path) -> None:
 def test_messages_of_qos_0_that_are_not_logged_choose_no_member_for_one_that_is_p69() -> None:
     lives = [Core("a", 1), Core("a", 1)]
     shared = Subscription(parse_filter("$share/g/t"), 1)
-    inputs = [*(Arrived(name, True, 100) for name in ("one", "other", "writer"))]
-    wishes = [Asked(name, 1, (shared,)) for name in ("one", "other")]
-    for number, each in enumerate([*inputs, *wishes]):
+    inputs: list[AnyGiven] = [Arrived(name, True, 100) for name in ("one", "other", "writer")]
+    inputs += [Asked(name, 1, (shared,)) for name in ("one", "other")]
+    for number, each in enumerate(inputs):
         for core in lives:
             core.handle(EPOCH_US + number, each)
     lives[0].passing(EPOCH_US + 10, [("writer", Message("t", b"not logged"))])
     for core in lives:
         core.handle(EPOCH_US + 20, Published("writer", 0, Message("t", b"kept", 0, True)))
     assert lives[0].retained.of["t"] == lives[1].retained.of["t"]
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_where_a_client_that_roams_in_is_does_not_depend_on_who_asked_before_p69(asked_before: bool) -> None:
+    audience, near = Audience(Plane()), (("filter", "near(position, 50)"),)
+    asked = Subscription(parse_filter("t"), 1, user_properties=near)
+    audience.subscribe("c", asked, subscription_of("c", asked, EPOCH_US, Plane()))
+    audience.moved(Context("walker", Point(0, 0), EPOCH_US, Velocity(1, 0)))
+    event = Event("e", "t", Context("p"), EPOCH_US, EPOCH_US, {"position": Point(600, 0)})
+    if asked_before:
+        # As a message of QoS 0 does, which is not logged.
+        audience.of(event, EPOCH_US + 100, passing=True)
+    audience.moved(Context("c", Point(0, 0), EPOCH_US - 60_000_000, Velocity(10, 0)))
+    assert [client for client, _ in audience.of(event, EPOCH_US + 200)] == ["c"]

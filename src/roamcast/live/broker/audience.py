@@ -138,6 +138,9 @@ class Audience:
 
     def moved(self, context: Context) -> None:
         self.contexts[context.host] = context
+        if context.at_us < self._carried_us:
+            # It comes from another broker: who asked in this millisecond already must not leave it where it was then.
+            self._carried_us = 0
         self._drift.put(context, self._engine.place(context))
 
     def connected(self, client: str, is_so: bool) -> None:
