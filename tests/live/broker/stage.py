@@ -353,6 +353,7 @@ class SimClient:
         self.expiry_s = expiry_s
         self.connect_properties: Pairs = ()
         self.keep_alive_s = 0
+        self.packet_bytes_max: int | None = None
         self.outbox: deque[Publish] = deque()
         self.in_flight: dict[int, Publish | PubRel] = {}
         self.taken: list[bytes] = []
@@ -402,6 +403,7 @@ class SimClient:
             receive_max=5,
             will=will,
         )
+        packet = replace(packet, packet_bytes_max=self.packet_bytes_max)
         self._say(replace(packet, user_properties=self.connect_properties))
 
     def drop(self, noticed: bool = True) -> None:

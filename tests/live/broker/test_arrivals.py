@@ -163,6 +163,17 @@ def test_another_user_with_a_client_id_that_is_in_use_is_refused_and_pushes_nobo
         assert client.ready
 
 
+def test_the_will_of_a_client_that_takes_no_connack_is_not_published_p28() -> None:
+    scene = Scene()
+    reader = scene.client("reader")
+    scene.subscribe(reader, "wills")
+    client = SimClient(scene.stage, "c")
+    client.packet_bytes_max = 8
+    client.connect("a", will=LastWords("wills", b"never accepted"))
+    scene.rest(2.0)
+    assert (client.connacks, reader.taken) == ([], [])
+
+
 def test_a_client_id_that_is_too_long_to_travel_between_brokers_is_refused_l2() -> None:
     scene = Scene()
     cases = ((CLIENT_ID_BYTES_MAX, Reason.SUCCESS), (CLIENT_ID_BYTES_MAX + 1, Reason.CLIENT_IDENTIFIER_NOT_VALID))

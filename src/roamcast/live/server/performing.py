@@ -174,7 +174,8 @@ class Performing:
             socket.attend()
             return
         del self.server.clients[order.client]
-        self.server.give(Left(order.client, None, False))
+        # Its connection was never accepted, and neither was its will.
+        self.server.give(Left(order.client, None, True))
         socket.mark()
 
     def _let_go(self, now_us: int, order: LetGo) -> None:
