@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from roamcast.experiments import trials
 from roamcast.experiments.chaos import Failure, Trial, TrialParams, try_seed
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Does, Input, Node, Send, Subscribe
@@ -29,6 +30,10 @@ def test_r3_random_moves_lose_and_double_nothing_keep_order_and_leave_nothing(se
 def test_r3_a_replay_in_many_pieces_is_not_given_up_when_others_have_nothing(seed: int, strategy: Strategy) -> None:
     """Whoever was asked and found nothing may answer between the first piece and the last."""
     try_seed(seed, BrokerParams(routing=strategy, replay_events_max=2), SHORT)
+
+
+def test_r3_who_leaves_and_returns_in_the_middle_of_a_replay_gets_the_piece_that_came_meanwhile() -> None:
+    trials.logical(9_100_336)
 
 
 class Forgetful(Client):

@@ -95,9 +95,9 @@ class Border:
         effects: list[Does] = [CancelTimer(f"away:{session.client}"), *self.report(session, attach.state or NOWHERE)]
         effects += self.take_over(session, attach)
         session.counterpart.acknowledge(attach.after)
-        if session.awaits is not None:
-            return effects
-        effects += self.tell_missing(session)
+        if session.awaits is None:
+            effects += self.tell_missing(session)
+        # While a replay is awaited, what has come of it while the client was away is here, and will not come again.
         return [*effects, *self.send(session, session.counterpart.after(attach.after))]
 
     def tell_missing(self, session: Session) -> list[Does]:
