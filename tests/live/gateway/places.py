@@ -8,7 +8,7 @@ from typing import Any
 
 from roamcast.live.client import Client, ClientEvent
 from roamcast.live.gateway.running import Gateway, GatewaySettings
-from tests.live.adhoc.lan import ICE, Lan
+from tests.live.adhoc.lan import ICE, Lan, until
 from tests.live.client.brokers import Town, town
 
 CARRIES_ICE = GatewaySettings(subjects=("ice",), types=(ICE,))
@@ -52,6 +52,11 @@ class Places:
         self._tasks.append(asyncio.get_running_loop().create_task(read()))
         await asyncio.wait_for(ready.wait(), 30)
         return client
+
+    async def met(self, events: int) -> None:
+        """Every gateway has met so many events, on one side or the other, and has published what it was to."""
+        for gateway in self.gateways.values():
+            await until(lambda each=gateway: len(each.crossing.met) == events and each.idle)
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -78,10 +78,11 @@ class Gateway:
         """`left`, `entered`, and why something did not cross."""
         machine = node.host.host.node
         self._discovery = machine.discovery if isinstance(machine, Proximity) else None
-        self._crossing = Crossing(
+        self.crossing = Crossing(
             announces=self._discovery is not None, types=settings.types, known_type=self._known_type
         )
         self._outgoing: asyncio.Queue[Parcel] = asyncio.Queue(OUTGOING_MAX)
+        self._publishing = False
         self._told: Point | None = None
 
     async def run(self) -> None:
@@ -91,7 +92,7 @@ class Gateway:
         for subject in self.settings.subjects:
             await self.client.subscribe(subject, origins=True, retained=False)
             self.node.port.subscribe(subject, self._heard)
-        self._perform(self._crossing.begin(self.node.now_us()))
+        self._perform(self.crossing.begin(self.node.now_us()))
         self._ready()
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(work) for work in (self._publish(), self._follow(), self._listen())]
@@ -101,6 +102,11 @@ class Gateway:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def idle(self) -> bool:
+        """Whether brokers have all that they are to get."""
+        return self._outgoing.empty() and not self._publishing
 
     # From the area.
 
@@ -118,6 +124,7 @@ class Gateway:
     async def _publish(self) -> None:
         while True:
             said = publication_of(await self._outgoing.get(), self.node.now_us())
+            self._publishing = True
             try:
                 await self.client.publish(
                     said.subject,
@@ -129,6 +136,7 @@ class Gateway:
                 self.counts["left"] += 1
             except (PublicationRefused, PublicationExpired) as problem:
                 self._dropped("refused", f"{said.id}: {problem}")
+            self._publishing = False
 
     # From the brokers.
 
@@ -159,7 +167,7 @@ class Gateway:
     # What is to be done.
 
     def _give(self, given: Given) -> None:
-        self._perform(self._crossing.handle(self.node.now_us(), given))
+        self._perform(self.crossing.handle(self.node.now_us(), given))
 
     def _perform(self, acts: Sequence[Act]) -> None:
         for act in acts:

@@ -1,0 +1,115 @@
+"""L9 from end to end: `roamcast broker` and `roamcast node` as processes, and an MQTT client of another vendor."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+
+from tests.live.adhoc.lan import free_port
+from tests.live.adhoc.terminals import Terminal
+from tests.live.processes.fleet import Fleet, shared_fleet
+from tests.live.processes.vendors import connect_paho, paho_client
+
+PATIENCE_S = 60.0
+ICE = "ice(depth: integer)"
+Opens = Callable[..., Terminal]
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[Fleet]:
+    with shared_fleet(tmp_path, "north south", links=[("north", "south")]) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Opens]:
+    port = str(free_port())
+    opened: list[Terminal] = []
+
+    def open_one(*arguments: str) -> Terminal:
+        opened.append(Terminal(tmp_path / "state", (*arguments, "--interface", "lo", "--port", port)))
+        return opened[-1]
+
+    yield open_one
+    for each in opened:
+        each.close()
+
+
+class Far:
+    """A client of another vendor, which knows nothing of ids: what a broker sends it twice it has twice."""
+
+    def __init__(self, port: int) -> None:
+        self.got: Queue[tuple[str, Any]] = Queue()
+        subscribed: Queue[None] = Queue()
+        self._client = paho_client("far")
+        self._client.on_connect = lambda client, *_: client.subscribe("ice", 1)
+        self._client.on_subscribe = lambda *_: subscribed.put(None)
+        self._client.on_message = lambda _, __, message: self.got.put((message.topic, json.loads(message.payload)))
+        connect_paho(self._client, port, clean=True)
+        subscribed.get(timeout=PATIENCE_S)
+        self.publish("$roam/me", {"position": [60, 0]})
+
+    def publish(self, topic: str, content: dict[str, Any]) -> None:
+        self._client.publish(topic, json.dumps(content), 1).wait_for_publish(PATIENCE_S)
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+def hears(terminal: Terminal, name: str) -> None:
+    """It may have said so before it was ready."""
+    if not any(f"heard of {name}" in line for line in terminal.said):
+        terminal.until(f"heard of {name}")
+
+
+@pytest.mark.parametrize("gateways", [["north"], ["north", "south"]], ids=["one", "two"])
+def test_l9_events_go_both_ways_once(brokers: Fleet, terminal: Opens, gateways: list[str]) -> None:
+    reader = terminal("reader", "--at", "30,0", "--subscribe", "ice", "--json")
+    car = terminal("car", "--at", "10,0", "--announce", ICE, "--within", "100")
+    gates = []
+    for broker in gateways:
+        address = f"mqtt://127.0.0.1:{brokers[broker].mqtt_port}"
+        gates.append(terminal(f"gate-{broker}", "--at", "20,0", "--gateway", address, "--carry", ICE))
+    for each in (reader, car, *gates):
+        each.until("is ready")
+    for broker, gate in zip(gateways, gates, strict=True):
+        hears(reader, f"gate-{broker}")
+        hears(gate, "car")
+    far = Far(brokers["south"].mqtt_port)
+    try:
+        car.type("ice depth=1")
+        assert json.loads(reader.until('"depth":1'))["publisher"] == "car"
+        first = far.got.get(timeout=PATIENCE_S)
+        assert first == ("ice", {"depth": 1})
+        far.publish("ice", {"depth": 7})
+        told = json.loads(reader.until('"depth":7'))
+        assert (told["publisher"], told["distance_m"]) == ("far", 30.0)
+        car.type("ice depth=2")
+        reader.until('"depth":2')
+        assert far.got.get(timeout=PATIENCE_S) == ("ice", {"depth": 7})
+        assert far.got.get(timeout=PATIENCE_S) == ("ice", {"depth": 2})
+    finally:
+        far.close()
+    crossed = Counter[str]()
+    for gate in gates:
+        assert gate.stop() == 0
+        for what, count in re.findall(r"(\w+) (\d+)", gate.until("gateway:").partition("gateway:")[2]):
+            crossed[what] += int(count)
+    # A gateway that meets an event on the other side first has nothing to carry.
+    assert 2 <= crossed["left"] <= 2 * len(gates)
+    assert 1 <= crossed["entered"] <= 3 * len(gates) - crossed["left"]
+    assert reader.stop() == 0
+    reader.until("delivered 3 events")
+    assert far.got.empty()
+
+
+def test_l9_l6_a_gateway_without_a_broker_says_so(terminal: Opens) -> None:
+    gate = terminal("gate", "--gateway", f"mqtt://127.0.0.1:{free_port()}")
+    gate.until("no broker was reached")
+    assert gate.process.wait(60) == 2
