@@ -78,6 +78,7 @@ def test_l9_events_go_both_ways_once(brokers: Fleet, terminal: Opens, gateways: 
         gates.append(terminal(f"gate-{broker}", "--at", "20,0", "--gateway", address, "--carry", ICE))
     for each in (reader, car, *gates):
         each.until("is ready")
+    hears(reader, "car")
     for broker, gate in zip(gateways, gates, strict=True):
         hears(reader, f"gate-{broker}")
         hears(gate, "car")
