@@ -46,6 +46,8 @@ class Signatures:
         if len(statements) != len(attestations):
             raise Dropped("forged", f"{len(statements)} statements with {len(attestations)} signatures")
         for statement, attestation in zip(statements, attestations, strict=True):
+            if statement.carried and statement.origin != self.name:
+                self.peers.check_gateway(statement.origin)
             if statement.origin == sender.name:
                 self._take(statement, sender, attestation)
             elif attestation is not None:
@@ -78,8 +80,6 @@ class Signatures:
             self._remember(digest, known)
             return
         mine = statement.origin == self.name
-        if statement.carried:
-            self.peers.check_gateway(statement.origin)
         if not mine:
             self.peers.check(statement.origin, attestation.key)
         elif attestation.key != self.identity.public:
