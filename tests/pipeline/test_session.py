@@ -48,6 +48,12 @@ def test_p6_a_connect_server_that_cannot_be_reached_is_an_error_of_one_sentence(
         connected("sc://127.0.0.1:1/;user_id=test")
 
 
+@pytest.mark.parametrize("remote", ["spark://here:7077", "sc://", "sc://here:many"])
+def test_p6_a_connect_server_that_cannot_be_is_an_error_that_says_how_to_name_one(remote: str) -> None:
+    with pytest.raises(BadPipeline, match=r"--remote is '.*'; (give sc://HOST|its port is no number)|needs packages"):
+        connected(remote)
+
+
 @pytest.mark.parametrize("place", ["/a b/c%20d", "file:/a b/c%20d", "file:///a b/c%20d"])
 def test_p1_places_are_the_same_to_spark_and_arrow(place: str) -> None:
     assert file_system(place)[1] == "/a b/c%20d"

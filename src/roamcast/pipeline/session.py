@@ -11,6 +11,7 @@ import importlib.util
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
@@ -26,6 +28,8 @@ import roamcast
 from roamcast.pipeline.job import BadPipeline
 
 JAVA_MAJOR_MIN = 17
+CONNECT_PORT = 15002
+CONNECT_S = 10.0
 LOCAL = re.compile(r"local(\[.*\])?")
 JAVA_FRAME = re.compile(r"\s+at [\w$./]+\(|\s+\.\.\. \d+ more")
 NO_JAVA = f"""Spark needs a Java runtime, version {JAVA_MAJOR_MIN} or newer, and {{found}}. Install one:
@@ -137,6 +141,7 @@ class Held(threading.Thread):
 def connected(remote: str) -> SparkSession:
     if importlib.util.find_spec("grpc") is None:
         raise BadPipeline(NO_CONNECT.format(missing="grpcio"))
+    check_somebody_is_there(remote)
     try:
         spark = SparkSession.builder.remote(remote).getOrCreate()
     except ImportError as problem:
@@ -148,6 +153,21 @@ def connected(remote: str) -> SparkSession:
         raise BadPipeline(f"no Spark Connect at '{remote}': {first_line(problem)}") from problem
     spark.addArtifacts(str(package_archive()), pyfile=True)
     return spark
+
+
+def check_somebody_is_there(remote: str) -> None:
+    """Spark itself tries again for ten minutes before it says that nobody is."""
+    parts = urlsplit(remote)
+    try:
+        if parts.scheme != "sc" or not parts.hostname:
+            raise BadPipeline(f"--remote is '{remote}'; give sc://HOST or sc://HOST:PORT")
+        port = parts.port or CONNECT_PORT
+    except ValueError:
+        raise BadPipeline(f"--remote is '{remote}'; its port is no number of a port") from None
+    try:
+        socket.create_connection((parts.hostname, port), CONNECT_S).close()
+    except OSError as problem:
+        raise BadPipeline(f"no Spark Connect at '{remote}': {problem}") from problem
 
 
 def check_java() -> None:

@@ -70,16 +70,22 @@ class PahoReader:
         self._topic, self._qos, self._asked = topic, qos, list(asked)
         self._client = paho_client(name)
         self._client.on_connect = self._connected
-        self._client.on_subscribe = lambda *_: self._loop.call_soon_threadsafe(self._subscribed.set)
+        self._client.on_subscribe = lambda *_: self._is_subscribed()
         self._client.on_message = lambda _client, _data, message: self.got.append(message.payload.decode())
         self._port = port
 
     def _connected(self, client: Any, _data: Any, flags: Any, _reason: Any, _properties: Any) -> None:
-        if not flags.session_present:
+        if flags.session_present:
+            self._is_subscribed()
+        else:
             asked = properties(PacketTypes.SUBSCRIBE, UserProperty=self._asked) if self._asked else None
             client.subscribe(self._topic, options=SubscribeOptions(self._qos), properties=asked)
 
+    def _is_subscribed(self) -> None:
+        self._loop.call_soon_threadsafe(self._subscribed.set)
+
     async def start(self) -> None:
+        self._subscribed.clear()
         connect_paho(self._client, self._port, session_s=self._session_s)
         await asyncio.wait_for(self._subscribed.wait(), 30)
 
