@@ -48,9 +48,16 @@ def test_p6_a_connect_server_that_cannot_be_reached_is_an_error_of_one_sentence(
         connected("sc://127.0.0.1:1/;user_id=test")
 
 
-@pytest.mark.parametrize("remote", ["spark://here:7077", "sc://", "sc://here:many"])
-def test_p6_a_connect_server_that_cannot_be_is_an_error_that_says_how_to_name_one(remote: str) -> None:
-    with pytest.raises(BadPipeline, match=r"--remote is '.*'; (give sc://HOST|its port is no number)|needs packages"):
+@pytest.mark.parametrize(
+    ("remote", "said"),
+    [
+        ("spark://here:7077", "give sc://HOST"),
+        ("sc://", "give sc://HOST"),
+        ("sc://here:many", "its port is no number"),
+    ],
+)
+def test_p6_a_connect_server_that_cannot_be_is_an_error_that_says_how_to_name_one(remote: str, said: str) -> None:
+    with pytest.raises(BadPipeline, match=said):
         connected(remote)
 
 

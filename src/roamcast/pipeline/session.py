@@ -139,9 +139,9 @@ class Held(threading.Thread):
 
 
 def connected(remote: str) -> SparkSession:
+    check_somebody_is_there(remote)
     if importlib.util.find_spec("grpc") is None:
         raise BadPipeline(NO_CONNECT.format(missing="grpcio"))
-    check_somebody_is_there(remote)
     try:
         spark = SparkSession.builder.remote(remote).getOrCreate()
     except ImportError as problem:
@@ -158,9 +158,9 @@ def connected(remote: str) -> SparkSession:
 def check_somebody_is_there(remote: str) -> None:
     """Spark itself tries again for ten minutes before it says that nobody is."""
     parts = urlsplit(remote)
+    if parts.scheme != "sc" or not parts.hostname:
+        raise BadPipeline(f"--remote is '{remote}'; give sc://HOST or sc://HOST:PORT")
     try:
-        if parts.scheme != "sc" or not parts.hostname:
-            raise BadPipeline(f"--remote is '{remote}'; give sc://HOST or sc://HOST:PORT")
         port = parts.port or CONNECT_PORT
     except ValueError:
         raise BadPipeline(f"--remote is '{remote}'; its port is no number of a port") from None
