@@ -206,6 +206,8 @@ class SimBroker:
         """By neighbour, which link this is: frames of earlier ones are lost."""
         self.unread: dict[str, list[Callable[[], None]]] = {}
         """By neighbour whose link is not read from, what has come."""
+        self.behind_us = 0
+        """How far its clock is behind."""
         self.start()
 
     def start(self) -> None:
@@ -224,7 +226,7 @@ class SimBroker:
             core,
             store=self.head,
             watch=self.watch,
-            clock_us=lambda: stage.loop.now_us,
+            clock_us=lambda: stage.loop.now_us - self.behind_us,
             loop=stage.loop,
             camera=SlowCamera(stage, self.head, core),
             due=stage.due,

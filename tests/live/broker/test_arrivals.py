@@ -139,9 +139,9 @@ def test_a_session_is_its_users_and_nobody_else_gets_what_waits_in_it_l7() -> No
     scene.rest()
     scene.publish(writer, "private", b"for alice")
     ledger.user = "mallory"
-    for where in "ab":
+    for where, clean in (("a", False), ("b", False), ("a", True), ("b", True)):
         other = SimClient(scene.stage, "c")
-        other.connect(where)
+        other.connect(where, clean=clean)
         scene.rest(2.0)
         assert [each.reason for each in other.connacks] == [Reason.CLIENT_IDENTIFIER_NOT_VALID]
         assert other.taken == []

@@ -101,6 +101,31 @@ def test_a_clean_start_elsewhere_ends_the_session_p26() -> None:
     assert "c" not in scene.stage.brokers["a"].server.core.station.visitors
 
 
+def test_a_clean_start_counts_as_later_where_the_clock_is_behind_p26() -> None:
+    scene = Scene("ab")
+    scene.stage.brokers["b"].behind_us = 5_000_000
+    client, writer = scene.client("c", "a"), scene.client("writer", "a")
+    scene.subscribe(client, "t")
+    client.connect("b", clean=True)
+    scene.rest(2.0)
+    assert client.ready
+    assert not client.connacks[-1].session_present
+    assert "c" not in scene.stage.brokers["a"].server.core.station.visitors
+    scene.subscribe(client, "t")
+    scene.publish(writer, "t", b"hello")
+    assert client.taken == [b"hello"]
+
+
+def test_a_clean_start_does_not_wait_long_for_a_broker_that_is_cut_off_p26() -> None:
+    scene = Scene("ab", CoreParams(reminder_wait_s=60.0))
+    scene.stage.unlink("a", "b")
+    scene.rest()
+    client = SimClient(scene.stage, "c")
+    client.connect("b", clean=True)
+    scene.rest(3.0)
+    assert client.ready
+
+
 @pytest.mark.parametrize("waited_s", [0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07])
 def test_a_client_that_waits_for_its_session_may_start_clean_instead_p26(waited_s: float) -> None:
     scene = Scene("abc")

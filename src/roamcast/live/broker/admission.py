@@ -1,9 +1,12 @@
 """Clients that come and go: sessions, wills, and where a session is when its client comes here from elsewhere (L3).
 
-A client that starts clean, or whose session is here, is admitted at once. Of any other its session is looked for
+A client whose session is here is admitted at once. Of any other its session is looked for
 (`protocols/broker/memory.py`) and, when it is found, fetched by relocation; CONNACK follows when all of it is here.
 A client whose session cannot be looked for in time is sent away to try again: to let it in without its session would
 lose what waits for it. When its session was found and then could not be fetched, that is lost, and it is told so.
+
+One that starts clean wants no session, but the one that it ends must be its own user's, and what it does now must
+count as later than what it did there, whatever the clocks say. So that session is looked for too, and not for long.
 """
 
 from collections.abc import Iterable
@@ -29,6 +32,8 @@ from roamcast.protocols.broker.messages import Attach, Remind, Reminded
 from roamcast.protocols.broker.relocation import NUMBER_MAX
 
 OTHERS = "this client id has a session of another user"
+ANEW_WAIT_US = 2_000_000
+"""How long at most a client that starts clean waits for word of the session that it ends."""
 Came: TypeAlias = Literal["first", "again", "restarted"]
 
 
@@ -80,8 +85,6 @@ class Admission:
         self._arrange(visitor, given)
         if given.is_new or not self.station.has_neighbours():
             self._begin(visitor, "first")
-        elif given.clean_start:
-            self._begin(visitor, "restarted")
         else:
             self._ask(visitor)
 
@@ -96,6 +99,7 @@ class Admission:
         visitor.session.expiry_s = given.expiry_s
         visitor.will = given.will
         visitor.arrival, visitor.user = given.arrival, given.user
+        visitor.anew = given.clean_start
 
     def _deny(self, client: str, arrival: int, reason: Reason, text: str) -> None:
         self.station.order(Deny(client, reason, text, arrival))
@@ -139,13 +143,18 @@ class Admission:
 
     def _ask(self, visitor: Visitor) -> None:
         visitor.coming = True
-        self.station.timers.set(f"reminder:{visitor.client}", self.station.now_us + self.reminder_wait_us)
+        wait_us = min(self.reminder_wait_us, ANEW_WAIT_US) if visitor.anew else self.reminder_wait_us
+        self.station.timers.set(f"reminder:{visitor.client}", self.station.now_us + wait_us)
         self.station.tell_broker(visitor, Remind(self.station.now_us))
         self.look_around()
 
     def reminder_over(self, client: str) -> None:
         visitor = self.station.visitors.get(client)
-        if visitor is not None and visitor.coming and visitor.epoch == 0:
+        if visitor is None or not visitor.coming or visitor.epoch:
+            return
+        if visitor.anew:
+            self._begin(visitor, "restarted")
+        else:
             text = "a broker that may have the session cannot be reached; try again"
             self._drop(visitor, Reason.SERVER_UNAVAILABLE, text)
 
@@ -164,18 +173,21 @@ class Admission:
 
     def _reminded(self, visitor: Visitor, answer: Reminded) -> None:
         self.station.timers.cancel(f"reminder:{visitor.client}")
-        if answer.subscriptions and self.station.broker.neighbourhood.router.full():
+        if answer.subscriptions and not visitor.anew and self.station.broker.neighbourhood.router.full():
             # Nothing of it has been claimed yet: the session stays where it is.
             self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many subscriptions as it may")
             return
         visitor.epoch = max(0, min(answer.epoch, NUMBER_MAX))
         if not answer.found or answer.luggage is None:
             visitor.coming = False
-            self._begin(visitor, "first" if not answer.found else "restarted")
+            self._begin(visitor, "restarted" if answer.found or visitor.anew else "first")
             return
         try:
             if not visitor.belongs_to(answer.luggage):
                 self._drop(visitor, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
+                return
+            if visitor.anew:
+                self._begin(visitor, "restarted")
                 return
             visitor.unpack(answer.luggage)
         except (msgspec.MsgspecError, ValueError, RecursionError) as problem:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from roamcast.protocols.broker.params import BOUNDS, BrokerParams
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 MAGIC = b"roamcast state "
 FREE = (*BOUNDS, "logical.movement")
 """Keys below `protocol` that may change."""

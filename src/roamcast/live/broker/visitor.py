@@ -114,6 +114,8 @@ class Visitor:
         """What the client left behind, for the case that it goes without a word."""
         self.coming = False
         """It waits for CONNACK: its session is being looked for, or fetched."""
+        self.anew = False
+        """Its last connection asked for a clean start."""
         self.lost = False
         """Its session could not be fetched."""
         self.luggage: bytes | None = None
