@@ -12,12 +12,10 @@ from typing import Any, TypeAlias
 import pandas as pd
 from pyspark.sql import SparkSession
 
+from roamcast.pipeline.dealing import dealt_to, tasks_for
+
 Work: TypeAlias = Callable[[str], str]
-TASKS_EVEN = 24
-"""So many keep cores evenly busy. A task costs about 0.1 s of CPU, so beyond this one works on several payloads."""
 PAYLOADS_A_TASK = 16
-"""Of very many payloads; then there are more tasks, for clusters that can use them."""
-TASKS_MAX = 400
 SCHEMA = "number long, answer string, error string, cpu_s double"
 
 
@@ -35,13 +33,12 @@ class Answer:
 def sweep(spark: SparkSession, work: Work, payloads: Sequence[str]) -> Iterator[tuple[int, Answer]]:
     """Each payload's number with what became of it, when all are done. Nothing of it depends on where it ran."""
     given = list(payloads)
-    tasks = max(1, min(len(given), max(TASKS_EVEN, len(given) // PAYLOADS_A_TASK), TASKS_MAX))
+    tasks = tasks_for(len(given), PAYLOADS_A_TASK)
 
     def work_on(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
             for task in batch["id"]:
-                # Every so many: long payloads, which are next to each other, fall to different tasks.
-                for number in range(task, len(given), tasks):
+                for number in dealt_to(task, tasks, len(given)):
                     done = tried(work, given[number])
                     yield pd.DataFrame(
                         {"number": [number], "answer": [done.answer], "error": [done.error], "cpu_s": [done.cpu_s]}

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from roamcast.journal.plain import filter_of
 from roamcast.model.filter.tree import Filter
 from roamcast.model.space import Plane
+from roamcast.pipeline.dealing import TASKS_MAX
 from roamcast.pipeline.job import Inputs, Job, Settings
 from roamcast.pipeline.oracle import columns as boxes
 from roamcast.pipeline.oracle.attributes import one_array
@@ -30,7 +31,7 @@ from roamcast.pipeline.oracle.finished import Finished, batch_of, pair_rows
 from roamcast.pipeline.oracle.index import once_for_all
 from roamcast.pipeline.oracle.looks import Looks, Matches
 from roamcast.pipeline.oracle.reading import read_bucket
-from roamcast.pipeline.oracle.task import PARTITIONS_MAX, earliest
+from roamcast.pipeline.oracle.task import earliest
 from roamcast.pipeline.predicate import Cell, Namespaces, predicate
 from roamcast.pipeline.prepare import bucket_of
 from roamcast.pipeline.tables import (
@@ -241,7 +242,7 @@ def expected(inputs: Inputs) -> DataFrame:
     buckets = -(-(settings.until_us + 1 - settings.first_us) // settings.bucket_us)
     places = {table.name: inputs.place(table) for table in WORKED_ON}
     judge = PairJudge(settings, places, inputs.beside(EXPECTED))
-    spread = tasks.repartition(max(1, min(PARTITIONS_MAX, buckets)), "bucket", "share")
+    spread = tasks.repartition(max(1, min(TASKS_MAX, buckets)), "bucket", "share")
     return earliest(spread.select("bucket", "share", "shares").mapInArrow(judge, MATCHED.struct))
 
 

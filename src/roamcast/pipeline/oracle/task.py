@@ -1,9 +1,10 @@
 """The oracle as Spark jobs: an index of the event side, and tasks that read positions and look them up there.
 
 First one task writes the index (`index.py`). Then Spark schedules buckets of positions: a task reads the row groups
-of its bucket with Arrow, maps the index into memory, and has the compiled kernel find the pairs (`share.py`); a
-crowded bucket is several tasks, each with some of its events. Nothing is collected, nothing is shipped with the code
-but names and settings, and the memory of a task is that of its bucket, however long the journal is.
+of one bucket after the other with Arrow, maps the index into memory, and has the compiled kernel find the pairs
+(`share.py`); a crowded bucket is several pieces of work, each with some of its events. Nothing is collected, nothing
+is shipped with the code but names and settings, and the memory of a task is that of a bucket, however long the
+journal is.
 
 Pairs that can match in one bucket only, nearly all, are final where they are found, and the task itself puts them
 into a file of the table, as ingest does with segments; they need not pass through Spark. Of the others the earliest
@@ -21,6 +22,7 @@ import pyarrow.fs as arrow_fs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
+from roamcast.pipeline.dealing import dealt_to, tasks_for
 from roamcast.pipeline.job import BadPipeline, Inputs, Job, Settings
 from roamcast.pipeline.oracle.finished import Finished, batch_of, pair_rows
 from roamcast.pipeline.oracle.index import EventSide, event_side
@@ -32,8 +34,11 @@ from roamcast.pipeline.oracle.swift import warm
 from roamcast.pipeline.store import file_system
 from roamcast.pipeline.tables import EVENTS, EXPECTED, INDEX, LIVES, MATCHED, STATES, TRACKS
 
-PARTITIONS_MAX = 400
+BUCKETS_A_TASK = 8
 SUFFIX = ".index"
+
+Piece = tuple[int, int, int]
+"""A bucket, which share of it, and how many shares it has."""
 
 
 def index(inputs: Inputs) -> DataFrame:
@@ -87,16 +92,15 @@ def index_place(inputs: Inputs) -> str:
 def expected(inputs: Inputs) -> DataFrame:
     place = index_place(inputs)
     spark = inputs[EVENTS].sparkSession
-    tasks = tasks_of(EventSide(local(place)), inputs.settings)
-    partitions = max(1, min(PARTITIONS_MAX, len(tasks)))
-    rows = spark.createDataFrame(tasks or [(0, 0, 1)], "bucket bigint, share bigint, shares bigint")
+    pieces = pieces_of(EventSide(local(place)), inputs.settings)
+    tasks = tasks_for(len(pieces), BUCKETS_A_TASK)
     places = {table.name: inputs.place(table) for table in (TRACKS, STATES)}
-    judge = Judge(inputs.settings, places, shipped(spark, place), inputs.beside(EXPECTED))
-    found = rows.repartitionByRange(partitions, "bucket", "share").mapInArrow(judge, MATCHED.struct)
-    return earliest(found)
+    judge = Judge(inputs.settings, places, shipped(spark, place), inputs.beside(EXPECTED), pieces, tasks)
+    return earliest(spark.range(0, tasks, 1, tasks).mapInArrow(judge, MATCHED.struct))
 
 
-def tasks_of(side: EventSide, settings: Settings) -> list[tuple[int, int, int]]:
+def pieces_of(side: EventSide, settings: Settings) -> list[Piece]:
+    """Buckets, and of a crowded one its shares."""
     counts = side.events_by_bucket()
     shares = -(-counts // settings.events_per_task)
     return [
@@ -116,21 +120,23 @@ def earliest(found: DataFrame) -> DataFrame:
 class Judge:
     """What a worker does with the tasks it is given. Holds nothing but names and numbers: it travels to every one."""
 
-    def __init__(self, settings: Settings, places: dict[str, str], index: Shipped, out: str) -> None:
+    def __init__(
+        self, settings: Settings, places: dict[str, str], index: Shipped, out: str, pieces: list[Piece], tasks: int
+    ) -> None:
         self.settings, self.places, self.index, self.out = settings, places, index, out
+        self.pieces, self.tasks = pieces, tasks
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         side = opened(self.index.here())
         for batch in batches:
-            for task in batch.to_pylist():
-                yield from self.judged(side, task["bucket"], task["share"], task["shares"])
+            for task in batch["id"].to_pylist():
+                for number in dealt_to(task, self.tasks, len(self.pieces)):
+                    yield from self.judged(side, *self.pieces[number])
 
     def judged(self, side: EventSide, bucket: int, share: int, shares: int) -> Iterator[Any]:
-        rows = (
-            np.array_split(side.events_of(bucket), shares)[share] if bucket < side.buckets else np.zeros(0, np.int64)
-        )
-        if not len(rows) or not len(side.lives):
+        if not len(side.lives):
             return
+        rows = np.array_split(side.events_of(bucket), shares)[share]
         part = Share(self.settings, self.places, side, bucket, rows)
         with Finished(self.out, f"{bucket:07d}-{share:05d}.parquet") as file:
             for event, life, at_us in part.matches():
