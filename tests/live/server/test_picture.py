@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,18 @@ def test_l8_where_no_more_files_can_be_opened_the_broker_pickles_by_itself(monke
         raise OSError("too many open files")
 
     monkeypatch.setattr(os, "pipe", refused)
+    picture, _ = taken(Scenery())
+    assert isinstance(picture, Picture)
+    assert picture.state == b"before"
+
+
+def test_l8_where_no_more_threads_can_be_started_the_broker_waits_for_its_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
     picture, _ = taken(Scenery())
     assert isinstance(picture, Picture)
     assert picture.state == b"before"

@@ -17,7 +17,6 @@ ListenerKind: TypeAlias = Literal["tcp", "tls", "ws", "wss"]
 RoamDirection: TypeAlias = Literal["in", "out"]
 
 COMMIT_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
-MATCHING_S = (0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 QOS = ("0", "1", "2")
 
@@ -55,9 +54,6 @@ class Metrics:
         )
         self._commit_batches = Histogram(
             "roamcast_commit_batches", "Batches that share a commit.", buckets=BATCHES, registry=registry
-        )
-        self._matching_s = Histogram(
-            "roamcast_matching_seconds", "Time of matching one tick's events.", buckets=MATCHING_S, registry=registry
         )
         roams = Counter("roamcast_roams", "Sessions that moved to or from here.", ["direction"], registry=registry)
         self._roams = {direction: roams.labels(direction) for direction in get_args(RoamDirection)}
@@ -99,9 +95,6 @@ class Metrics:
     def committed(self, seconds: float, batches: int) -> None:
         self._commit_s.observe(seconds)
         self._commit_batches.observe(batches)
-
-    def matched(self, seconds: float) -> None:
-        self._matching_s.observe(seconds)
 
     def roamed(self, direction: RoamDirection) -> None:
         self._roams[direction].inc()

@@ -79,10 +79,12 @@ class Forking(Camera):
             StandStill(self._state).take(then)
             self.paused_s = perf_counter() - began_s
             return
-        reader = threading.Thread(
-            target=self._read, args=(copy, read_end, began_s, then), name="picture", daemon=True
-        )
-        reader.start()
+        reading = (copy, read_end, began_s, then)
+        try:
+            threading.Thread(target=self._read, args=reading, name="picture", daemon=True).start()
+        except RuntimeError:
+            # There are as many threads as there may be: the broker waits for its copy.
+            self._read(*reading)
         self.paused_s = perf_counter() - began_s
 
     def _read(self, copy: int, read_end: int, began_s: float, then: Then) -> None:
