@@ -321,7 +321,7 @@ def serve_for_a_moment(arguments: list[str]) -> None:
         assert any("is ready" in line for line in said)
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("oracle")
 def test_p2_every_command_of_the_readme_that_needs_spark_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from roamcast.pipeline import sweep as sweeping
 from roamcast.pipeline.session import open_session
 from roamcast.pipeline.sweep import sweep
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("oracle")
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tests.pipeline.cluster import Cluster, NotStarted, Part, connect_server, st
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("spark"),
+    pytest.mark.xdist_group("oracle"),
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark's master, workers and server need Java"),
 ]
 

@@ -34,7 +34,7 @@ from tests.pipeline.chain import Expected, expected_by_spark, many_worlds, run_j
 from tests.pipeline.worlds import SECOND_US
 from tests.sim.test_ideal import CROWD
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("oracle")]
 
 
 @pytest.fixture(scope="module", params=[Plane(), Earth()], ids=["plane", "earth"])
