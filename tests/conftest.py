@@ -1,4 +1,4 @@
-"""What tests of several packages share: a Spark session for each group of tests that works on one, `spark` and `oracle`."""
+"""What tests of several packages share: a Spark session for each group that works on one, `spark` and `oracle`."""
 
 import os
 import sys
