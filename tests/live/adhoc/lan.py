@@ -84,6 +84,14 @@ class Lan:
         node.start()
         return node
 
+    async def acquainted(self) -> tuple[RunningNode, RunningNode]:
+        """A producer and a consumer 50 m apart that has heard of its proximity."""
+        producer, consumer = self.node("producer"), self.node("consumer", 50)
+        self.listen("consumer")
+        self.announce("producer")
+        await until(lambda: self.members("consumer") == 1)
+        return producer, consumer
+
     async def stop(self, name: str) -> None:
         await self.nodes.pop(name).stop()
 

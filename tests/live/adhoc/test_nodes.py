@@ -84,11 +84,7 @@ def test_l1_s6_groups_are_joined_and_left_as_proximities_come_and_go() -> None:
 def test_l1_a_node_that_stops_withdraws_its_proximity() -> None:
     async def story() -> None:
         async with Lan() as lan:
-            lan.node("producer")
-            lan.node("consumer", 50)
-            lan.listen("consumer")
-            lan.announce("producer")
-            await until(lambda: lan.members("consumer") == 1)
+            await lan.acquainted()
             await lan.stop("producer")
             await until(lambda: lan.members("consumer") == 0)
 
@@ -158,11 +154,7 @@ def test_l1_nodes_on_earth_are_near_each_other_by_longitude_and_latitude() -> No
 def test_l1_s11_what_was_raised_while_a_consumer_was_deaf_is_asked_for() -> None:
     async def story() -> None:
         async with Lan() as lan:
-            producer = lan.node("producer")
-            consumer = lan.node("consumer", 50)
-            lan.listen("consumer")
-            lan.announce("producer")
-            await until(lambda: lan.members("consumer") == 1)
+            producer, consumer = await lan.acquainted()
             consumer.air.taken = 0
             hear, consumer.air.heard = consumer.air.heard, lambda heard: None
             producer.port.raise_("ice", {"depth": 1})
@@ -209,11 +201,7 @@ def test_l7_groups_with_different_keys_do_not_hear_each_other() -> None:
 def test_l7_a_second_node_of_the_same_name_is_not_heard() -> None:
     async def story() -> None:
         async with Lan() as lan:
-            lan.node("producer")
-            consumer = lan.node("consumer", 50)
-            lan.listen("consumer")
-            lan.announce("producer")
-            await until(lambda: lan.members("consumer") == 1)
+            _, consumer = await lan.acquainted()
             honest = lan.nodes.pop("producer")
             lan.node("producer", identity=Identity.fresh())
             lan.announce("producer")
@@ -264,11 +252,7 @@ def bad_datagrams(good: bytes) -> dict[Reason, bytes]:
 def test_l7_a_flood_of_every_kind_of_bad_datagram_is_counted_and_delivers_nothing() -> None:
     async def story() -> None:
         async with Lan() as lan:
-            producer = lan.node("producer")
-            consumer = lan.node("consumer", 50)
-            lan.listen("consumer")
-            lan.announce("producer")
-            await until(lambda: lan.members("consumer") == 1)
+            producer, consumer = await lan.acquainted()
             recorded: list[bytes] = []
             take = consumer.air.take
 
@@ -302,11 +286,7 @@ def test_l7_a_flood_of_every_kind_of_bad_datagram_is_counted_and_delivers_nothin
 def test_l7_at_full_rate_bad_datagrams_leave_nothing_behind_and_good_ones_still_arrive() -> None:
     async def story() -> None:
         async with Lan() as lan:
-            producer = lan.node("producer")
-            consumer = lan.node("consumer", 50)
-            lan.listen("consumer")
-            lan.announce("producer")
-            await until(lambda: lan.members("consumer") == 1)
+            producer, consumer = await lan.acquainted()
             group = next(iter(consumer.host.host.node.discovery.groups))  # type: ignore[attr-defined]
             bad = list(bad_datagrams(producer.seals.seal(CODEC.encode(Withdrawn("producer:none")), group)).values())
             flooding, sent = True, 0
@@ -362,11 +342,7 @@ def test_l1_loopback_is_found_and_an_unknown_interface_is_named() -> None:
 def test_l1_when_interfaces_change_groups_are_joined_anew() -> None:
     async def story() -> None:
         async with Lan() as lan:
-            lan.node("producer")
-            consumer = lan.node("consumer", 50)
-            lan.listen("consumer")
-            lan.announce("producer")
-            await until(lambda: lan.members("consumer") == 1)
+            _, consumer = await lan.acquainted()
             # As if it had found itself without a network, and then with one.
             consumer.air._use([])
             consumer.air.wanted = ()
