@@ -54,6 +54,10 @@ def node(
         float | None,
         typer.Option(help="Where raised events are relevant: metres around (context).", rich_help_panel=WHAT),
     ] = None,
+    application: Annotated[
+        str | None,
+        typer.Option("--app", help="FILE.py:CLASS, an application as in examples/.", rich_help_panel=WHAT),
+    ] = None,
     position: Annotated[
         str | None, typer.Option(help="LONGITUDE,LATITUDE in degrees.", rich_help_panel=WHERE)
     ] = None,
@@ -145,6 +149,10 @@ def node(
     **carried.** With `--gateway mqtt://broker:1883` a node passes events between this network and a broker, both
     ways, each once: docs/reference/GATEWAY.md.
 
+    **programmed.** An application of a few lines runs here as it does in the simulator.
+
+        roamcast node car-1 --app examples/ambulance.py:Car --location simulated:examples/ambulance.toml#car-1
+
     Datagrams that are forged, replayed, broken or of another group are dropped, and counted when the node stops.
     docs/howto/LAN.md helps when nothing arrives.
 
@@ -166,6 +174,7 @@ def node(
         publishers_within_m=publishers_within,
         interest_within_m=interest_within,
         relevant_within_m=relevant_within,
+        application=application,
         position=position,
         at=at,
         location=location,

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from rich.markup import escape
@@ -47,6 +48,7 @@ from roamcast.model.values import BadValue, Point
 from roamcast.node.kit import ProtocolKit
 from roamcast.node.port import PERIOD_MIN_S
 from roamcast.serving import run
+from roamcast.sim.applications import Applications, BadApplication
 from roamcast.sim.scenario import BadScenario
 from roamcast.terminal import complaints
 
@@ -73,6 +75,7 @@ MISTAKES = (
     BadSource,
     BadScenario,
     BadJournal,
+    BadApplication,
     CannotMulticast,
     ClientError,
 )
@@ -106,6 +109,7 @@ class Options(Struct, frozen=True, kw_only=True):
     carry: tuple[str, ...] = ()
     username: str | None = None
     password: str | None = None
+    application: str | None = None
     protocol: str = "proximity"
     preset: str | None = None
     range_m: float | None = None
@@ -118,7 +122,7 @@ class Options(Struct, frozen=True, kw_only=True):
     @property
     def tells_nothing(self) -> bool:
         """Then it says what is typed, and hears everything."""
-        return not self.announce and not self.subscribe and not self.gateway
+        return not (self.announce or self.subscribe or self.gateway or self.application)
 
 
 def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
@@ -194,6 +198,7 @@ class Talk:
         self.node = node
         self.delivered = 0
         self.gateway: Gateway | None = None
+        self.application = None if options.application is None else Applications().load(options.application)
         self._waiting: list[str] | None = []
 
     def begin(self) -> None:
@@ -206,6 +211,8 @@ class Talk:
             wish_of(line, port.vocabulary.types)
         for pattern in ("#",) if options.tells_nothing else options.subscribe:
             self._subscribe(pattern)
+        if self.application is not None:
+            self.application().start(port)
         port.after(SETTLE_S, self._settled)
 
     def _proximity(self) -> Circle | None:
@@ -302,6 +309,12 @@ def complain(text: str, style: str = "yellow") -> None:
     complaints.print(f"[{style}]{escape(text)}[/{style}]", soft_wrap=True, highlight=False)
 
 
+def say(text: str) -> None:
+    """What an application says, with the time."""
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')}  {text}\n")
+    sys.stdout.flush()
+
+
 def run_node(options: Options) -> None:
     run(live(options))
 
@@ -309,11 +322,15 @@ def run_node(options: Options) -> None:
 async def live(options: Options) -> None:
     source, space = whereabouts_of(options)
     settings, kit = settings_of(options, space), kit_for(options)
-    node = RunningNode(settings, kit, context_of(options, settings.space), say=complain)
+    speak = complain if options.application is None else say
+    node = RunningNode(settings, kit, context_of(options, settings.space), say=speak)
     talk = Talk(options, node)
     node.found = talk.found
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    failed: list[BaseException] = []
+    if options.application is not None:
+        loop.set_exception_handler(lambda _, told: fail(told, failed, stopped))
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     tasks: list[asyncio.Task[None]] = []
@@ -340,6 +357,16 @@ async def live(options: Options) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         await node.stop()
     complain(talk.summary(), "dim")
+    if failed:
+        what = f"{type(failed[0]).__name__}: {failed[0]}"
+        raise BadApplication(f"the application {options.application} failed: {what}") from failed[0]
+
+
+def fail(told: dict[str, Any], failed: list[BaseException], stopped: asyncio.Event) -> None:
+    """An application's mistake surfaces on the loop, wherever it was called from, and ends the node."""
+    problem = told.get("exception")
+    failed.append(problem if problem is not None else RuntimeError(str(told.get("message"))))
+    stopped.set()
 
 
 def context_of(options: Options, space: Plane | Earth) -> Context:

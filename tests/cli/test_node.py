@@ -68,6 +68,31 @@ def test_l1_p1_an_event_is_delivered_by_filter_and_place_and_both_journals_tell(
     assert [type(each.record).__name__ for each in entries if not getattr(each.record, "up", True)] == ["Move"] * 3
 
 
+def test_l1_an_application_of_the_examples_runs_on_real_nodes_as_it_does_in_the_simulator(terminal: Opens) -> None:
+    world = "simulated:examples/ambulance.toml"
+    car = terminal("car-1", "--app", "examples/ambulance.py:Car", "--location", f"{world}#car-1?begin_s=2")
+    car.until("is ready")
+    ambulance = terminal(
+        "ambulance", "--app", "examples/ambulance.py:Ambulance", "--location", f"{world}#ambulance?begin_s=2"
+    )
+    assert "an ambulance comes nearer at 25 m/s: I let it pass" in car.until("comes nearer")
+    assert ambulance.stop() == car.stop() == 0
+
+
+BROKEN = """
+class Broken:
+    def start(self, port):
+        port.after(0.01, lambda: 1 // 0)
+"""
+
+
+def test_l6_an_application_that_fails_ends_the_node_and_says_why(terminal: Opens, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    node = terminal("node", "--app", f"{tmp_path}/broken.py:Broken")
+    assert "ZeroDivisionError" in node.until("the application")
+    assert node.process.wait(20) == 2
+
+
 def invoke(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
     return result.exit_code, result.output
