@@ -14,7 +14,7 @@ from roamcast.live.adhoc.drops import REASONS
 from roamcast.live.adhoc.multicast import PORT
 from roamcast.live.adhoc.peers import PEERS_MAX
 from roamcast.live.adhoc.sockets import QUEUE_DATAGRAMS_MAX, group_address
-from tests.docs.pages import blocks, text_of
+from tests.docs.pages import ROOT, blocks, text_of
 from tests.live.adhoc.lan import free_port
 
 PAGE = text_of("docs/reference/NODE.md")
@@ -55,6 +55,7 @@ def test_l1_every_command_of_the_how_to_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    Path("examples").symlink_to(ROOT / "examples")
     if "--key-file" in arguments:
         Path("group.key").write_text("ab" * 32)
     if arguments[0] == "node":

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from roamcast.experiments.catalogue import EXPERIMENTS
 from roamcast.experiments.experiment import seed_of
 from roamcast.experiments.sweep import Payload, measured, run_all
-from roamcast.pipeline import sweep as sweeping
+from roamcast.pipeline import dealing
 from roamcast.pipeline.session import open_session
 from roamcast.pipeline.sweep import sweep
 
@@ -84,7 +84,7 @@ def test_p4_results_do_not_depend_on_the_number_of_tasks_and_equal_a_plain_loop(
 ) -> None:
     experiment = EXPERIMENTS["steam-cost"]
     many = list(run_all(spark, [experiment], "quick", runs=1))
-    monkeypatch.setattr(sweeping, "TASKS_MAX", 2)
+    monkeypatch.setattr(dealing, "TASKS_MAX", 2)
     few = list(run_all(spark, [experiment], "quick", runs=1))
     assert [(row.parameters, row.figures) for row in many] == [(row.parameters, row.figures) for row in few]
     for row in many[:3]:
