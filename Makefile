@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install java run test check format bench experiments docs clean
+.PHONY: help install java run test check format bench experiments docs studio clean
 
 help:            ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 22
@@ -45,6 +45,9 @@ experiments: install java   ## measure again what the papers published; the page
 docs: install    ## build the documentation into site/
 	@$(BIN)/pip install -q --disable-pip-version-check -e '.[docs]'
 	$(BIN)/zensical build
+
+studio:          ## check and build the page that brokers serve at /studio/; needs Node 20
+	cd studio && npm ci --no-audit --no-fund && npm test && npm run build
 
 clean:           ## remove the virtual environment and everything generated
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis

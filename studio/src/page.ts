@@ -1,0 +1,337 @@
+// The page as a whole: feeds into the world, the world onto the map, and what the viewer does to both. While paused, ticks
+// wait in a buffer, and a step takes one of them.
+
+import L from "leaflet";
+import { TickBuffer } from "./buffer.ts";
+import { byId, clock, remembered } from "./dom.ts";
+import type { Hello, Place, Tick } from "./feed.ts";
+import { Feeds, type FeedListener } from "./feeds.ts";
+import { readPalette } from "./glyphs.ts";
+import { DetailsPanel } from "./panels/details.ts";
+import { FindPanel } from "./panels/find.ts";
+import { Header } from "./panels/header.ts";
+import { Legend } from "./panels/legend.ts";
+import { LivePanel } from "./panels/live.ts";
+import { TalkPanel } from "./panels/talk.ts";
+import { TryPanel } from "./panels/try.ts";
+import { crsOf, latLng, placeOf } from "./projection.ts";
+import { Scene, type LayerName } from "./scene.ts";
+import { Ground } from "./streets.ts";
+import type { Panel, Selection, Studio } from "./studio.ts";
+import { Tabs } from "./tabs.ts";
+import { World } from "./world.ts";
+
+const REFRESH_MS = 250;
+const START_ZOOM = 16;
+
+export class Page implements FeedListener {
+  private readonly world = new World();
+  private readonly feeds = new Feeds(this);
+  private readonly buffer = new TickBuffer();
+  private readonly tabs = new Tabs(() => this.find?.focus());
+  private readonly reduced = matchMedia("(prefers-reduced-motion: reduce)");
+  private stage: Stage | null = null;
+  private find: FindPanel | null = null;
+  private panels: Panel[] = [];
+  private paused = false;
+  private steppedTo = "";
+  private framed = false;
+
+  start(origin: string): void {
+    themes(() => this.stage?.recolour());
+    this.controls();
+    intro();
+    this.feeds.start(origin);
+    setInterval(() => this.refresh(), REFRESH_MS);
+  }
+
+  hello(hello: Hello): void {
+    this.buffer.forget(hello.broker);
+    this.world.hello(hello);
+    if (this.stage === null) this.open(hello);
+    this.stage?.scene.refresh();
+  }
+
+  /** The first hello says what kind of space it is: only then is there a map. */
+  private open(hello: Hello): void {
+    const stage = new Stage(this.world, this.feeds, hello, () => this.reduced.matches);
+    this.stage = stage;
+    this.find = new FindPanel(stage);
+    const details = new DetailsPanel(stage);
+    stage.onSelect = () => details.show(stage.selection());
+    this.panels = [
+      new Header(stage),
+      new LivePanel(stage),
+      this.find,
+      new Legend(stage, (layer, on) => stage.switch(layer, on)),
+      new TryPanel(stage, this.tabs),
+      new TalkPanel(stage, this.tabs),
+      details,
+    ];
+    if (hello.map.streets !== null) {
+      const url = new URL(hello.map.streets, `${this.feeds.httpOf(hello.broker) ?? location.origin}/`).href;
+      void stage.loadStreets(url, hello.map.centre === null);
+    }
+  }
+
+  tick(broker: string, tick: Tick): void {
+    if (this.paused) this.buffer.push(broker, tick);
+    else this.apply(broker, tick);
+  }
+
+  private apply(broker: string, tick: Tick): void {
+    const began = performance.now();
+    const changes = this.world.apply(broker, tick);
+    this.stage?.scene.take(changes);
+    if (!this.framed && this.world.entities.size > 0) {
+      this.framed = true;
+      this.stage?.frame();
+    }
+    measured(performance.now() - began);
+  }
+
+  lost(broker: string): void {
+    this.world.lost(broker);
+    this.stage?.scene.refresh();
+  }
+
+  changed(): void {
+    for (const panel of this.panels) if (panel instanceof Header) panel.refresh();
+  }
+
+  private refresh(): void {
+    if (this.panels.length === 0) {
+      const waiting = this.feeds.statuses().some((feed) => feed.state === "waiting");
+      byId("status").textContent = waiting ? "The broker does not answer, trying again …" : "Connecting …";
+      return;
+    }
+    for (const panel of this.panels) panel.refresh();
+    if (this.paused) {
+      const ticks = this.buffer.length === 1 ? "1 tick waits" : `${this.buffer.length} ticks wait`;
+      byId("pause-label").textContent = "Go on";
+      byId("pause").title = `Paused${this.steppedTo}: ${ticks}`;
+      byId("step").title = `One tick (.): ${ticks}`;
+      byId<HTMLButtonElement>("step").disabled = this.buffer.length === 0;
+      byId("status").textContent = `Paused · ${ticks}`;
+    }
+  }
+
+  private controls(): void {
+    byId("pause").addEventListener("click", () => this.pause(!this.paused));
+    byId("step").addEventListener("click", () => this.step());
+    document.addEventListener("keydown", (event) => {
+      const at = event.target as HTMLElement;
+      if (event.key === "Escape") this.stage?.escape();
+      if (at.closest("input, textarea, select, button, summary") !== null || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === " ") this.pause(!this.paused);
+      else if (event.key === ".") this.step();
+      else if (event.key === "/") this.tabs.open("find");
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  private pause(paused: boolean): void {
+    this.paused = paused;
+    this.steppedTo = "";
+    byId("pause").setAttribute("aria-pressed", String(paused));
+    byId("pause-label").textContent = paused ? "Go on" : "Pause";
+    byId("pause").title = "Pause (space)";
+    byId<HTMLButtonElement>("step").disabled = true;
+    this.stage?.scene.hold(paused);
+    if (!paused) for (let next = this.buffer.shift(); next !== undefined; next = this.buffer.shift()) this.apply(next.broker, next.tick);
+    this.refresh();
+  }
+
+  private step(): void {
+    const next = this.paused ? this.buffer.shift() : undefined;
+    if (next === undefined) return;
+    this.apply(next.broker, next.tick);
+    this.steppedTo = ` at ${clock(next.tick.at_us)} of ${next.broker}`;
+    this.stage?.scene.stepped();
+    this.refresh();
+  }
+}
+
+/** The map with what is on it, and what is selected there. */
+class Stage implements Studio {
+  readonly map: L.Map;
+  readonly scene: Scene;
+  onSelect: () => void = () => undefined;
+  private readonly ground: Ground;
+  private selected: Selection | null = null;
+  private aiming: ((place: Place | null) => void) | null = null;
+  private streets: L.LatLngBounds | null = null;
+
+  constructor(
+    readonly world: World,
+    readonly feeds: Feeds,
+    hello: Hello,
+    calm: () => boolean,
+  ) {
+    const { centre, zoom, attribution } = hello.map;
+    const plane = hello.space === "plane";
+    this.map = L.map("map", {
+      crs: crsOf(hello.space),
+      zoomControl: false,
+      attributionControl: attribution !== null,
+      minZoom: plane ? -8 : 2,
+      maxZoom: plane ? 6 : 21,
+      zoomSnap: 0.5,
+      zoomAnimation: !calm(),
+      fadeAnimation: false,
+      inertia: !calm(),
+    });
+    this.map.setView(centre === null ? [0, 0] : latLng(centre), zoom ?? (plane ? 0 : START_ZOOM), { animate: false });
+    if (attribution !== null) this.map.attributionControl.setPrefix(false).addAttribution(attribution);
+    L.control.zoom({ position: "bottomright" }).addTo(this.map);
+    L.control.scale({ position: "bottomleft", imperial: false }).addTo(this.map);
+    new FitControl(() => this.frame()).addTo(this.map);
+    const palette = readPalette();
+    this.ground = new Ground(this.map, hello.space, palette);
+    this.scene = new Scene(world, palette, calm).addTo(this.map);
+    this.pointers();
+    new ResizeObserver(() => this.map.invalidateSize({ animate: false })).observe(this.map.getContainer());
+  }
+
+  private pointers(): void {
+    this.map.on("click", (event) => {
+      if (this.aiming !== null) {
+        const told = this.aiming;
+        this.aim(null);
+        told(placeOf(event.latlng));
+      } else this.select(this.scene.hit(event.containerPoint));
+    });
+    const tooltip = byId("tooltip");
+    this.map.on("mousemove", (event) => {
+      const hit = this.aiming === null ? this.scene.hit(event.containerPoint) : null;
+      this.map.getContainer().classList.toggle("pointing", hit !== null);
+      tooltip.hidden = hit === null;
+      if (hit === null) return;
+      tooltip.textContent = hit.id;
+      tooltip.style.left = `${event.containerPoint.x}px`;
+      tooltip.style.top = `${event.containerPoint.y}px`;
+    });
+    this.map.on("mouseout", () => (tooltip.hidden = true));
+  }
+
+  async loadStreets(url: string, frame: boolean): Promise<void> {
+    try {
+      this.streets = await this.ground.load(url);
+    } catch {
+      this.say("The streets could not be loaded.");
+    }
+    if (frame) this.frame();
+  }
+
+  /** Everything that is known, in view: entities and brokers, or else the streets. */
+  frame(): void {
+    const places = [...this.world.entities.values()].map((entity) => latLng(entity.at));
+    for (const broker of this.world.brokers.values()) if (broker.address.place !== null) places.push(latLng(broker.address.place));
+    const bounds = places.length > 0 ? L.latLngBounds(places) : this.streets;
+    if (bounds?.isValid() !== true) return;
+    const wide = this.map.getSize().x > 700;
+    this.map.fitBounds(bounds, {
+      maxZoom: this.world.space === "plane" ? 3 : 18,
+      animate: false,
+      paddingTopLeft: [36, 36],
+      // The legend stands there.
+      paddingBottomRight: [wide ? 222 : 36, 44],
+    });
+  }
+
+  recolour(): void {
+    const palette = readPalette();
+    this.ground.recolour(palette);
+    this.scene.recolour(palette);
+  }
+
+  switch(layer: LayerName, on: boolean): void {
+    if (layer === "streets") this.ground.show(on);
+    if (on) this.scene.shown.add(layer);
+    else this.scene.shown.delete(layer);
+    this.scene.refresh();
+  }
+
+  select(selection: Selection | null): void {
+    this.selected = selection;
+    this.scene.selected = selection?.kind === "client" ? selection.id : null;
+    this.scene.selectedBroker = selection?.kind === "broker" ? selection.id : null;
+    this.scene.way = null;
+    this.scene.refresh();
+    this.onSelect();
+  }
+
+  selection(): Selection | null {
+    return this.selected;
+  }
+
+  aim(then: ((place: Place | null) => void) | null): void {
+    this.aiming = then;
+    this.map.getContainer().classList.toggle("aiming", then !== null);
+  }
+
+  escape(): void {
+    if (this.aiming !== null) {
+      const told = this.aiming;
+      this.aim(null);
+      told(null);
+    } else this.select(null);
+  }
+
+  say(text: string): void {
+    byId("summary").textContent = text;
+  }
+}
+
+class FitControl extends L.Control {
+  constructor(private readonly fit: () => void) {
+    super({ position: "bottomright" });
+  }
+
+  override onAdd(): HTMLElement {
+    const bar = L.DomUtil.create("div", "leaflet-bar fit");
+    const link = L.DomUtil.create("a", "", bar);
+    link.href = "#";
+    link.role = "button";
+    link.title = "Show everything";
+    link.setAttribute("aria-label", "Show everything");
+    link.innerHTML = '<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4"/></svg>';
+    L.DomEvent.on(link, "click", (event) => {
+      L.DomEvent.stop(event);
+      this.fit();
+    });
+    L.DomEvent.disableClickPropagation(bar);
+    return bar;
+  }
+}
+
+/** Light or dark as the system says, until the viewer says otherwise. */
+function themes(changed: () => void): void {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const set = (): void => {
+    document.documentElement.dataset["theme"] = remembered.get("theme") ?? (dark.matches ? "dark" : "light");
+    changed();
+  };
+  dark.addEventListener("change", set);
+  byId("theme").addEventListener("click", () => {
+    remembered.set("theme", document.documentElement.dataset["theme"] === "dark" ? "light" : "dark");
+    set();
+  });
+  set();
+}
+
+function intro(): void {
+  byId("intro").hidden = remembered.get("intro") === "seen";
+  byId("intro-close").addEventListener("click", () => {
+    byId("intro").hidden = true;
+    remembered.set("intro", "seen");
+    byId("map").focus();
+  });
+}
+
+/** How long each tick took to take in, as entries that the browser's own tools and the bench read. */
+function measured(duration: number): void {
+  performance.measure("studio.tick", { start: performance.now() - duration, duration });
+  if (performance.getEntriesByName("studio.tick").length > 600) performance.clearMeasures("studio.tick");
+}

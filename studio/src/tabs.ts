@@ -1,0 +1,53 @@
+// The four panels at the side, one at a time; on a phone the open one folds away when its tab is chosen again.
+
+import { byId } from "./dom.ts";
+
+export const TABS = ["live", "find", "try", "talk"] as const;
+export type Tab = (typeof TABS)[number];
+
+export class Tabs {
+  private readonly side = document.querySelector(".side") as HTMLElement;
+  private readonly listeners: ((tab: Tab) => void)[] = [];
+  current: Tab = "live";
+
+  constructor(found: () => void) {
+    for (const [index, tab] of TABS.entries()) {
+      const handle = byId(`tab-${tab}`);
+      handle.addEventListener("click", () => {
+        const narrow = matchMedia("(max-width: 760px)").matches;
+        const folded = narrow && tab === this.current && !this.side.classList.contains("folded");
+        this.open(tab);
+        this.side.classList.toggle("folded", folded);
+        if (tab === "find" && !narrow) found();
+      });
+      handle.addEventListener("keydown", ({ key }) => {
+        const step = key === "ArrowRight" ? 1 : key === "ArrowLeft" ? -1 : 0;
+        const next = TABS[(index + step + TABS.length) % TABS.length];
+        if (step === 0 || next === undefined) return;
+        this.open(next);
+        byId(`tab-${next}`).focus();
+      });
+    }
+    document.querySelector(".skip")?.addEventListener("click", (event) => {
+      event.preventDefault();
+      this.open("find");
+      found();
+    });
+  }
+
+  onOpen(listener: (tab: Tab) => void): void {
+    this.listeners.push(listener);
+  }
+
+  open(wanted: Tab): void {
+    this.current = wanted;
+    this.side.classList.remove("folded");
+    for (const tab of TABS) {
+      byId(`tab-${tab}`).setAttribute("aria-selected", String(tab === wanted));
+      byId(`tab-${tab}`).tabIndex = tab === wanted ? 0 : -1;
+      byId(`panel-${tab}`).hidden = tab !== wanted;
+    }
+    for (const listener of this.listeners) listener(wanted);
+    if (wanted === "find") byId<HTMLInputElement>("find-input").focus({ preventScroll: true });
+  }
+}
