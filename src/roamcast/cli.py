@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from roamcast import __version__
 from roamcast.cli_brokers import chaos, routes
 from roamcast.cli_client import pub, sub
+from roamcast.cli_demo import demo
 from roamcast.cli_experiments import experiments
 from roamcast.cli_live import broker, passwd
 from roamcast.cli_node import key, node
@@ -41,6 +42,7 @@ app = typer.Typer(
 filters = typer.Typer(help="Understand filters.", no_args_is_help=True)
 app.add_typer(filters, name="filter")
 app.add_typer(pipeline, name="pipeline")
+app.command("demo")(demo)
 app.command("audit")(audit)
 app.command("broker")(broker)
 app.command("passwd")(passwd)

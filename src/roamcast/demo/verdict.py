@@ -1,0 +1,60 @@
+"""What the Spark audit says of the demo's journal: what an ideal system would have delivered, and what this one did.
+
+The audit runs as a process of its own: Java and Spark come and go with it.
+"""
+
+import subprocess
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from roamcast.demo.fleet import COMMAND, DemoFailed
+
+
+class Line(Struct, frozen=True):
+    """As the audit counts, of all or of one subject."""
+
+    value: str
+    expected: int
+    delivered: int
+    missed: int
+    duplicates: int
+    unwanted: int
+    latency_p50_us: int | None
+    latency_p99_us: int | None
+
+
+class Verdict(Struct, frozen=True):
+    total: Line
+    subjects: tuple[Line, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        return not self.total.missed and not self.total.duplicates
+
+
+def no_java() -> str | None:
+    """Why there can be no audit, and what to do."""
+    from roamcast.pipeline.job import BadPipeline
+    from roamcast.pipeline.session import check_java
+
+    try:
+        check_java()
+    except BadPipeline as problem:
+        return str(problem)
+    return None
+
+
+def audit(journal: Path) -> Verdict:
+    """Raises `DemoFailed`."""
+    done = subprocess.run(
+        [*COMMAND, "audit", str(journal), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode:
+        raise DemoFailed(f"the journal {journal} cannot be audited: {done.stderr.strip()}")
+    return msgspec.json.decode(done.stdout, type=Verdict)
