@@ -11,7 +11,17 @@ from importlib import import_module
 from pathlib import Path
 
 QUICK = ("datagram", "filters", "journal", "modulators", "raise_", "routing", "sim")
-BENCHMARKS = (*QUICK, "broker_load", "broker_recovery", "context", "flood_watch", "match", "oracle", "sweep")
+BENCHMARKS = (
+    *QUICK,
+    "broker_load",
+    "broker_recovery",
+    "context",
+    "fanout",
+    "flood_watch",
+    "match",
+    "oracle",
+    "sweep",
+)
 """`context` measures a whole protocol over many runs and takes the better part of an hour: only when it is named."""
 
 

@@ -1,0 +1,175 @@
+"""Brokers for `bench.fanout`: each is started as its own process, with users, passwords and rules, and asked how much
+CPU time it has had.
+
+What is not installed is skipped and says how to get it.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from msgspec import Struct
+
+from roamcast.live.security.passwords import set_password
+
+USER, PASSWORD = "bench", "a-password-of-the-bench"
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+START_S_MAX = 60.0
+
+OURS = """
+name = "fanout"
+data = "data"
+log_level = "error"
+listeners = [{{ port = {port}, host = "127.0.0.1" }}]
+[security]
+passwords = "passwords"
+[[security.rules]]
+users = ["bench"]
+publish = ["bench/#"]
+subscribe = ["bench/#"]
+[security.limits]
+connects_per_s = 0
+messages_per_s = 1e9
+bytes_per_s = 1e12
+"""
+MOSQUITTO = """
+listener {port} 127.0.0.1
+allow_anonymous false
+password_file {folder}/passwords
+acl_file {folder}/rules
+max_queued_messages 100000
+max_inflight_messages 1024
+persistence false
+log_dest none
+user root
+"""
+NATS = """
+listen: 127.0.0.1:{other}
+server_name: bench
+authorization {{ user: {user}, password: {password} }}
+jetstream {{ store_dir: "{folder}/jetstream" }}
+mqtt {{ listen: 127.0.0.1:{port} }}
+"""
+NATS_CORE = """
+listen: 127.0.0.1:{port}
+authorization {{ user: {user}, password: {password} }}
+"""
+AMQTT = """
+listeners:
+  default:
+    type: tcp
+    bind: 127.0.0.1:{port}
+plugins:
+  amqtt.plugins.authentication.AnonymousAuthPlugin:
+    allow_anonymous: true
+"""
+
+
+class Peer(Struct, frozen=True):
+    name: str
+    lacks: Callable[[], str | None]
+    """Why it cannot be measured here."""
+    prepare: Callable[[Path, int], list[str]]
+    """Writes what it needs into a folder, and answers with the command that starts it on a port."""
+    qos_max: int = 1
+    nats: bool = False
+
+
+def program(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+
+
+def needs(name: str, how: str) -> Callable[[], str | None]:
+    return lambda: None if program(name) else f"not installed: {how}"
+
+
+def ours(folder: Path, port: int) -> list[str]:
+    set_password(folder / "passwords", USER, PASSWORD)
+    config = folder / "broker.toml"
+    config.write_text(OURS.format(port=port), encoding="utf-8")
+    return [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config", str(config)]
+
+
+def mosquitto(folder: Path, port: int) -> list[str]:
+    (folder / "passwords").touch(0o600)
+    subprocess.run(["mosquitto_passwd", "-b", str(folder / "passwords"), USER, PASSWORD], check=True)
+    (folder / "rules").write_text(f"user {USER}\ntopic readwrite bench/#\n", encoding="utf-8")
+    config = folder / "mosquitto.conf"
+    config.write_text(MOSQUITTO.format(port=port, folder=folder), encoding="utf-8")
+    return [program("mosquitto") or "mosquitto", "-c", str(config)]
+
+
+def nats(text: str) -> Callable[[Path, int], list[str]]:
+    def prepare(folder: Path, port: int) -> list[str]:
+        config = folder / "nats.conf"
+        config.write_text(
+            text.format(port=port, other=free_port(), folder=folder, user=USER, password=PASSWORD), encoding="utf-8"
+        )
+        return [program("nats-server") or "nats-server", "-c", str(config)]
+
+    return prepare
+
+
+def amqtt(folder: Path, port: int) -> list[str]:
+    config = folder / "amqtt.yaml"
+    config.write_text(AMQTT.format(port=port), encoding="utf-8")
+    return [program("amqtt") or "amqtt", "-c", str(config)]
+
+
+PEERS = (
+    Peer("ours", lambda: None, ours),
+    Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), mosquitto),
+    Peer("nats", needs("nats-server", "apt-get install nats-server"), nats(NATS_CORE), qos_max=0, nats=True),
+    Peer("nats_mqtt", needs("nats-server", "apt-get install nats-server"), nats(NATS)),
+    Peer("amqtt", needs("amqtt", "pip install amqtt, where nothing else is"), amqtt),
+)
+NOT_MEASURED = {"zenoh": "its router is no Debian or Python package, and only its own library speaks its protocol"}
+
+
+def free_port() -> int:
+    with socket.socket() as each:
+        each.bind(("127.0.0.1", 0))
+        return int(each.getsockname()[1])
+
+
+class Running:
+    """A broker for as long as it is used."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.port = free_port()
+
+    def __enter__(self) -> "Running":
+        self.folder = tempfile.TemporaryDirectory()
+        command = self.peer.prepare(Path(self.folder.name), self.port)
+        quiet = subprocess.DEVNULL
+        self.process = subprocess.Popen(command, cwd=self.folder.name, stdout=quiet, stderr=quiet)
+        until = time.monotonic() + START_S_MAX
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1.0).close()
+                return self
+            except OSError:
+                if time.monotonic() > until or self.process.poll() is not None:
+                    self.__exit__(None, None, None)
+                    raise
+                time.sleep(0.05)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait(10)
+        self.folder.cleanup()
+
+    def cpu_s(self) -> float:
+        """Of all its threads, and of its children that have ended."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(int(each) for each in fields[11:15]) / TICKS_PER_S
