@@ -108,7 +108,7 @@ class MulticastAir:
     def broadcast(self, data: bytes, said: Broadcast) -> int:
         """Sends a message in the codec's bytes; answers how many there are in its datagram, 0 if there is none."""
         try:
-            datagram = self.seals.seal(data, EVERYBODY if said.group is None else said.group)
+            datagram = self.seals.seal(data, EVERYBODY if said.group is None else said.group, said.message)
         except Dropped as dropped:
             self.drops.count(dropped.reason)
             return 0

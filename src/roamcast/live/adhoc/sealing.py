@@ -32,7 +32,8 @@ from roamcast.live.adhoc.frames import (
 )
 from roamcast.live.adhoc.keys import KEY_BYTES, OPEN_GROUP_KEY, Identity, is_signed, key_id
 from roamcast.live.adhoc.peers import Peer, Peers
-from roamcast.live.adhoc.signing import Signatures
+from roamcast.live.adhoc.signing import UNSIGNED, Signatures
+from roamcast.live.adhoc.statements import is_last_word
 from roamcast.model.space import Earth, Plane
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
@@ -78,12 +79,15 @@ class Seals:
         self._cipher = cipher_of(group_key, self.session)
         self._counter = 0
 
-    def seal(self, data: bytes, group: int) -> bytes:
-        """The datagram of a message in the codec's bytes.
+    def seal(self, data: bytes, group: int, message: Message | None = None) -> bytes:
+        """The datagram of a message in the codec's bytes; the message itself spares decoding them, as a rule.
 
         What is signed is the message as others will read it: a whole number where a double belongs is one by then.
         """
-        attestations = self.signatures.attest(self._decoded(data))
+        if message is not None and is_last_word(message, self.name):
+            attestations = UNSIGNED
+        else:
+            attestations = self.signatures.attest(self._decoded(data))
         body = body_bytes(Body(self.name, self.identity.public, data, attestations))
         size = HEADER_BYTES + SIGNATURE_BYTES + len(body) + SEAL_BYTES
         if size > FRAME_BYTES_MAX:

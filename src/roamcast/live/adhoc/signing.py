@@ -12,13 +12,17 @@ from roamcast.live.adhoc.drops import Dropped
 from roamcast.live.adhoc.frames import STATEMENTS_MAX, Attestation
 from roamcast.live.adhoc.keys import Identity, is_signed
 from roamcast.live.adhoc.peers import Peer, Peers
-from roamcast.live.adhoc.statements import Statement, statements_of, travels
+from roamcast.live.adhoc.statements import Statement, is_last_word, statements_of, travels
 from roamcast.node.boundary import Message
 
 ATTESTED_MAX = 16_384
 DIGEST_BYTES = 16
 CONTEXT = b"roamcast statement\x00"
 """In front of what is signed: no signature of something else is one of a statement."""
+
+
+UNSIGNED: tuple[Attestation | None, ...] = (None,)
+"""Of one statement, for which its frame speaks."""
 
 
 class Signatures:
@@ -42,6 +46,8 @@ class Signatures:
         self, now_us: int, message: Message, sender: Peer, attestations: tuple[Attestation | None, ...]
     ) -> None:
         """Raises `Dropped` unless every statement is its sender's, or signed by the key of its origin."""
+        if attestations == UNSIGNED and is_last_word(message, sender.name):
+            return
         statements = statements_of(message)
         if len(statements) != len(attestations):
             raise Dropped("forged", f"{len(statements)} statements with {len(attestations)} signatures")

@@ -80,6 +80,14 @@ def travels(message: Message) -> bool:
             return True
 
 
+def is_last_word(message: Message, host: str) -> bool:
+    """Whether all that a message states is its host's own and goes no further: its frame's signature is enough."""
+    if not isinstance(message, Raised) or message.forward:
+        return False
+    event = message.event
+    return event.publisher.host == host and event.body is None and event.id.startswith(host + ":")
+
+
 def of_event(event: Event) -> Statement:
     return by_speaker(event, _encoder.encode(("event", event)))
 
