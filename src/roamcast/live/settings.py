@@ -29,10 +29,11 @@ from roamcast.live.security.policy import Policy
 from roamcast.live.security.rules import Rule, load_rules
 from roamcast.live.server.tracking import TrackingParams
 from roamcast.live.storage.log import Quota
+from roamcast.live.studio.settings import BadMap, Streets, StudioSettings, load_streets
 from roamcast.model.movement import load_model
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
-from roamcast.model.values import BadValue
+from roamcast.model.values import BadValue, Point
 from roamcast.protocols.broker.params import BrokerParams
 
 PORTS: dict[ListenerKind, int] = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
@@ -169,6 +170,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     space: Literal["earth", "plane"] = "earth"
     listeners: tuple[Listener, ...] = (Listener(),)
     http: HttpSettings | None = None
+    studio: StudioSettings = StudioSettings()
     links: LinkSettings = LinkSettings()
     protocol: BrokerParams = BrokerParams()
     security: SecuritySettings = SecuritySettings()
@@ -198,8 +200,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         check_protocol(self.protocol)
         if self.owntracks is not None and self.space != "earth":
             raise ValueError(f"owntracks: its locations are on Earth, and space is '{self.space}'")
+        check_studio(self)
         check_apart(self)
         check_reachable(self)
+
+    @property
+    def shows_studio(self) -> bool:
+        """What clients do is shown without a password, so to this machine alone unless somebody says so."""
+        if self.http is None:
+            return False
+        return is_loopback(self.http.host) if self.studio.enabled is None else self.studio.enabled
 
     @property
     def open(self) -> bool:
@@ -238,6 +248,17 @@ def check_protocol(protocol: BrokerParams) -> None:
             "protocol.ahead.next_brokers: what a broker keeps ahead for a client could not be told to an MQTT client "
             "before its session is there; leave it out"
         )
+
+
+def check_studio(settings: Settings) -> None:
+    studio = settings.studio
+    if studio.enabled and settings.http is None:
+        raise ValueError("studio.enabled is true, and there is no port for it; set http.port")
+    if studio.place is not None:
+        try:
+            settings.model_space().check(Point(*studio.place))
+        except BadValue as problem:
+            raise ValueError(f"studio.place: {problem}") from problem
 
 
 def check_apart(settings: Settings) -> None:
@@ -310,6 +331,7 @@ def beside(settings: Settings, folder: Path) -> Settings:
         journal=found(settings.journal),
         listeners=tuple(with_paths(each, "certificate", "key", "client_ca") for each in settings.listeners),
         links=with_paths(settings.links, "ca", "certificate", "key"),
+        studio=with_paths(settings.studio, "map"),
         security=with_paths(settings.security, "passwords", "rules_file"),
     )
 
@@ -323,6 +345,16 @@ def load_graph(settings: Settings) -> MovementGraph | None:
         return load_model(Path(path)).graph()
     except BadValue as problem:
         raise BadSettings(f"protocol.logical.movement: {problem}") from problem
+
+
+def load_map(settings: Settings) -> Streets | None:
+    """What the studio draws below everything; raises `BadSettings`."""
+    if not settings.studio.map or not settings.shows_studio:
+        return None
+    try:
+        return load_streets(Path(settings.studio.map))
+    except BadMap as problem:
+        raise BadSettings(f"studio.map: {problem}") from problem
 
 
 def load_modulators(settings: Settings) -> None:

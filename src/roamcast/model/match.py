@@ -1,6 +1,7 @@
 """The definition of matching (C6): slow, short, and obviously right. Everything fast is tested against it."""
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
@@ -18,13 +19,32 @@ def matches(event: Event, subscription: Subscription, configuration: Configurati
     The five conditions of section 2.3. With scopes left open this is plain content-based matching (S4); with an
     audience whose region is anchored to the producer it is STEAM's location-dependent delivery (S5).
     """
-    return (
-        standard_matching(event, subscription, configuration)
-        and lifetime_validity(event, subscription, now_us)
-        and interest_and_relevance_overlap(event, subscription, configuration)
-        and publication_domain_matching(event, subscription, configuration)
-        and subscription_domain_matching(event, subscription, configuration)
-    )
+    return failing(event, subscription, configuration, now_us) is None
+
+
+class Condition(StrEnum):
+    """The five conditions of section 2.3, in its order."""
+
+    STANDARD = "standard matching"
+    LIFETIME = "lifetime validity"
+    OVERLAP = "overlap of interest and relevance"
+    PUBLICATION_DOMAIN = "publication domain"
+    SUBSCRIPTION_DOMAIN = "subscription domain"
+
+
+def failing(event: Event, subscription: Subscription, configuration: Configuration, now_us: int) -> Condition | None:
+    """The first condition that does not hold; None if the event is to be delivered."""
+    if not standard_matching(event, subscription, configuration):
+        return Condition.STANDARD
+    if not lifetime_validity(event, subscription, now_us):
+        return Condition.LIFETIME
+    if not interest_and_relevance_overlap(event, subscription, configuration):
+        return Condition.OVERLAP
+    if not publication_domain_matching(event, subscription, configuration):
+        return Condition.PUBLICATION_DOMAIN
+    if not subscription_domain_matching(event, subscription, configuration):
+        return Condition.SUBSCRIPTION_DOMAIN
+    return None
 
 
 def standard_matching(event: Event, subscription: Subscription, configuration: Configuration) -> bool:

@@ -224,7 +224,8 @@ class Admission:
         self._cancel(visitor)
         del self.station.visitors[visitor.client]
         self.station.order(Remark("roamed_out", visitor.client))
-        self.station.chronicle.roamed(visitor.client)
+        arrow = self.station.broker.handover.arrow_of(visitor.name)
+        self.station.chronicle.roamed(visitor.client, arrow.claim.path[0] if arrow and arrow.claim.path else "")
         if visitor.connected:
             self.station.order(Dismiss(visitor.client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
         elif visitor.coming:
@@ -243,6 +244,7 @@ class Admission:
             return
         visitor.connected = visitor.coming = False
         self.subscribing.audience.connected(visitor.client, False)
+        self.station.chronicle.away(visitor.client)
         self.subscribing.groups.joined(visitor.client, visitor.asked.values(), False)
         if given.expiry_s is not None:
             visitor.session.expiry_s = given.expiry_s

@@ -5,7 +5,7 @@ clients by their last report, carried forward to the millisecond if they told a 
 the event says of it. Found by the matching engine (`roamcast.matching`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -166,6 +166,10 @@ class Audience:
             self._drift.put(context, self._engine.place(context))
         for entry in self._entries.values():
             self._engine.subscribe(entry.wanted)
+
+    def fitting(self, topic: str) -> Iterator[Entry]:
+        """Subscriptions whose topic filter fits, whatever else they ask for."""
+        return self._tree.match(topic)
 
     # Who gets what.
 

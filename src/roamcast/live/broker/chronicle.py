@@ -14,6 +14,8 @@ the deliveries. So each of them must say what the broker was asked to do, at the
 
 These are orders that the runtime carries out at once, not after a commit: only so are the times in the journal those
 at which the broker matched.
+
+Whoever looks on without a journal (`onlooker.py`) is told of the same from here, without what the journal leaves out.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,6 +23,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from roamcast.live.broker.modulating import MADE_OF
+from roamcast.live.broker.onlooker import Onlooker
 from roamcast.live.broker.orders import (
     AnyOrder,
     RecordContext,
@@ -41,35 +44,57 @@ RETAINED_GIVEN = "retained_given"
 
 
 class Chronicle:
+    onlooker: Onlooker | None = None
+    """Of this life of the process alone."""
+
     def __init__(self, order: Callable[[AnyOrder], None]) -> None:
         self.on = False
         """Whether anybody keeps a journal."""
         self._order = order
 
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "onlooker"}
+
     def here(self, context: Context) -> None:
         if self.on:
             self._order(RecordContext(context))
+        if self.onlooker is not None:
+            self.onlooker.here(context)
+
+    def away(self, client: str) -> None:
+        if self.onlooker is not None:
+            self.onlooker.away(client)
 
     def gone(self, client: str) -> None:
         if self.on:
             self._order(RecordGone(client))
+        if self.onlooker is not None:
+            self.onlooker.gone(client, None)
 
-    def roamed(self, client: str) -> None:
+    def roamed(self, client: str, to: str) -> None:
         if self.on:
             self._order(RecordGone(client, elsewhere=True))
+        if self.onlooker is not None:
+            self.onlooker.gone(client, to)
 
     def subscribed(self, asked: Asked, wanted: Subscription) -> None:
         if self.on and is_told(asked):
             self._order(RecordSubscription(wanted.subscriber, wanted.id, wanted))
+        if self.onlooker is not None:
+            self.onlooker.subscribed(wanted)
 
     def withdrawn(self, asked: Asked, wanted: Subscription) -> None:
         if self.on and is_told(asked):
             self._order(RecordSubscription(wanted.subscriber, wanted.id, None))
+        if self.onlooker is not None:
+            self.onlooker.withdrawn(wanted)
 
     def published(self, client: str, event: Event, message: Message) -> None:
         if self.on:
             lasts = is_lasting(message)
             self._order(RecordPublication(client, event if lasts else replace(event, expires_us=event.published_us)))
+        if self.onlooker is not None:
+            self.onlooker.published(client, event)
 
     def delivered(self, client: str, event: Event, asked: Iterable[Asked]) -> None:
         if self.on:
@@ -77,13 +102,18 @@ class Chronicle:
                 if is_told(each):
                     name = subscription_id(client, each.filter.text)
                     self._order(RecordDelivery(client, original(event), name))
+        if self.onlooker is not None:
+            self.onlooker.delivered(client, event)
 
     def given_retained(self, client: str, event: Event, message: Message, asked: Iterable[Asked]) -> None:
         """To a subscription that came after it."""
         if is_lasting(message):
             self.delivered(client, event, asked)
-        elif self.on:
+            return
+        if self.on:
             self._order(RecordNote(client, RETAINED_GIVEN, original(event).id))
+        if self.onlooker is not None:
+            self.onlooker.delivered(client, event)
 
 
 def is_told(asked: Asked) -> bool:

@@ -73,22 +73,10 @@ class Events:
         )
 
     def _event(self, event_id: str, publisher: Context, message: Message, now_us: int, travels: bool) -> Event:
-        attributes = attributes_of(message.payload, self.space)
-        origin = origin_in(message.user_properties) if message.user_properties else None
-        if origin is not None:
-            check_origin(origin, self.space)
-            publisher = origin.publisher
-        if "position" not in attributes and publisher.position is not None:
-            here = publisher.position_at(now_us, self.space)
-            if here is not None:
-                attributes["position"] = here
-        relevance, audience = scopes_of(publisher.host, message.user_properties, self.space)
-        if origin is not None:
-            relevance, audience = origin.relevance, origin.audience
-        expires_us = now_us if message.expires_us is None else max(now_us, message.expires_us)
         body = _encoder.encode(message) if travels else None
+        event = event_made_of(event_id, publisher, message, now_us, self.space, body)
         self._remember(event_id, message)
-        return Event(event_id, message.topic, publisher, now_us, expires_us, attributes, relevance, audience, body)
+        return event
 
     def is_copy(self, event: Event | None, message: Message) -> bool:
         """Whether another gateway brought the same before (L9). `event` is what the message has become here, if it
@@ -152,6 +140,26 @@ class Events:
 
     def _remembers_too_much(self) -> bool:
         return len(self._messages) > MESSAGES_KEPT_MAX or self._messages_bytes > MESSAGES_KEPT_BYTES_MAX
+
+
+def event_made_of(
+    event_id: str, publisher: Context, message: Message, now_us: int, space: Space, body: bytes | None = None
+) -> Event:
+    """What a message says in the model's words; raises `BadProperty` or `BadValue`."""
+    attributes = attributes_of(message.payload, space)
+    origin = origin_in(message.user_properties) if message.user_properties else None
+    if origin is not None:
+        check_origin(origin, space)
+        publisher = origin.publisher
+    if "position" not in attributes and publisher.position is not None:
+        here = publisher.position_at(now_us, space)
+        if here is not None:
+            attributes["position"] = here
+    relevance, audience = scopes_of(publisher.host, message.user_properties, space)
+    if origin is not None:
+        relevance, audience = origin.relevance, origin.audience
+    expires_us = now_us if message.expires_us is None else max(now_us, message.expires_us)
+    return Event(event_id, message.topic, publisher, now_us, expires_us, attributes, relevance, audience, body)
 
 
 def asks_origin(asked: Iterable[Subscription]) -> bool:

@@ -210,6 +210,8 @@ class Publishing:
                 continue
             plan = self.audience.plain(message.topic)
             if plan is not None and not (travels or self.station.chronicle.on or message.user_properties):
+                if self.station.chronicle.onlooker is not None:
+                    self.station.chronicle.onlooker.published_plainly(visitor.context, message, plan)
                 if plan:
                     self._pass_waiting(waiting)
                     self._hand(message, plan)
@@ -237,6 +239,8 @@ class Publishing:
         if message is None or passing.hops > HOPS_MAX:
             self.station.order(Remark("event_looped", passing.event.id))
             return
+        if self.station.chronicle.onlooker is not None:
+            self.station.chronicle.onlooker.heard(peer, passing.event)
         self._route_passing(passing.event, message, peer, passing.hops)
 
     def _route_passing(self, event: Event, message: Message, source: str, hops: int) -> None:
@@ -258,6 +262,8 @@ class Publishing:
             said, _ = self.station.broker.neighbourhood.router.route(Notified(event, 0, None, hops), source)
             for peer, _ in said:
                 self.station.order(Tell(peer, Passing(event, hops + 1)))
+                if self.station.chronicle.onlooker is not None:
+                    self.station.chronicle.onlooker.passed_on(peer, event)
 
 
 def was_refused(session: Session, serial: int) -> bool:

@@ -30,11 +30,13 @@ from roamcast.protocols.broker.messages import (
     Abandon,
     Accepted,
     Ack,
+    Between,
     Carried,
     Farewell,
     Hello,
     Lost,
     NotFound,
+    Notified,
     Numbered,
     Relocate,
     Remembered,
@@ -109,8 +111,12 @@ class Station:
         except BadMessage as problem:
             self.order(Remark("bad_link_message", f"{peer}: {problem}"))
             return
-        if isinstance(message, Carried) and isinstance(message.message, ABOUT_CLIENTS):
-            self.touched[message.message.client.removeprefix(SOURCE)] = None
+        if isinstance(message, Carried):
+            if self.chronicle.onlooker is not None:
+                for event in events_in(message.message):
+                    self.chronicle.onlooker.heard(peer, event)
+            if isinstance(message.message, ABOUT_CLIENTS):
+                self.touched[message.message.client.removeprefix(SOURCE)] = None
         if isinstance(message, Hello) and not self.broker.neighbourhood.streams.continues(peer, message):
             self.met[peer] = None
         self.give(boundary.Received(message, peer))
@@ -133,6 +139,7 @@ class Station:
             case Send(to, message):
                 if not to.startswith(SOURCE):
                     self.order(Tell(to, message))
+                    self._tell_onlooker(to, message)
                     return
                 visitor = self.visitors.get(to.removeprefix(SOURCE))
                 if visitor is not None:
@@ -148,6 +155,11 @@ class Station:
                 self.order(Remark(what, detail))
             case _:
                 self.order(Remark("unexpected_effect", type(effect).__name__))
+
+    def _tell_onlooker(self, peer: str, message: boundary.Message) -> None:
+        onlooker = self.chronicle.onlooker
+        if onlooker is not None and isinstance(message, Carried) and isinstance(message.message, Notified):
+            onlooker.passed_on(peer, message.message.event)
 
     def _tell(self, visitor: Visitor, message: boundary.Message) -> None:
         match message:
@@ -314,3 +326,10 @@ class Station:
 def for_sessions(params: BrokerParams) -> BrokerParams:
     """How much waits for a client is decided by its session's limits (`has_room`), before the broker keeps it."""
     return replace(params, counterpart_events_max=max(SPAN_MAX, params.counterpart_events_max))
+
+
+def events_in(message: Between) -> list[Event]:
+    """What a neighbour brings: an event on its way, or those that were kept for a client which came here."""
+    if isinstance(message, Notified):
+        return [message.event]
+    return [each.event for each in message.events] if isinstance(message, Replay) and len(message.path) <= 1 else []

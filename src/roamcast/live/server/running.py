@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
@@ -26,8 +25,9 @@ from roamcast.live.server.picture import Forking
 from roamcast.live.server.server import BrokerServer, Redirect
 from roamcast.live.server.tracking import Trackers
 from roamcast.live.server.witness import Witness
-from roamcast.live.settings import Listener, Settings, load_graph, load_modulators, load_policy
+from roamcast.live.settings import Listener, Settings, load_graph, load_map, load_modulators, load_policy
 from roamcast.live.storage import GroupCommit, Log
+from roamcast.live.studio.studio import Address, Studio
 from roamcast.live.transport.tls import link_context, server_context
 from roamcast.live.transport.websocket import WebSocketProtocol
 
@@ -39,14 +39,6 @@ LOOK_S = 0.005
 
 class CannotListen(OSError):
     """A port that is taken or may not be used; the message says which and what to do."""
-
-
-class Address(Struct, frozen=True):
-    """Where something of this broker can be reached."""
-
-    what: str
-    host: str
-    port: int
 
 
 class RunningBroker:
@@ -62,12 +54,14 @@ class RunningBroker:
         self._links: Links | None = None
         self._desk: LinkDesk | None = None
         self._http: HttpServer | None = None
+        self.studio: Studio | None = None
         self._commit: GroupCommit | None = None
 
     async def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
         settings = self.settings
         policy, _ = load_policy(settings)
         load_modulators(settings)
+        streets = load_map(settings)
         log = Log.open(Path(settings.data), settings.storage)
         try:
             progress("reading what was stored")
@@ -95,6 +89,11 @@ class RunningBroker:
             trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
         )
         core.station.chronicle.on = journal is not None
+        if settings.shows_studio:
+            peers = [peer.name for peer in settings.links.peers]
+            self.studio = Studio(
+                core, settings.name, settings.studio, self.addresses, streets, self.server.now_us, peers
+            )
         self.server.give(Restarted())
         try:
             await self._open()
@@ -206,6 +205,7 @@ class RunningBroker:
         routes: Routes = {
             "/metrics": metrics_route(self.metrics, self._measure),
             "/healthz": health_route({"storage": self._storage_problem, "journal": self._journal_problem}),
+            **({} if self.studio is None else self.studio.routes()),
         }
         self._http = HttpServer(routes, given.limits)
         try:
@@ -243,6 +243,8 @@ class RunningBroker:
         await self.server.close(to=self._elsewhere())
         if self._links is not None:
             await self._links.close()
+        if self.studio is not None:
+            self.studio.close()
         if self._http is not None:
             await self._http.close()
         if self._commit is not None:

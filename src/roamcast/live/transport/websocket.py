@@ -1,14 +1,15 @@
 """WebSocket around any byte protocol: MQTT, for those that live in a browser.
 
 `WebSocketProtocol` is what asyncio talks to; the inner protocol sees a connection once the handshake is done, with
-a transport whose `write` makes binary frames. Borders between frames mean nothing (MQTT, section 6). The states:
+a transport whose `write` makes binary frames. Borders between frames mean nothing (MQTT, section 6). With `text` each
+write is a text frame of its own instead, and each text message comes to the inner protocol in one piece. The states:
 
     HANDSHAKE --request for subprotocol mqtt--> OPEN --close of either side--> CLOSED
         |                                         |
         '--anything else: HTTP error, CLOSED      '--text, broken frames: close frame, CLOSED
 
-Bounded: the request's head is at most 16 KiB (h11), frames are handed on in pieces as they come, and answers to pings
-are left out while the peer does not read.
+Bounded: the request's head is at most 16 KiB (h11), frames are handed on in pieces as they come (a text message is at
+most 4 KiB), and answers to pings are left out while the peer does not read.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 SUBPROTOCOL = "mqtt"
 HANDSHAKE_S = 10.0
+TEXT_CHARS_MAX = 4_096
 
 
 class WebSocketProtocol(asyncio.Protocol):
@@ -40,14 +42,18 @@ class WebSocketProtocol(asyncio.Protocol):
     def __init__(
         self,
         inner: asyncio.Protocol,
-        subprotocol: str = SUBPROTOCOL,
+        subprotocol: str | None = SUBPROTOCOL,
         origins: tuple[str, ...] | None = None,
         handshake_s: float = HANDSHAKE_S,
+        text: bool = False,
     ) -> None:
         self.inner = inner
         self._subprotocol = subprotocol
         self._origins = origins
         self._handshake_s = handshake_s
+        self._text = text
+        self._said = ""
+        """Of a text message that is not complete."""
         self._socket = WSConnection(ConnectionType.SERVER)
         self._open = False
         self._peer_reads = True
@@ -84,6 +90,8 @@ class WebSocketProtocol(asyncio.Protocol):
         match event:
             case Request():
                 self._answer(event)
+            case TextMessage() if self._text:
+                self._hear(event)
             case TextMessage():
                 self._finish(CloseReason.UNSUPPORTED_DATA)
             case Ping():
@@ -93,9 +101,18 @@ class WebSocketProtocol(asyncio.Protocol):
                 # Not from the peer: it is what comes of frames that cannot be read.
                 self._finish(event.code)
 
+    def _hear(self, event: TextMessage) -> None:
+        self._said += event.data
+        if len(self._said) > TEXT_CHARS_MAX:
+            self._finish(CloseReason.MESSAGE_TOO_BIG)
+        elif event.message_finished:
+            said, self._said = self._said, ""
+            if self._open:
+                self.inner.data_received(said.encode())
+
     def _answer(self, request: Request) -> None:
         origin = next((value for name, value in request.extra_headers if name == b"origin"), None)
-        if self._subprotocol not in request.subprotocols:
+        if self._subprotocol is not None and self._subprotocol not in request.subprotocols:
             self._reject(RejectConnection(status_code=400))
         elif self._origins is not None and origin is not None and origin.decode("latin-1") not in self._origins:
             self._reject(RejectConnection(status_code=403))
@@ -115,7 +132,8 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         if self._open and self._socket.state is ConnectionState.OPEN:
-            self._transport.write(self._socket.send(BytesMessage(data=data)))
+            message = TextMessage(data=data.decode()) if self._text else BytesMessage(data=data)
+            self._transport.write(self._socket.send(message))
 
     def close(self) -> None:
         self._finish(CloseReason.NORMAL_CLOSURE)

@@ -1,0 +1,50 @@
+"""Who looks on while a broker works: told what happens, as it happens (L5).
+
+Nothing that an onlooker does reaches the state machine, and nothing of it is stored: a broker whose log is read again
+has none. Where nobody looks on, that costs one question at each of these places.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+from roamcast.live.mqtt.messages import Message
+from roamcast.live.mqtt.messages import Subscription as Asked
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+
+PlainPlan: TypeAlias = Sequence[tuple[list[Asked], tuple[str, ...]]]
+"""Clients that get every message of a topic, as `Audience.plain` found them."""
+
+
+class Onlooker(Protocol):
+    def here(self, context: Context) -> None:
+        """A client has come, or has told where and what it is."""
+        ...
+
+    def away(self, client: str) -> None:
+        """Its connection is over; its session may wait for it."""
+        ...
+
+    def gone(self, client: str, to: str | None) -> None:
+        """Its session is over, or `to` is the broker that has it now."""
+        ...
+
+    def subscribed(self, wanted: Subscription) -> None: ...
+    def withdrawn(self, wanted: Subscription) -> None: ...
+    def published(self, client: str, event: Event) -> None: ...
+    def published_plainly(self, publisher: Context, message: Message, plan: PlainPlan) -> None:
+        """A message of QoS 0 that no event was made of: all of a topic's subscribers get it, and they are here."""
+        ...
+
+    def heard(self, peer: str, event: Event) -> None:
+        """Before anybody here gets it. What was heard before may be heard again."""
+        ...
+
+    def passed_on(self, peer: str, event: Event) -> None:
+        """To a neighbour. What was passed on before may be passed on again, when a link is back."""
+        ...
+
+    def delivered(self, client: str, event: Event) -> None:
+        """Also of a client that is away, if it is of QoS 0: then it is lost."""
+        ...

@@ -1,0 +1,226 @@
+"""Looks on at a broker and keeps the last of everything, for pages that are open and for those that open later (L5).
+
+What is kept is bounded: events with their ways (`ways.py`), where clients were (`past.py`), and rings of deliveries
+and handovers. A ring is read by number: whoever looks says how far it has read, so a slow page costs nothing here.
+
+A message of QoS 0 whose subscribers are all plain and here has no event: making one for each would slow the broker
+down. It is noted as it came, and events are made of the last of them when somebody looks.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from roamcast.live.broker.core import Core
+from roamcast.live.broker.events import event_made_of
+from roamcast.live.broker.modulating import MADE_OF
+from roamcast.live.broker.onlooker import Onlooker, PlainPlan
+from roamcast.live.mqtt.messages import Message
+from roamcast.live.studio.past import Known, Past
+from roamcast.live.studio.ways import EVENTS_MAX, Way, Ways
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import BadValue
+
+DELIVERIES_MAX = 5_000
+HANDOVERS_MAX = 200
+OWN = "$"
+"""Topics that begin so are the brokers' own."""
+
+Each = TypeVar("Each")
+
+
+class Ring(Generic[Each]):
+    """The last of something, and how many there were in all."""
+
+    def __init__(self, most: int) -> None:
+        self.seen = 0
+        self._last: deque[Each] = deque(maxlen=most)
+
+    def add(self, each: Each) -> None:
+        self.seen += 1
+        self._last.append(each)
+
+    def after(self, number: int, most: int) -> list[Each]:
+        """The newest of those after the so-manieth, in their order."""
+        count = max(0, min(most, self.seen - number, len(self._last)))
+        return [self._last[index] for index in range(len(self._last) - count, len(self._last))]
+
+
+class Delivered(Struct, frozen=True, gc=False):
+    event: str
+    to: str
+    at_us: int
+
+
+class Handover(Struct, frozen=True, gc=False):
+    client: str
+    to: str
+    at_us: int
+
+
+class Plain(Struct, frozen=True):
+    """A message that no event was made of."""
+
+    at_us: int
+    publisher: Context
+    message: Message
+    plan: PlainPlan
+
+
+class Attendant:
+    """Told of what is new while it is there; what it does not care for it leaves as it is."""
+
+    def moved(self, client: str) -> None:
+        return
+
+    def gone(self, client: str) -> None:
+        return
+
+    def wanted(self, wanted: Subscription) -> None:
+        return
+
+    def unwanted(self, wanted: Subscription) -> None:
+        return
+
+    def seen(self, way: Way) -> None:
+        return
+
+
+class Watcher(Onlooker):
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.space = core.space
+        self.past = Past()
+        self.deliveries: Ring[Delivered] = Ring(DELIVERIES_MAX)
+        self.handovers: Ring[Handover] = Ring(HANDOVERS_MAX)
+        self.attendant: Attendant | None = None
+        """The feed, while any page is open."""
+        self._ways = Ways()
+        self._plain: deque[Plain] = deque()
+        self._plain_made = 0
+        self._began_us = core.station.now_us
+        now_us = core.station.now_us
+        for visitor in core.station.visitors.values():
+            if visitor.epoch:
+                self.past.put(now_us, visitor.client, Known(visitor.context, visitor.connected))
+
+    @property
+    def ways(self) -> Ways:
+        """With all that has happened until now."""
+        if self._plain:
+            self._make_events()
+        return self._ways
+
+    # Clients.
+
+    def here(self, context: Context) -> None:
+        visitor = self.core.station.visitors.get(context.host)
+        connected = visitor is not None and visitor.connected
+        self.past.put(self.core.station.now_us, context.host, Known(context, connected))
+        if self.attendant is not None:
+            self.attendant.moved(context.host)
+
+    def away(self, client: str) -> None:
+        known = self.past.now.get(client)
+        if known is not None and known.connected:
+            self.past.put(self.core.station.now_us, client, Known(known.context, False))
+            if self.attendant is not None:
+                self.attendant.moved(client)
+
+    def gone(self, client: str, to: str | None) -> None:
+        if client in self.past.now:
+            self.past.put(self.core.station.now_us, client, None)
+            if self.attendant is not None:
+                self.attendant.gone(client)
+            if to:
+                self.handovers.add(Handover(client, to, self.core.station.now_us))
+
+    def subscribed(self, wanted: Subscription) -> None:
+        if self.attendant is not None:
+            self.attendant.wanted(wanted)
+
+    def withdrawn(self, wanted: Subscription) -> None:
+        if self.attendant is not None:
+            self.attendant.unwanted(wanted)
+
+    # Events.
+
+    def published(self, client: str, event: Event) -> None:
+        if not event.subject.startswith(OWN):
+            self._seen(event).from_client = client
+
+    def published_plainly(self, publisher: Context, message: Message, plan: PlainPlan) -> None:
+        if len(self._plain) >= EVENTS_MAX:
+            dropped = self._plain.popleft()
+            self._ways.seen += 1
+            self.deliveries.seen += sum(len(clients) for _, clients in dropped.plan)
+        self._plain.append(Plain(self.core.station.now_us, publisher, message, plan))
+
+    def heard(self, peer: str, event: Event) -> None:
+        if not event.subject.startswith(OWN) and self._ways.get(event.id) is None:
+            self._seen(event).from_broker = peer
+
+    def passed_on(self, peer: str, event: Event) -> None:
+        way = self._ways.get(event.id)
+        if way is not None:
+            way.passed_to.setdefault(peer, self.core.station.now_us)
+
+    def delivered(self, client: str, event: Event) -> None:
+        known = self.past.now.get(client)
+        if known is None or not known.connected:
+            return
+        name = event.id.partition(MADE_OF)[0]
+        way = self._ways.get(name)
+        if way is None:
+            if event.subject.startswith(OWN) or name != event.id:
+                return
+            way = self._seen(event)
+        self._deliver(way, (client,), self.core.station.now_us)
+
+    def _seen(self, event: Event) -> Way:
+        if self._plain:
+            # In the order in which they came.
+            self._make_events()
+        message = self.core.events.message_of(event)
+        way = self._ways.add(event, b"" if message is None else message.payload, self.core.station.now_us)
+        if self.attendant is not None:
+            self.attendant.seen(way)
+        return way
+
+    def _deliver(self, way: Way, clients: Sequence[str], at_us: int) -> None:
+        self._ways.deliver(way, clients, at_us)
+        for client in clients:
+            self.deliveries.add(Delivered(way.event.id, client, at_us))
+
+    # Messages without events.
+
+    def _make_events(self) -> None:
+        plain, self._plain = self._plain, deque()
+        flips = self.past.flips(plain[0].at_us)
+        for each in plain:
+            self._plain_made += 1
+            event_id = f"{self.core.host}~{self._began_us:x}p{self._plain_made}"
+            try:
+                event = event_made_of(event_id, each.publisher, each.message, each.at_us, self.space)
+            except BadValue:
+                # No broker would make one of it either.
+                self._ways.seen += 1
+                continue
+            way = self._ways.add(event, each.message.payload, each.at_us)
+            way.from_client = each.publisher.host
+            if self.attendant is not None:
+                self.attendant.seen(way)
+            for _, clients in each.plan:
+                got = [client for client in clients if self.past.was_connected(client, each.at_us, flips)]
+                self._deliver(way, got, each.at_us)
+
+    # Counting.
+
+    def counted(self) -> tuple[int, int]:
+        """How many events and deliveries there were."""
+        waiting = sum(len(clients) for each in self._plain for _, clients in each.plan)
+        return self._ways.seen + len(self._plain), self.deliveries.seen + waiting
