@@ -3,17 +3,18 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from roamcast.experiments.catalogue import EXPERIMENTS
-from roamcast.experiments.experiment import Experiment, Preset, Row
-from roamcast.experiments.report import Section, page, section_of
 from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
+
+if TYPE_CHECKING:
+    from roamcast.experiments.experiment import Experiment, Preset, Row
+    from roamcast.experiments.report import Section
 
 experiments = typer.Typer(help="The papers' experiments, on Spark.", no_args_is_help=True)
 
@@ -24,6 +25,8 @@ OUT = Path("out/experiments")
 @experiments.command("list")
 def list_command(json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
     """Which experiments there are, of which section, and how many runs they take."""
+    from roamcast.experiments.catalogue import EXPERIMENTS
+
     if json:
         listed = [
             {"name": each.name, "requirement": each.requirement, "title": each.title, "section": each.section}
@@ -42,7 +45,7 @@ def list_command(json: Annotated[bool, typer.Option("--json", help="Print it as 
     console.print(table)
 
 
-def runs(experiment: Experiment, preset: Preset) -> int:
+def runs(experiment: "Experiment", preset: "Preset") -> int:
     return len(experiment.settings[preset]) * experiment.runs[preset]
 
 
@@ -63,6 +66,9 @@ def run_command(
 
     Exit codes: 0 every claim holds, 1 some differ or runs failed, 2 there is no such experiment, 130 interrupted.
     """
+    from roamcast.experiments.catalogue import EXPERIMENTS
+    from roamcast.experiments.report import section_of
+
     chosen = list(EXPERIMENTS) if all_ else names or []
     unknown = [name for name in chosen if name not in EXPERIMENTS]
     if unknown or not chosen:
@@ -90,6 +96,8 @@ def run_command(
 
 def skipped(name: str) -> bool:
     """Whether it cannot be run here, which is told with the reason."""
+    from roamcast.experiments.catalogue import EXPERIMENTS
+
     reason = EXPERIMENTS[name].absent()
     if reason:
         complaints.print(f"[yellow]{name} is skipped: {escape(reason)}[/yellow]", soft_wrap=True)
@@ -97,8 +105,8 @@ def skipped(name: str) -> bool:
 
 
 def swept(
-    chosen: list[Experiment], preset: Preset, seed: int, times: int | None, master: str, remote: str | None
-) -> Iterator[tuple[str, list[Row]]]:
+    chosen: "list[Experiment]", preset: "Preset", seed: int, times: int | None, master: str, remote: str | None
+) -> "Iterator[tuple[str, list[Row]]]":
     """Each experiment as it is done; one that Spark cannot finish is told of, and the next goes on."""
     # Spark takes a second to import, and `list` needs none of it.
     from roamcast.experiments.sweep import run_all
@@ -123,7 +131,7 @@ def swept(
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def section_table(section: Section) -> Table:
+def section_table(section: "Section") -> Table:
     table = Table("what", "paper", "measured", "", title=f"{section.title} ({section.section})", title_justify="left")
     for claim in section.claims:
         mark = "[green]holds[/green]" if claim.holds else "[red]differs[/red]"
@@ -138,6 +146,10 @@ def report_command(
     full: Annotated[bool, typer.Option("--full", help="Of the full preset.")] = False, out: Output = OUT
 ) -> None:
     """Write one page with every experiment that was run: the paper's value, ours, and whether they agree."""
+    from roamcast.experiments.catalogue import EXPERIMENTS
+    from roamcast.experiments.experiment import Row
+    from roamcast.experiments.report import page, section_of
+
     preset: Preset = "full" if full else "quick"
     found: list[tuple[Experiment, list[Row]]] = []
     for name, experiment in EXPERIMENTS.items():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from roamcast import cli_brokers
 from roamcast.experiments.chaos import Failure
 from roamcast.experiments.trials import TRIALS
 from tests.cli.test_commands import invoke
@@ -74,3 +75,7 @@ def test_chaos_names_the_seeds_that_fail_and_how_to_repeat_one(monkeypatch: pyte
     assert code == 1
     assert "seed 7: it did not hold" in output
     assert "--first 7" in output
+
+
+def test_the_help_of_chaos_names_all_trials() -> None:
+    assert cli_brokers.TRIALS == ", ".join(TRIALS)

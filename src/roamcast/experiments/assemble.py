@@ -1,6 +1,7 @@
 """Where protocols and runtimes meet: the `kind` of a scenario's protocol becomes nodes that can run.
 
-This is the one list of protocols. A new one is one entry: its parameters, its messages, and what makes a node.
+This is the one list of protocols. A new one is one entry: its parameters, its messages, and what makes a node. Each
+loads its protocol when it is asked for: there are many, and a run needs one.
 """
 
 import math
@@ -18,22 +19,6 @@ from roamcast.model.values import BadValue
 from roamcast.node.boundary import Node
 from roamcast.node.codec import Codec
 from roamcast.node.kit import ProtocolKit, Seat
-from roamcast.protocols.adhoc.context import messages as context_messages
-from roamcast.protocols.adhoc.context import node as context
-from roamcast.protocols.adhoc.context import params as context_params
-from roamcast.protocols.adhoc.proximity import messages as proximity_messages
-from roamcast.protocols.adhoc.proximity import node as proximity
-from roamcast.protocols.adhoc.proximity import params as proximity_params
-from roamcast.protocols.baseline import flooding, resubscribing
-from roamcast.protocols.broker import broker, client
-from roamcast.protocols.broker import messages as broker_messages
-from roamcast.protocols.broker import params as broker_params
-from roamcast.protocols.broker.mesh import client as mesh_client
-from roamcast.protocols.broker.overlay import broker as overlay_broker
-from roamcast.protocols.broker.overlay import client as overlay_client
-from roamcast.protocols.broker.overlay import messages as overlay_messages
-from roamcast.protocols.broker.overlay import params as overlay_params
-from roamcast.protocols.broker.overlay import relay as overlay_relay
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.scenario import BadScenario
 
@@ -41,6 +26,8 @@ Params = TypeVar("Params")
 
 
 def flooding_kit(given: dict[str, Any]) -> ProtocolKit:
+    from roamcast.protocols.baseline import flooding
+
     params = params_from(given, flooding.FloodingParams)
     node = flooding.AdhocFlooding if params.over == "air" else flooding.BrokerFlooding
 
@@ -51,6 +38,10 @@ def flooding_kit(given: dict[str, Any]) -> ProtocolKit:
 
 
 def context_kit(given: dict[str, Any]) -> ProtocolKit:
+    from roamcast.protocols.adhoc.context import messages as context_messages
+    from roamcast.protocols.adhoc.context import node as context
+    from roamcast.protocols.adhoc.context import params as context_params
+
     preset = given.get("preset", "recommended")
     if not isinstance(preset, str) or preset not in context_params.PRESETS:
         raise BadScenario(f"protocol.preset: there is no {preset!r} (allowed: {', '.join(context_params.PRESETS)})")
@@ -69,6 +60,10 @@ def context_kit(given: dict[str, Any]) -> ProtocolKit:
 
 def proximity_kit(given: dict[str, Any]) -> ProtocolKit:
     """`preset` names where the parameters start from; the others change single ones of them."""
+    from roamcast.protocols.adhoc.proximity import messages as proximity_messages
+    from roamcast.protocols.adhoc.proximity import node as proximity
+    from roamcast.protocols.adhoc.proximity import params as proximity_params
+
     changes = {"preset": "paper", **given}
     preset = changes.pop("preset")
     if not isinstance(preset, str) or preset not in proximity_params.PRESETS:
@@ -84,6 +79,11 @@ def proximity_kit(given: dict[str, Any]) -> ProtocolKit:
 
 def broker_kit(given: dict[str, Any]) -> ProtocolKit:
     """`brokers` names the groups whose hosts are brokers; all other hosts are clients."""
+    from roamcast.protocols.broker import broker, client
+    from roamcast.protocols.broker import messages as broker_messages
+    from roamcast.protocols.broker import params as broker_params
+    from roamcast.protocols.broker.mesh import client as mesh_client
+
     is_broker, changes = brokers_among(given)
     params = params_from(changes, broker_params.BrokerParams)
     movement = movement_model(params.mesh.movement, "mesh", params.mesh.check_model)
@@ -105,6 +105,8 @@ def broker_kit(given: dict[str, Any]) -> ProtocolKit:
 
 
 def resubscribing_kit(given: dict[str, Any]) -> ProtocolKit:
+    from roamcast.protocols.baseline import resubscribing
+
     is_broker, changes = brokers_among(given)
     params = params_from(changes, resubscribing.ResubscribingParams)
 
@@ -126,6 +128,12 @@ def brokers_among(given: dict[str, Any]) -> tuple[Callable[[str], object], dict[
 
 
 def overlay_kit(given: dict[str, Any]) -> ProtocolKit:
+    from roamcast.protocols.broker.overlay import broker as overlay_broker
+    from roamcast.protocols.broker.overlay import client as overlay_client
+    from roamcast.protocols.broker.overlay import messages as overlay_messages
+    from roamcast.protocols.broker.overlay import params as overlay_params
+    from roamcast.protocols.broker.overlay import relay as overlay_relay
+
     params = params_from(given, overlay_params.OverlayParams)
     is_broker, is_relay = in_groups(params.brokers), in_groups(params.relays)
 

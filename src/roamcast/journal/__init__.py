@@ -1,6 +1,12 @@
-"""Typed append-only records of what happened: all that the pipeline ever reads. `docs/JOURNAL.md` is normative."""
+"""Typed append-only records of what happened: all that the pipeline ever reads. `docs/JOURNAL.md` is normative.
 
-from roamcast.journal.reader import Entry, journal_hash, read_entries, read_records, read_run
+Records are values like any other. What reads and writes them needs Arrow, which takes longer to load than a short
+run of the simulator, so it comes when it is asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from roamcast.journal.records import (
     Announced,
     BadJournal,
@@ -16,8 +22,17 @@ from roamcast.journal.records import (
     Unannounced,
     Unsubscribed,
 )
-from roamcast.journal.schema import SCHEMA_VERSION
-from roamcast.journal.writer import Journal, NullJournal, Recorder
+
+if TYPE_CHECKING:
+    from roamcast.journal.reader import Entry, journal_hash, read_entries, read_records, read_run
+    from roamcast.journal.schema import SCHEMA_VERSION
+    from roamcast.journal.writer import Journal, NullJournal, Recorder
+
+ON_DEMAND = {
+    "reader": ("Entry", "journal_hash", "read_entries", "read_records", "read_run"),
+    "schema": ("SCHEMA_VERSION",),
+    "writer": ("Journal", "NullJournal", "Recorder"),
+}
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -43,3 +58,10 @@ __all__ = [
     "read_records",
     "read_run",
 ]
+
+
+def __getattr__(name: str) -> object:
+    for module, names in ON_DEMAND.items():
+        if name in names:
+            return getattr(import_module(f"roamcast.journal.{module}"), name)
+    raise AttributeError(f"module 'roamcast.journal' has no attribute '{name}'")

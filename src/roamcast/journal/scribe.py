@@ -4,6 +4,8 @@ It has the methods that `node.host.Observer` asks for, and turns each call into 
 journalled only when there is one, since most moves leave them as they are.
 """
 
+from typing import TYPE_CHECKING
+
 from roamcast.journal.records import (
     Announced,
     ContextChange,
@@ -17,15 +19,17 @@ from roamcast.journal.records import (
     Unsubscribed,
     UnwritableRecord,
 )
-from roamcast.journal.writer import Recorder
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement, Event
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Value
 
+if TYPE_CHECKING:
+    from roamcast.journal.writer import Recorder
+
 
 class Scribe:
-    def __init__(self, journal: Recorder) -> None:
+    def __init__(self, journal: "Recorder") -> None:
         self.record = journal.record
         self._attributes: dict[str, dict[str, Value]] = {}
 

@@ -7,17 +7,21 @@ its host; `placed` turns it into a fixed shape for one position of that host. Bo
 Edges of boxes and polygons are straight in the space's coordinates, as in GeoJSON. On Earth a box whose west exceeds
 its east crosses the date line; a polygon that crosses it has longitudes continued beyond 180. A polygon whose outline
 crosses itself holds what is inside by the even-odd rule.
+
+Circles and boxes are reckoned here. Polygons need shapely, which takes longer to load than all of the model: it comes
+with the first polygon that asks for it.
 """
 
 import math
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import shapely
-import shapely.affinity
 from msgspec import Struct
 
 from roamcast.model.space import DEGREE_NORTH_MIN_M, Earth, Plane, Space, metres_per_degree, wrapped
 from roamcast.model.values import BadValue, Point, check_point, is_number
+
+if TYPE_CHECKING:
+    import shapely
 
 POLYGON_CORNERS_MAX = 1_000
 ANCHORED_REACH_MAX_M = 1e8
@@ -282,6 +286,8 @@ def grown(shape: Shape, margin_m: float, space: Space) -> Shape:
 
 def grown_polygon(polygon: Polygon, margin_m: float, space: Space) -> Polygon | Box:
     """Mitred; its bounding box, grown, where it would reach a pole or have too many corners."""
+    import shapely
+
     around = bounds(polygon, space)
     box = widened(around.low, around.high, margin_m, space)
     # On Earth one scale for all of it keeps the edges straight, and the smallest of its metres per degree is safe.
@@ -336,6 +342,8 @@ def nearest_in_box(box: Box, point: Point, space: Space) -> Point:
 
 def circle_meets_polygon(circle: Circle, polygon: Polygon, space: Space) -> bool:
     """By the polygon's point that is nearest with the scale of the circle's centre, and the true distance to it."""
+    import shapely
+
     north, east = 1.0, 1.0
     turns: tuple[float, ...] = (0.0,)
     if isinstance(space, Earth):
@@ -355,18 +363,23 @@ def circle_meets_polygon(circle: Circle, polygon: Polygon, space: Space) -> bool
     return False
 
 
-def outline_of(shape: Box | Polygon, space: Space) -> shapely.Geometry:
+def outline_of(shape: Box | Polygon, space: Space) -> "shapely.Geometry":
     """The shape for shapely, in the space's coordinates and once more wherever it passes the date line."""
+    import shapely
+    from shapely.affinity import translate
+
     if isinstance(shape, Box):
         return shapely.union_all([shapely.box(west, shape.low.y, east, shape.high.y) for west, east in spans(shape)])
     outline = sound([(corner.x, corner.y) for corner in shape.corners])
     if not (isinstance(space, Earth) and beyond_date_line(shape.corners)):
         return outline
-    return shapely.union_all([shapely.affinity.translate(outline, turn) for turn in (-360, 0, 360)])
+    return shapely.union_all([translate(outline, turn) for turn in (-360, 0, 360)])
 
 
-def sound(ring: list[tuple[float, float]]) -> shapely.Geometry:
+def sound(ring: list[tuple[float, float]]) -> "shapely.Geometry":
     """A ring as a geometry that shapely works with: what crosses itself is taken apart by the even-odd rule."""
+    import shapely
+
     outline = shapely.Polygon(ring)
     return outline if outline.is_valid else shapely.make_valid(outline)
 

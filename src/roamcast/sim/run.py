@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from roamcast.journal.scribe import Scribe
-from roamcast.journal.writer import Recorder
 from roamcast.node.host import Observer
 from roamcast.node.kit import ProtocolKit
 from roamcast.sim.access import Access, AccessRule
@@ -21,6 +21,9 @@ from roamcast.sim.residents import Resident
 from roamcast.sim.scenario import BadScenario, Scenario
 from roamcast.sim.traffic import Traffic
 from roamcast.sim.world import World
+
+if TYPE_CHECKING:
+    from roamcast.journal.writer import Recorder
 
 
 class Result(Struct, frozen=True):
@@ -59,7 +62,7 @@ class Run:
         scenario: Scenario,
         kit: ProtocolKit,
         seed: int,
-        journal: Recorder | None = None,
+        journal: "Recorder | None" = None,
         say: Callable[[int, str, str], None] | None = None,
         round_trip: bool = False,
         watching: tuple[Observer, ...] = (),
@@ -150,7 +153,7 @@ def run_scenario(
     scenario: Scenario,
     kit: ProtocolKit,
     seed: int,
-    journal: Recorder | None = None,
+    journal: "Recorder | None" = None,
     round_trip: bool = False,
     watching: tuple[Observer, ...] = (),
 ) -> Result:

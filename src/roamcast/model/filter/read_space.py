@@ -2,9 +2,11 @@
 
 `S_INTERSECTS` and `S_DISJOINT` count the boundary in, `S_WITHIN` and `S_CONTAINS` do not, as OGC's definitions for a
 point and an area have it. An area with holes is its outline without its holes: an atom for each ring.
+What needs shapely loads it: most filters have no place in them.
 """
 
-import shapely
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from roamcast.model.filter.bad_filter import BadFilter
@@ -34,6 +36,9 @@ from roamcast.model.filter.tree import (
 from roamcast.model.filter.words import USAGE
 from roamcast.model.region import POLYGON_CORNERS_MAX, Box, Circle, Polygon
 from roamcast.model.values import BadValue, Point
+
+if TYPE_CHECKING:
+    import shapely
 
 CORNERS_MAX = 10 * POLYGON_CORNERS_MAX
 """Of all rings of one geometry."""
@@ -72,6 +77,8 @@ def read_spatial(name: str, args: list[object], path: str) -> Predicate:
 
 def literally_related(name: str, a: Point | tuple[Area, ...], b: Point | tuple[Area, ...], path: str) -> bool:
     """Between two literal geometries, which depends on nothing else and so is decided at once."""
+    import shapely
+
     relation = getattr(shapely, name.removeprefix("s_"))
     try:
         return bool(relation(shapely.make_valid(outline_of(a)), shapely.make_valid(outline_of(b))))
@@ -182,6 +189,8 @@ def read_box(numbers: list[object], path: str) -> Box:
 
 
 def read_areas(polygons: list[object], paths: list[str], path: str) -> tuple[Area, ...]:
+    import shapely
+
     if not polygons:
         raise BadFilter("a geometry must not be empty", path=path)
     budget = CORNERS_MAX
@@ -216,8 +225,10 @@ def read_ring(data: object, path: str) -> Polygon:
         raise BadFilter(str(problem), path=path) from None
 
 
-def outline_of(geometry: Point | tuple[Area, ...]) -> shapely.Geometry:
+def outline_of(geometry: Point | tuple[Area, ...]) -> "shapely.Geometry":
     """For shapely, in the coordinates as they stand; a box across the date line is its two sides."""
+    import shapely
+
     if isinstance(geometry, Point):
         return shapely.Point(geometry.x, geometry.y)
     pieces = []
