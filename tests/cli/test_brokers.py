@@ -78,4 +78,4 @@ def test_chaos_names_the_seeds_that_fail_and_how_to_repeat_one(monkeypatch: pyte
 
 
 def test_the_help_of_chaos_names_all_trials() -> None:
-    assert cli_brokers.TRIALS == ", ".join(TRIALS)
+    assert ", ".join(TRIALS) == cli_brokers.TRIALS
