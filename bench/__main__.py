@@ -19,6 +19,7 @@ BENCHMARKS = (
     "fanout",
     "flood_watch",
     "match",
+    "mobile",
     "oracle",
     "sweep",
 )

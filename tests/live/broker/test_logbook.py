@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from roamcast.live.broker.inputs import Fired, decode_batch
+from roamcast.live.broker.inputs import Fired, Reported, decode_batch
 from roamcast.live.broker.orders import AnyOrder, Remark
 from roamcast.live.server.logbook import Due, Logbook
 from roamcast.live.server.picture import Camera, NoPicture, Picture, StandStill, Then
+from roamcast.model.context import Context
 
 
 class Shelf:
@@ -100,6 +101,45 @@ def test_l8_what_comes_while_the_disk_is_busy_shares_the_next_batch() -> None:
         desk.logbook.commit()
     desk.shelf.answer()
     assert desk.stored() == [["a"], ["b", "c"]]
+
+
+def test_l8_reports_wait_for_something_that_must_be_stored_and_are_stored_before_it() -> None:
+    desk = Desk()
+    desk.logbook.add(1, Reported(Context("c")), [])
+    desk.logbook.commit()
+    assert desk.stored() == []
+    desk.add("a")
+    desk.logbook.commit()
+    assert desk.stored() == [["", "a"]]
+
+
+def test_l8_reports_are_stored_by_themselves_after_a_while() -> None:
+    desk = Desk()
+    for _ in range(3):
+        desk.logbook.add(1, Reported(Context("c")), [])
+        desk.logbook.commit()
+    assert not desk.logbook.settled
+    (press,) = desk.later
+    press()
+    desk.shelf.answer()
+    assert desk.stored() == [["", "", ""]]
+    assert desk.logbook.settled
+
+
+def test_l8_many_reports_do_not_wait() -> None:
+    desk = Desk()
+    for number in range(1_000):
+        desk.logbook.add(number, Reported(Context("c")), [])
+    desk.logbook.commit()
+    assert len(desk.stored()) == 1
+
+
+def test_l8_a_report_that_brings_something_about_does_not_wait() -> None:
+    desk = Desk()
+    desk.logbook.add(1, Reported(Context("c")), [Remark("delivered")])
+    desk.logbook.commit()
+    desk.shelf.answer()
+    assert desk.done == ["delivered"]
 
 
 def test_l8_a_batch_that_cannot_be_stored_goes_to_disk_with_the_whole_state_and_nothing_overtakes_it() -> None:

@@ -1,6 +1,8 @@
 """Inputs before orders: a batch of inputs is on disk before anything that it brings about is seen by anybody (L8).
 
-All inputs of a tick, and of the ticks while the disk is busy, are one batch: one commit for many clients.
+All inputs of a tick, and of the ticks while the disk is busy, are one batch: one commit for many clients. Where
+clients are, and nothing else, waits a little longer for others to share the commit: nobody was promised anything, and
+whatever comes of it is in a batch behind it.
 
 When the log has grown by more than a snapshot takes, or would take too long to be read again, a picture of the whole
 state is taken (`picture.py`) together with the next batch, which it covers. Batches go on while it is made; when it
@@ -31,6 +33,9 @@ from roamcast.live.broker.orders import AnyOrder
 from roamcast.live.server.picture import Camera, NoPicture, Picture
 
 RETRY_S = 1.0
+REPORTS_S = 0.5
+"""How long reports wait for something that must be stored, and so how much older places may be after a crash."""
+REPORTS_BYTES_MAX = 64 * 1024
 ENTRY_BYTES = 100
 """What an input takes besides what it carries, about."""
 
@@ -72,6 +77,8 @@ class Waiting(Struct):
     entries: list[Entry] = []
     orders: list[AnyOrder] = []
     work_s: float = 0.0
+    pressing: bool = False
+    """There is more than reports that brought nothing about."""
 
 
 class Logbook:
@@ -105,6 +112,7 @@ class Logbook:
         self._taken: Picture | None = None
         """A picture that waits to be stored."""
         self.busy = False
+        self._reports_wait = False
         self.full: Exception | None = None
         """Why the last batch could not be stored."""
         self.waiting_bytes = 0
@@ -113,6 +121,7 @@ class Logbook:
     def add(self, now_us: int, given: AnyGiven, orders: list[AnyOrder], work_s: float = 0.0) -> None:
         if self._store is not None:
             self._waiting.entries.append(Entry(now_us, given))
+            self._waiting.pressing |= bool(orders) or not isinstance(given, Reported)
             self._waiting.work_s += work_s
             self.waiting_bytes += ENTRY_BYTES + size_bytes(given)
         self._waiting.orders += orders
@@ -131,8 +140,16 @@ class Logbook:
                 self._write_state()
             elif self._taken is not None:
                 self._write_picture(self._store, self._taken)
-            elif self._waiting.entries:
+            elif self._waiting.pressing or self.waiting_bytes > REPORTS_BYTES_MAX:
                 self._write_batch(self._store)
+            elif self._waiting.entries and not self._reports_wait:
+                self._reports_wait = True
+                self._later(REPORTS_S, self._press)
+
+    def _press(self) -> None:
+        self._reports_wait = False
+        self._waiting.pressing = bool(self._waiting.entries)
+        self.commit()
 
     def snapshot(self) -> None:
         """Have the whole state stored, with what waits, as soon as the disk is free."""
@@ -146,7 +163,7 @@ class Logbook:
     def _put_back(self, taken: Waiting) -> None:
         later = self._waiting
         self._waiting = Waiting(
-            taken.entries + later.entries, taken.orders + later.orders, taken.work_s + later.work_s
+            taken.entries + later.entries, taken.orders + later.orders, taken.work_s + later.work_s, True
         )
         self.waiting_bytes += sum(ENTRY_BYTES + size_bytes(each.given) for each in taken.entries)
 

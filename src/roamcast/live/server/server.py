@@ -76,12 +76,12 @@ class BrokerServer:
         redirect: Redirect | None = None,
         camera: Camera | None = None,
         due: Due | None = None,
-        stopwatch_s: Callable[[], float] = time.thread_time,
+        stopwatch_s: Callable[[], float] = time.perf_counter,
         trackers: Trackers | None = None,
     ) -> None:
         """`redirect` sends everybody who comes to another broker; `camera` and `due` say how and when snapshots are
-        made, and `stopwatch_s` how much work an input was, whatever else the machine does; `trackers` understand
-        OwnTracks."""
+        made, and `stopwatch_s` about how much work an input was: the thread's own clock would be more exact, and to
+        ask it takes as long as some inputs do. `trackers` understand OwnTracks."""
         self.core = core
         self.limits = limits or Limits()
         self.frames = Frames()

@@ -1,0 +1,306 @@
+"""The real job: clients that move, each to get the events within some metres of it; ours against tiles on Mosquitto.
+
+Ours: a client says once a second where it is, and has one subscription, `near(position, R)`. Mosquitto knows no
+places, so what people do is tile the ground: an event is published to the topic of its tile, a client subscribes to
+every tile that its circle touches, changes that when it moves, and throws away what is too far. Sizes of tiles are
+tried around R, for small ones mean many subscriptions and large ones much that nobody wants.
+
+A pair of event and client is *wanted* if the client is within R before, at, and after the second of the event, and
+*unwanted* if it is in none of them; what lies between is nobody's fault and not counted. CPU is that of the broker's
+process, bytes are those of MQTT in both directions; both are told for a wanted delivery, which includes everything
+that was needed for it: positions, subscriptions, and what was thrown away.
+
+`python -m bench mobile`; `python -m bench.mobile 1000 200` takes so many clients and events a second.
+"""
+
+import asyncio
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from bench.fanout_peers import Peer, Running, needs, program
+from roamcast.live.mqtt import Decoder, encode
+from roamcast.live.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, UnsubAck, Unsubscribe, Wish
+
+SIDE_M = 5_000.0
+RADIUS_M = 300.0
+SPEED_MPS = 10.0
+SECONDS = 15
+STEPS_PER_S = 50
+TILES_M = (150.0, 300.0, 600.0)
+SETTLE_S = 2.0
+WARM_UP = 100
+"""Events before it counts: ours compiles what matches them, once."""
+OURS = """
+name = "mobile"
+data = "data"
+space = "plane"
+log_level = "error"
+listeners = [{{ port = {port}, host = "127.0.0.1" }}]
+[security.limits]
+connects_per_s = 0
+connections_per_address_max = 100000
+messages_per_s = 1e9
+bytes_per_s = 1e12
+"""
+MOSQUITTO = """
+listener {port} 127.0.0.1
+allow_anonymous true
+persistence false
+log_dest none
+user root
+"""
+
+
+class World:
+    """Where everybody is at each second, the same for all brokers; and what happens where."""
+
+    def __init__(self, clients: int, events_per_s: int, seed: int = 1) -> None:
+        rng = np.random.default_rng(seed)
+        heading = rng.uniform(0, 2 * math.pi, clients)
+        step = SPEED_MPS * np.stack([np.cos(heading), np.sin(heading)], axis=1)
+        start = rng.uniform(0, SIDE_M, (clients, 2))
+        seconds = np.arange(SECONDS + 4)
+        there = start + seconds[:, None, None] * step
+        # They turn at the edges, as light does.
+        self.places = SIDE_M - np.abs(there % (2 * SIDE_M) - SIDE_M)
+        self.clients = clients
+        self.events = rng.uniform(0, SIDE_M, (SECONDS * events_per_s, 2))
+        self.events_per_s = events_per_s
+
+    def around(self, event: int, second: Any) -> tuple[Any, Any]:
+        """Who is within R all the time around an event, and who at no time; `second` is each client's."""
+        who = np.arange(self.clients)
+        within = [
+            np.hypot(*(self.places[np.maximum(second + shift, 0), who] - self.events[event]).T) <= RADIUS_M
+            for shift in (-1, 0, 1)
+        ]
+        return np.logical_and.reduce(within), ~np.logical_or.reduce(within)
+
+
+class Mover(asyncio.Protocol):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.answers = 0
+        self.bytes = 0
+        self.got: list[int] = []
+        self.tiles: set[tuple[int, int]] = set()
+        self._packet_id = 0
+        self._decoder = Decoder(V5)
+        self.changed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.say(Connect(self.name))
+
+    def say(self, packet: Connect | Subscribe | Unsubscribe | Publish) -> None:
+        data = encode(packet, V5)
+        self.bytes += len(data)
+        self.transport.write(data)
+
+    def data_received(self, data: bytes) -> None:
+        self.bytes += len(data)
+        self._decoder.feed(data)
+        while (packet := self._decoder.next_packet()) is not None:
+            match packet:
+                case Publish():
+                    self.got.append(json.loads(packet.payload)["number"])
+                case ConnAck() | SubAck() | UnsubAck():
+                    self.answers += 1
+                    self.changed.set()
+                case _:
+                    pass
+
+    async def answered(self, count: int) -> None:
+        while self.answers < count:
+            self.changed.clear()
+            await asyncio.wait_for(self.changed.wait(), 60.0)
+
+    def packet_id(self) -> int:
+        self._packet_id = self._packet_id % 60_000 + 1
+        return self._packet_id
+
+
+class Way(Struct, frozen=True):
+    """How clients of a broker say where they are, and what topic an event has."""
+
+    name: str
+    peer: Peer
+    stand: Callable[[Mover, Any], None]
+    move: Callable[[Mover, Any], None]
+    topic: Callable[[Any], str]
+
+
+# Ours.
+
+
+def report(mover: Mover, place: Any) -> None:
+    mover.say(Publish("$roam/me", b'{"position":[%.1f,%.1f]}' % (place[0], place[1])))
+
+
+def want_near(mover: Mover, place: Any) -> None:
+    report(mover, place)
+    wanted = (("filter", f"near(position, {RADIUS_M:g})"),)
+    mover.say(Subscribe(mover.packet_id(), (Wish("alerts", 0),), user_properties=wanted))
+
+
+def ours(folder: Path, port: int) -> list[str]:
+    config = folder / "broker.toml"
+    config.write_text(OURS.format(port=port), encoding="utf-8")
+    return [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config", str(config)]
+
+
+# Mosquitto.
+
+
+def mosquitto(folder: Path, port: int) -> list[str]:
+    config = folder / "mosquitto.conf"
+    config.write_text(MOSQUITTO.format(port=port), encoding="utf-8")
+    return [program("mosquitto") or "mosquitto", "-c", str(config)]
+
+
+def touched(place: Any, tile_m: float) -> set[tuple[int, int]]:
+    """The tiles that a client's circle touches."""
+    x, y = place
+    found = set()
+    for column in range(math.floor((x - RADIUS_M) / tile_m), math.floor((x + RADIUS_M) / tile_m) + 1):
+        for row in range(math.floor((y - RADIUS_M) / tile_m), math.floor((y + RADIUS_M) / tile_m) + 1):
+            dx = max(column * tile_m - x, 0.0, x - (column + 1) * tile_m)
+            dy = max(row * tile_m - y, 0.0, y - (row + 1) * tile_m)
+            if math.hypot(dx, dy) <= RADIUS_M:
+                found.add((column, row))
+    return found
+
+
+def retile(mover: Mover, place: Any, tile_m: float) -> None:
+    tiles = touched(place, tile_m)
+    new, old = sorted(tiles - mover.tiles), sorted(mover.tiles - tiles)
+    mover.tiles = tiles
+    if new:
+        mover.say(Subscribe(mover.packet_id(), tuple(Wish(f"alerts/{x}/{y}", 0) for x, y in new)))
+    if old:
+        mover.say(Unsubscribe(mover.packet_id(), tuple(f"alerts/{x}/{y}" for x, y in old)))
+
+
+def tiled(tile_m: float) -> Way:
+    return Way(
+        f"mosquitto, tiles of {tile_m:g} m",
+        Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), mosquitto),
+        lambda mover, place: retile(mover, place, tile_m),
+        lambda mover, place: retile(mover, place, tile_m),
+        lambda spot: f"alerts/{math.floor(spot[0] / tile_m)}/{math.floor(spot[1] / tile_m)}",
+    )
+
+
+WAYS = (
+    Way("ours, near", Peer("ours", lambda: None, ours), want_near, report, lambda _: "alerts"),
+    *(tiled(tile_m) for tile_m in TILES_M),
+)
+
+
+class Counts(Struct):
+    wanted: int = 0
+    missed: int = 0
+    unwanted: int = 0
+    twice: int = 0
+    bytes: int = 0
+
+
+async def played(world: World, way: Way, port: int, cpu_s: Callable[[], float]) -> tuple[Counts, float]:
+    loop = asyncio.get_running_loop()
+    movers: list[Mover] = []
+    for number in range(world.clients):
+        _, mover = await loop.create_connection(lambda name=f"m{number}": Mover(name), "127.0.0.1", port)
+        movers.append(mover)
+        await mover.answered(1)
+        way.stand(mover, world.places[0, number])
+        await mover.answered(2)
+    _, source = await loop.create_connection(lambda: Mover("source"), "127.0.0.1", port)
+    await source.answered(1)
+    for spot in world.events[:WARM_UP]:
+        source.say(event_packet(way, -1, spot))
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(SETTLE_S)
+    for each in (*movers, source):
+        each.bytes = 0
+        each.got.clear()
+    before_s = cpu_s()
+    inside, outside = await walked(world, way, movers, source)
+    await asyncio.sleep(SETTLE_S)
+    used_s = cpu_s() - before_s
+    counts = Counts(bytes=sum(each.bytes for each in (*movers, source)))
+    for number, mover in enumerate(movers):
+        got = set(mover.got)
+        counts.twice += len(mover.got) - len(got)
+        counts.wanted += len(inside[number])
+        counts.missed += len(inside[number] - got)
+        counts.unwanted += len(outside[number] & got)
+        mover.transport.abort()
+    source.transport.abort()
+    return counts, used_s
+
+
+def event_packet(way: Way, number: int, spot: Any) -> Publish:
+    return Publish(way.topic(spot), b'{"number":%d,"position":[%.1f,%.1f]}' % (number, spot[0], spot[1]))
+
+
+async def walked(world: World, way: Way, movers: list[Mover], source: Mover) -> tuple[list[set[int]], list[set[int]]]:
+    """For each client, the events that it must get, and those that it must not."""
+    loop = asyncio.get_running_loop()
+    inside: list[set[int]] = [set() for _ in movers]
+    outside: list[set[int]] = [set() for _ in movers]
+    second = np.zeros(world.clients, np.int64)
+    order = Random(1).sample(range(world.clients), world.clients)
+    begun, number = loop.time(), 0
+    for step in range(SECONDS * STEPS_PER_S):
+        for each in order[step % STEPS_PER_S :: STEPS_PER_S]:
+            second[each] += 1
+            way.move(movers[each], world.places[second[each], each])
+        while number * STEPS_PER_S < (step + 1) * world.events_per_s and number < len(world.events):
+            spot = world.events[number]
+            source.say(event_packet(way, number, spot))
+            always, never = world.around(number, second)
+            for each in np.flatnonzero(always):
+                inside[each].add(number)
+            for each in np.flatnonzero(never):
+                outside[each].add(number)
+            number += 1
+        await asyncio.sleep(max(0.0, begun + (step + 1) / STEPS_PER_S - loop.time()))
+    return inside, outside
+
+
+def main(clients: int = 500, events_per_s: int = 100) -> dict[str, float]:
+    world = World(clients, events_per_s)
+    figures: dict[str, float] = {}
+    print(f"{clients} clients at {SPEED_MPS:g} m/s, {events_per_s} events a second, {RADIUS_M:g} m, {SECONDS} s")
+    print(f"{'':<26}{'wanted':>9}{'missed':>8}{'unwanted':>9}{'CPU us':>8}{'bytes':>8}  a wanted delivery")
+    for way in WAYS:
+        reason = way.peer.lacks()
+        if reason is not None:
+            print(f"{way.name} is skipped: {reason}")
+            continue
+        with Running(way.peer) as broker:
+            counts, used_s = asyncio.run(played(world, way, broker.port, broker.cpu_s))
+        cpu_us, size = used_s / counts.wanted * 1e6, counts.bytes / counts.wanted
+        told = f"{way.name:<26}{counts.wanted:9,}{counts.missed:8,}{counts.unwanted:9,}{cpu_us:8.1f}{size:8.0f}"
+        print(told, flush=True)
+        figures |= {f"{way.name}/{key}": float(value) for key, value in msgspec.structs.asdict(counts).items()}
+        figures |= {f"{way.name}/cpu_us": round(cpu_us, 2), f"{way.name}/bytes_each": round(size, 1)}
+    best = min((figures[f"{way.name}/cpu_us"] for way in WAYS[1:] if f"{way.name}/cpu_us" in figures), default=0.0)
+    if best:
+        figures["ratio"] = round(best / figures["ours, near/cpu_us"], 2)
+        print(f"Mosquitto's best over ours: {figures['ratio']} in CPU")
+    return figures
+
+
+if __name__ == "__main__":
+    main(*(int(each) for each in sys.argv[1:]))
