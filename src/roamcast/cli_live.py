@@ -18,10 +18,15 @@ def broker(
     data: Annotated[
         Path | None, typer.Option(help="The directory of sessions and messages; made if missing.")
     ] = None,
-    http_port: Annotated[int | None, typer.Option(help="Where /metrics and /healthz are; none without it.")] = None,
+    http_port: Annotated[
+        int | None, typer.Option(help="Where /metrics, /healthz and /studio/ are; none without it.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="The broker's name among other brokers.")] = None,
     journal: Annotated[Path | None, typer.Option(help="Write what happens here, for `roamcast audit`.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    studio: Annotated[
+        bool, typer.Option("--studio", help="Show a live map in the browser, at /studio/ of the HTTP port (8080).")
+    ] = False,
 ) -> None:
     """Serve MQTT clients: subscriptions with filters and places, sessions that roam, nothing acknowledged is lost.
 
@@ -37,6 +42,10 @@ def broker(
 
         roamcast broker --config broker.toml
 
+    With a live map of who is where and what is published, at http://127.0.0.1:8080/studio/:
+
+        roamcast broker --data broker-data --studio
+
     Ctrl-C or SIGTERM stops it in order: clients are told, and everything is on disk. A broker that is killed starts
     again where it was.
 
@@ -45,7 +54,7 @@ def broker(
     from roamcast.serving import MISTAKES, configure_log, run, serve, settings_of
 
     try:
-        settings = settings_of(config, mqtt_port, data, http_port, name, journal, log_level)
+        settings = settings_of(config, mqtt_port, data, http_port, name, journal, log_level, studio)
         configure_log(settings.log_level)
         run(serve(settings))
     except MISTAKES as problem:

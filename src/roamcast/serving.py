@@ -17,12 +17,21 @@ from rich.markup import escape
 from roamcast.live.broker.stored import BadState
 from roamcast.live.security import BadPasswords, BadRules
 from roamcast.live.server.running import CannotListen, RunningBroker
-from roamcast.live.settings import BadSettings, HttpSettings, Listener, Settings, load_settings, settings_from
+from roamcast.live.settings import (
+    LOOPBACK,
+    BadSettings,
+    HttpSettings,
+    Listener,
+    Settings,
+    load_settings,
+    settings_from,
+)
 from roamcast.live.storage import StorageError
 from roamcast.live.transport.tls import BadTls
 from roamcast.terminal import console
 
 MISTAKES = (BadSettings, BadPasswords, BadRules, BadTls, BadState, StorageError, CannotListen)
+STUDIO_PORT = 8080
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -34,13 +43,15 @@ def settings_of(
     name: str | None,
     journal: Path | None,
     log_level: str | None,
+    studio: bool = False,
 ) -> Settings:
     """The file's settings, with what the command line says instead."""
     if config is None and data is None:
         raise BadSettings("give --config FILE, or at least --data DIRECTORY")
     settings = settings_from({"name": "broker", "data": str(data)}) if config is None else load_settings(config)
     try:
-        return overridden(settings, mqtt_port, data, http_port, name, journal, log_level)
+        settings = overridden(settings, mqtt_port, data, http_port, name, journal, log_level)
+        return with_studio(settings) if studio else settings
     except BadSettings:
         raise
     except ValueError as problem:
@@ -73,6 +84,16 @@ def overridden(
     return settings
 
 
+def with_studio(settings: Settings) -> Settings:
+    """With all that its page needs: a port to be served on, and one to speak MQTT over WebSocket."""
+    http = settings.http or HttpSettings(STUDIO_PORT)
+    listeners = settings.listeners
+    if not any(each.kind in ("ws", "wss") for each in listeners):
+        listeners = (*listeners, Listener(kind="ws", port=0))
+    studio = replace(settings.studio, enabled=True)
+    return replace(settings, http=http, listeners=listeners, studio=studio)
+
+
 def configure_log(level: str) -> None:
     structlog.configure(
         processors=[
@@ -103,6 +124,9 @@ async def serve(settings: Settings) -> None:
     await running.start()
     for address in running.addresses:
         console.print(f"{address.what:<10} {address.host}:{address.port}", highlight=False)
+    if running.studio is not None:
+        place = running.studio.about(LOOPBACK)["http"]
+        console.print(f"studio     {place}/studio/", highlight=False)
     if running.replayed:
         console.print(f"recovered: {running.replayed} inputs were read again from the log", highlight=False)
     console.print(f"[bold]{escape(settings.name)}[/bold] is ready; Ctrl-C stops it")

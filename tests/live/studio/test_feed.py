@@ -27,19 +27,36 @@ pytestmark = pytest.mark.timeout(60)
 
 def test_l5_a_page_is_told_first_who_the_broker_is_and_where_it_is_reached(tmp_path: Path) -> None:
     async def work() -> None:
-        studio = {"place": [3.0, 4.0], "others": ["http://127.0.0.1:9"]}
-        async with broker_at(tmp_path, studio=studio) as broker, page_of(broker) as page:
+        async with broker_at(tmp_path, studio={"place": [3.0, 4.0]}) as broker, page_of(broker) as page:
             hello = page.hello
             assert (hello["kind"], hello["version"], hello["broker"], hello["space"]) == ("hello", 1, "b1", "plane")
-            itself, other = hello["brokers"]
-            assert itself == {
-                "name": "b1",
-                "http": f"http://127.0.0.1:{port_of(broker, 'http')}",
-                "mqtt": f"ws://127.0.0.1:{port_of(broker, 'mqtt ws')}/mqtt",
-                "place": [3.0, 4.0],
-            }
-            assert other["http"] == "http://127.0.0.1:9"
+            assert hello["brokers"] == [
+                {
+                    "name": "b1",
+                    "http": f"http://127.0.0.1:{port_of(broker, 'http')}",
+                    "mqtt": f"ws://127.0.0.1:{port_of(broker, 'mqtt ws')}/mqtt",
+                    "place": [3.0, 4.0],
+                }
+            ]
             assert hello["map"] == {"streets": None, "attribution": None, "centre": [3.0, 4.0], "zoom": None}
+
+    run(work)
+
+
+def test_l5_others_are_told_of_by_the_names_that_they_give_themselves(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path, "b2", studio={"place": [5.0, 5.0]}) as other:
+            place = f"http://127.0.0.1:{port_of(other, 'http')}"
+            # One that nobody answers at is not told of.
+            given = {"others": [place, "http://127.0.0.1:9"]}
+            async with broker_at(tmp_path, studio=given) as broker, page_of(broker) as page:
+                await page.until(lambda it: len(it.hello["brokers"]) == 2)
+                assert page.hello["brokers"][1] == {
+                    "name": "b2",
+                    "http": place,
+                    "mqtt": f"ws://127.0.0.1:{port_of(other, 'mqtt ws')}/mqtt",
+                    "place": [5.0, 5.0],
+                }
 
     run(work)
 

@@ -113,7 +113,7 @@ class Answers:
                 "expiry_us": event.expires_us,
                 "relevance": scope_json(event.relevance),
                 "audience": scope_json(event.audience),
-                "came_from": came_from(way),
+                "came_from": came_from(way, self.core.host),
                 "seen_us": way.seen_us,
                 "passed_to": [{"broker": peer, "at_us": at_us} for peer, at_us in way.passed_to.items()],
                 "delivered": [{"to": client, "at_us": at_us} for client, at_us in way.delivered.items()],
@@ -165,11 +165,14 @@ def subscription_json(topic: str, wanted: Subscription) -> dict[str, object]:
     }
 
 
-def came_from(way: Way) -> dict[str, str] | None:
-    """None if it came before what is remembered, as a retained message may have."""
+def came_from(way: Way, host: str) -> dict[str, str]:
+    """Of one that came before what is remembered, as a retained message may, the id says which broker made it."""
     if way.from_client is not None:
         return {"client": way.from_client}
-    return None if way.from_broker is None else {"broker": way.from_broker}
+    if way.from_broker is not None:
+        return {"broker": way.from_broker}
+    maker = way.event.id.rpartition("~")[0] or way.event.id.rsplit(".", 2)[0]
+    return {"client": way.event.publisher.host} if maker == host else {"broker": maker}
 
 
 def query_of(query: str) -> tuple[Filter, str | None]:

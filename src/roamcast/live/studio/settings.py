@@ -30,7 +30,7 @@ class StudioSettings(Struct, frozen=True, forbid_unknown_fields=True):
             for each in given:
                 check_address(key, each)
         if self.place is not None and not all(math.isfinite(each) for each in self.place):
-            raise ValueError(f"place is {list(self.place)}; give two finite numbers")
+            raise ValueError(f"place: {list(self.place)} is nowhere; give two finite numbers")
         if self.attribution and not self.map:
             raise ValueError("attribution: there is no map that it could be about; give one, or leave it out")
 

@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from roamcast.live.broker.core import Core
 from roamcast.live.http.routes import Handler, HttpRequest, HttpResponse, Routes, Upgrade
-from roamcast.live.studio.answers import Answers
+from roamcast.live.studio.answers import Answers, answer
 from roamcast.live.studio.bundle import STUDIO, Bundle, to_the_page
 from roamcast.live.studio.feed import Feed
+from roamcast.live.studio.others import ABOUT, Others
 from roamcast.live.studio.page import Page
 from roamcast.live.studio.settings import Streets, StudioSettings
 from roamcast.live.studio.watcher import Watcher
@@ -54,12 +56,14 @@ class Studio:
         self._streets = streets
         self._now_us = now_us
         self._answers = Answers(self.watcher, now_us)
+        self.others = Others(settings.others, self._learned)
 
     def routes(self) -> Routes:
         answers = self._answers
         found: dict[str, Handler | Upgrade] = {
             "/studio": to_the_page,
             STUDIO: self.bundle,
+            ABOUT: self._shared(self._about),
             f"{STUDIO}feed": Upgrade(self._page),
             f"{STUDIO}clients/": self._shared(answers.client),
             f"{STUDIO}events/": self._shared(answers.event),
@@ -72,6 +76,7 @@ class Studio:
     def close(self) -> None:
         self.watcher.core.station.chronicle.onlooker = None
         self.feed.close()
+        self.others.close()
 
     def _page(self) -> asyncio.Protocol:
         return WebSocketProtocol(Page(self.feed), None, self.settings.origins or None, text=True)
@@ -82,7 +87,7 @@ class Studio:
     def _shared(self, handler: Handler) -> Handler:
         """Also for pages that another broker has served."""
 
-        def answer(request: HttpRequest) -> HttpResponse:
+        def shared(request: HttpRequest) -> HttpResponse:
             response = handler(request)
             origin, origins = request.header("origin"), self.settings.origins
             if origins and origin not in origins:
@@ -91,7 +96,7 @@ class Studio:
             vary = (("vary", "origin"),) if origins else ()
             return HttpResponse(response.status, response.body, response.content_type, (allowed, *vary))
 
-        return answer
+        return shared
 
     # What a page is told first.
 
@@ -100,9 +105,7 @@ class Studio:
         local = transport.get_extra_info("sockname")
         host = str(local[0]) if isinstance(local, tuple) else ""
         centre = settings.place if self._streets is None else self._streets.centre or settings.place
-        others: list[dict[str, object]] = [
-            {"name": each.partition("://")[2], "http": each, "mqtt": None, "place": None} for each in settings.others
-        ]
+        others = [each for each in self.others.known.values() if each.name != self.name]
         return {
             "kind": "hello",
             "version": VERSION,
@@ -117,6 +120,14 @@ class Studio:
                 "zoom": None,
             },
         }
+
+    def _learned(self) -> None:
+        for page in self.feed.pages:
+            page.begin_anew()
+
+    def _about(self, request: HttpRequest) -> HttpResponse:
+        host = urlsplit(f"//{request.header('host') or ''}").hostname or ""
+        return answer(200, self.about(host))
 
     def about(self, host: str) -> dict[str, object]:
         """This broker, as somebody reaches it who has come to it at `host`."""

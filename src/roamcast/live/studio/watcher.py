@@ -170,8 +170,8 @@ class Watcher(Onlooker):
             way.passed_to.setdefault(peer, self.core.station.now_us)
 
     def delivered(self, client: str, event: Event) -> None:
-        known = self.past.now.get(client)
-        if known is None or not known.connected:
+        visitor = self.core.station.visitors.get(client)
+        if visitor is None or not (visitor.connected or visitor.coming):
             return
         name = event.id.partition(MADE_OF)[0]
         way = self._ways.get(name)
