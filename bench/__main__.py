@@ -21,6 +21,7 @@ BENCHMARKS = (
     "match",
     "mobile",
     "oracle",
+    "studio",
     "sweep",
 )
 """`context` measures a whole protocol over many runs and takes the better part of an hour: only when it is named."""

@@ -7,6 +7,7 @@ import { byId, clock, remembered } from "./dom.ts";
 import type { Hello, Place, Tick } from "./feed.ts";
 import { Feeds, type FeedListener } from "./feeds.ts";
 import { readPalette } from "./glyphs.ts";
+import { measured } from "./measure.ts";
 import { DetailsPanel } from "./panels/details.ts";
 import { FindPanel } from "./panels/find.ts";
 import { Header } from "./panels/header.ts";
@@ -80,14 +81,14 @@ export class Page implements FeedListener {
   }
 
   private apply(broker: string, tick: Tick): void {
-    const began = performance.now();
-    const changes = this.world.apply(broker, tick);
-    this.stage?.scene.take(changes);
+    measured("studio.tick", () => {
+      const changes = this.world.apply(broker, tick);
+      this.stage?.scene.take(changes);
+    });
     if (!this.framed && this.world.entities.size > 0) {
       this.framed = true;
       this.stage?.frame();
     }
-    measured(performance.now() - began);
   }
 
   lost(broker: string): void {
@@ -191,7 +192,7 @@ class Stage implements Studio {
     this.ground = new Ground(this.map, hello.space, palette);
     this.scene = new Scene(world, palette, calm).addTo(this.map);
     this.pointers();
-    new ResizeObserver(() => this.map.invalidateSize({ animate: false })).observe(this.map.getContainer());
+    new ResizeObserver(() => this.map.invalidateSize({ animate: false, pan: false })).observe(this.map.getContainer());
   }
 
   private pointers(): void {
@@ -238,6 +239,13 @@ class Stage implements Studio {
       // The legend stands there.
       paddingBottomRight: [wide ? 222 : 36, 44],
     });
+  }
+
+  /** Moves the map only if some of these places are not on it. */
+  bring(places: readonly L.LatLng[]): void {
+    if (places.length === 0 || places.every((place) => this.map.getBounds().contains(place))) return;
+    const room = this.map.getSize().x > 700 ? 60 : 30;
+    this.map.fitBounds(L.latLngBounds([...places]), { maxZoom: this.map.getZoom(), padding: [room, room] });
   }
 
   recolour(): void {
@@ -328,10 +336,4 @@ function intro(): void {
     remembered.set("intro", "seen");
     byId("map").focus();
   });
-}
-
-/** How long each tick took to take in, as entries that the browser's own tools and the bench read. */
-function measured(duration: number): void {
-  performance.measure("studio.tick", { start: performance.now() - duration, duration });
-  if (performance.getEntriesByName("studio.tick").length > 600) performance.clearMeasures("studio.tick");
 }

@@ -6,6 +6,7 @@ import type { Place, Space } from "./feed.ts";
 
 const EARTH_CIRCUMFERENCE_M = 40_075_016.686;
 const TILE = 256;
+const MERCATOR_END_DEG = 85.0511287798;
 
 export interface Flat {
   readonly x: number;
@@ -24,13 +25,20 @@ export function placeOf(at: L.LatLng): Place {
   return [at.lng, at.lat];
 }
 
+/** What Leaflet's `project` gives at zoom 0, without the objects that it makes on the way. */
+export function flatten([x, y]: Place, space: Space): Flat {
+  if (space === "plane") return { x, y: -y };
+  const angle = (Math.max(-MERCATOR_END_DEG, Math.min(MERCATOR_END_DEG, y)) * Math.PI) / 180;
+  return { x: TILE * (x / 360 + 0.5), y: TILE * (0.5 - Math.log(Math.tan(Math.PI / 4 + angle / 2)) / (2 * Math.PI)) };
+}
+
 export class View {
   readonly scale: number;
   private readonly left: number;
   private readonly top: number;
 
   constructor(
-    private readonly map: L.Map,
+    map: L.Map,
     private readonly space: Space,
   ) {
     const zoom = map.getZoom();
@@ -41,7 +49,7 @@ export class View {
   }
 
   flat(at: Place): Flat {
-    return this.map.project(latLng(at), 0);
+    return flatten(at, this.space);
   }
 
   x(flat: Flat): number {

@@ -3,10 +3,13 @@
 // highlighted or switched off is told to the scene; it knows nothing of panels.
 
 import L from "leaflet";
-import type { Place, RegionKind, Shape } from "./feed.ts";
+import type { Place } from "./feed.ts";
 import { Sprites, typeOf, type Detail, type Palette, type Type } from "./glyphs.ts";
-import { View, type Flat } from "./projection.ts";
-import type { Broker, Changes, Entity, Region, World } from "./world.ts";
+import { measured } from "./measure.ts";
+import { arrow, Curve, label, line, ring, TURN } from "./pens.ts";
+import { flatten, View, type Flat } from "./projection.ts";
+import { drawRegions } from "./regions.ts";
+import type { Broker, Changes, Entity, World } from "./world.ts";
 
 export const LAYERS = ["streets", "entities", "names", "regions", "brokers", "deliveries", "handovers"] as const;
 export type LayerName = (typeof LAYERS)[number];
@@ -57,11 +60,9 @@ const HANDOVER_MS = 1_800;
 const STEP_MS = 450;
 const FLIGHTS_MAX = 400;
 const PULSES_MAX = 100;
-const REGIONS_DRAWN_MAX = 400;
 const GLIDE_MS_MAX = 1_100;
 const NAMED_MAX = 70;
 const HIT_PX = 14;
-const TURN = 2 * Math.PI;
 
 export class Scene extends L.Layer {
   selected: string | null = null;
@@ -69,8 +70,6 @@ export class Scene extends L.Layer {
   highlighted: ReadonlySet<string> | null = null;
   way: ShownWay | null = null;
   readonly shown = new Set<LayerName>(LAYERS);
-  /** The last frames' drawing times, for the bench and nobody else. */
-  readonly drawMs: number[] = [];
   private readonly canvas = document.createElement("canvas");
   private readonly pen: CanvasRenderingContext2D;
   private readonly sprites = new Map<string, Sprite>();
@@ -208,7 +207,7 @@ export class Scene extends L.Layer {
   }
 
   private flat(at: Place): Flat {
-    return this._map.project(L.latLng(at[1], at[0]), 0);
+    return flatten(at, this.world.space);
   }
 
   /** Where an entity is on the screen, for tests and for following it. */
@@ -246,10 +245,7 @@ export class Scene extends L.Layer {
       const passed = this.lastFrame === 0 ? 16 : Math.min(100, now - this.lastFrame);
       this.clock = Math.min(this.clock + passed, Math.max(this.clock, this.runUntil));
       this.lastFrame = now;
-      const began = performance.now();
-      if (!this.zooming) this.draw();
-      this.drawMs.push(performance.now() - began);
-      if (this.drawMs.length > 600) this.drawMs.shift();
+      if (!this.zooming) measured("studio.draw", () => this.draw());
       const held = this.clock >= this.runUntil;
       if (this.clock < this.busyUntil && !held) this.request();
       else this.lastFrame = 0;
@@ -263,7 +259,11 @@ export class Scene extends L.Layer {
     pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
     pen.clearRect(0, 0, width, height);
     const inView = this.place(view, width, height);
-    if (this.shown.has("regions")) this.drawRegions(view, width, height);
+    if (this.shown.has("regions")) {
+      const host = (id: string): Flat | undefined => this.sprites.get(id);
+      const focus = this.selected ?? this.way?.from ?? null;
+      drawRegions(pen, this.palette, this.world.regions.values(), { view, width, height, host, focus });
+    }
     if (this.shown.has("brokers")) this.drawLinks(view);
     if (this.way !== null) this.drawWay(view, this.way);
     if (this.shown.has("deliveries")) this.drawFlights(view);
@@ -293,11 +293,16 @@ export class Scene extends L.Layer {
     const dim = this.highlighted !== null || this.way !== null;
     const bright = this.bright();
     if (this.detail !== "dot") this.drawHeadings(inView, dim, bright);
-    for (const sprite of inView) {
-      const { entity, x, y } = sprite;
+    const scale = ratio();
+    const pixels = Math.ceil(side * scale);
+    // Whole pixels of the screen: a copy without smoothing is several times faster, and sharper.
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.imageSmoothingEnabled = false;
+    for (const { entity, type, x, y } of inView) {
       pen.globalAlpha = entity.stale ? 0.3 : dim && !bright.has(entity.id) ? 0.28 : 1;
-      pen.drawImage(this.sheet.get(sprite.type, this.detail), x - side / 2, y - side / 2, side, side);
+      pen.drawImage(this.sheet.get(type, this.detail), Math.round(x * scale - pixels / 2), Math.round(y * scale - pixels / 2));
     }
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.globalAlpha = 1;
     this.drawRings(inView, side / 2);
     this.drawNames(inView, side / 2, bright);
@@ -335,95 +340,21 @@ export class Scene extends L.Layer {
   }
 
   private drawRings(inView: readonly Sprite[], radius: number): void {
+    const pen = this.pen;
     const missed = new Set(this.way?.missed ?? []);
     for (const { entity, x, y } of inView) {
-      if (entity.id === this.selected) this.ring(x, y, radius + 4, this.palette.accent, 3);
-      else if (this.highlighted?.has(entity.id) === true) this.ring(x, y, radius + 2.5, this.palette.accent, 2);
-      else if (missed.has(entity.id)) this.ring(x, y, radius + 2.5, this.palette.bad, 1.5, [3, 3]);
+      if (entity.id === this.selected) ring(pen, x, y, radius + 4, this.palette.accent, 3);
+      else if (this.highlighted?.has(entity.id) === true) ring(pen, x, y, radius + 2.5, this.palette.accent, 2);
+      else if (missed.has(entity.id)) ring(pen, x, y, radius + 2.5, this.palette.bad, 1.5, [3, 3]);
     }
-  }
-
-  private ring(x: number, y: number, radius: number, colour: string, width: number, dash: number[] = []): void {
-    const pen = this.pen;
-    pen.beginPath();
-    pen.arc(x, y, radius, 0, TURN);
-    pen.strokeStyle = colour;
-    pen.lineWidth = width;
-    pen.setLineDash(dash);
-    pen.stroke();
-    pen.setLineDash([]);
   }
 
   private drawNames(inView: readonly Sprite[], offset: number, bright: ReadonlySet<string>): void {
     if (!this.shown.has("names")) return;
+    const pen = this.pen;
     const all = inView.length <= NAMED_MAX && this.highlighted === null && this.way === null;
     const named = all ? inView : inView.filter(({ entity }) => bright.has(entity.id)).slice(0, NAMED_MAX);
-    for (const { entity, x, y } of named) this.label(entity.id, x, y + offset + 9, entity.id === this.selected);
-  }
-
-  private label(text: string, x: number, y: number, strong = false, size = 11): void {
-    const pen = this.pen;
-    pen.font = `${strong ? 600 : 500} ${size}px system-ui, sans-serif`;
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    pen.lineJoin = "round";
-    pen.lineWidth = 3;
-    pen.strokeStyle = this.palette.halo;
-    pen.strokeText(text, x, y);
-    pen.fillStyle = this.palette.ink;
-    pen.fillText(text, x, y);
-  }
-
-  private drawRegions(view: View, width: number, height: number): void {
-    let drawn = 0;
-    for (const region of this.world.regions.values()) {
-      const focus = region.of === this.selected || region.of === this.way?.from;
-      if (!focus && drawn >= REGIONS_DRAWN_MAX) continue;
-      if (!this.trace(view, region, width, height)) continue;
-      drawn += 1;
-      const quiet = (this.selected !== null || this.way !== null) && !focus;
-      this.fillRegion(region.what, quiet ? 0.3 : focus ? 1.6 : 1);
-    }
-  }
-
-  private fillRegion(what: RegionKind, strength: number): void {
-    const pen = this.pen;
-    pen.fillStyle = pen.strokeStyle = this.palette.regions[what];
-    pen.globalAlpha = 0.07 * strength;
-    pen.fill();
-    pen.globalAlpha = Math.min(1, 0.6 * strength);
-    pen.lineWidth = strength > 1 ? 1.75 : 1.25;
-    if (what === "near" || what === "interest") pen.setLineDash([5, 4]);
-    pen.stroke();
-    pen.setLineDash([]);
-    pen.globalAlpha = 1;
-  }
-
-  /** Leaves the region's outline as the path to draw; false if nothing of it is in view. */
-  private trace(view: View, region: Region, width: number, height: number): boolean {
-    const pen = this.pen;
-    const host = region.anchored === null ? undefined : this.sprites.get(region.anchored);
-    const shape: Shape = region.shape;
-    pen.beginPath();
-    if ("circle" in shape) {
-      const flat = view.flat(shape.circle.centre);
-      const x = host?.x ?? view.x(flat);
-      const y = host?.y ?? view.y(flat);
-      const radius = shape.circle.radius_m * view.pixelsPerMetre(shape.circle.centre);
-      if (x + radius < 0 || y + radius < 0 || x - radius > width || y - radius > height || radius < 2) return false;
-      pen.arc(x, y, radius, 0, TURN);
-      return true;
-    }
-    const corners = "box" in shape ? boxCorners(shape.box) : shape.polygon;
-    const before = region.hostAt === null ? null : view.flat(region.hostAt);
-    const dx = before === null || host === undefined ? 0 : host.x - view.x(before);
-    const dy = before === null || host === undefined ? 0 : host.y - view.y(before);
-    for (const corner of corners) {
-      const flat = view.flat(corner);
-      pen.lineTo(view.x(flat) + dx, view.y(flat) + dy);
-    }
-    pen.closePath();
-    return true;
+    for (const { entity, x, y } of named) label(pen, this.palette, entity.id, x, y + offset + 9, entity.id === this.selected);
   }
 
   private drawLinks(view: View): void {
@@ -433,14 +364,11 @@ export class Scene extends L.Layer {
       const to = this.brokerAt(view, b);
       if (from === null || to === null) continue;
       const alive = up && a.connected && b.connected;
-      pen.beginPath();
-      pen.moveTo(from.x, from.y);
-      pen.lineTo(to.x, to.y);
       pen.strokeStyle = alive ? this.palette.link : this.palette.bad;
       pen.lineWidth = alive ? 2.5 : 1.5;
       pen.globalAlpha = this.way === null ? 0.75 : 0.35;
       pen.setLineDash(alive ? [] : [6, 6]);
-      pen.stroke();
+      line(pen, from, to);
     }
     pen.setLineDash([]);
     pen.globalAlpha = 1;
@@ -481,7 +409,7 @@ export class Scene extends L.Layer {
       }
       pen.globalAlpha = 1;
       const clients = broker.load === null ? "no answer" : `${broker.load.clients}`;
-      this.label(`${broker.name} · ${clients}`, at.x, at.y + half + 10, true, 12);
+      label(pen, this.palette, `${broker.name} · ${clients}`, at.x, at.y + half + 10, true, 12);
     }
   }
 
@@ -493,7 +421,7 @@ export class Scene extends L.Layer {
     for (const pulse of this.pulses) {
       const part = this.calm() ? 0.5 : (now - pulse.start) / PULSE_MS;
       pen.globalAlpha = 1 - part;
-      this.ring(view.x(pulse.at), view.y(pulse.at), 8 + 22 * part, pulse.colour, 2);
+      ring(pen, view.x(pulse.at), view.y(pulse.at), 8 + 22 * part, pulse.colour, 2);
     }
     pen.strokeStyle = pen.fillStyle = this.palette.delivery;
     for (const flight of this.flights) this.drawFlight(view, flight, (now - flight.start) / FLIGHT_MS);
@@ -504,7 +432,7 @@ export class Scene extends L.Layer {
     const to = this.sprites.get(flight.to);
     if (to === undefined) return;
     const pen = this.pen;
-    const curve = new Curve(view.x(flight.from), view.y(flight.from), to.x, to.y);
+    const curve = new Curve({ x: view.x(flight.from), y: view.y(flight.from) }, to);
     pen.globalAlpha = 0.35 * (1 - part * part);
     pen.lineWidth = 1.25;
     pen.beginPath();
@@ -539,13 +467,10 @@ export class Scene extends L.Layer {
       for (const [broker, strength] of [[from, 1 - 2 * part], [to, 1 - part]] as const) {
         if (broker === null || strength <= 0) continue;
         pen.globalAlpha = strength * 0.9;
-        pen.beginPath();
-        pen.moveTo(client.x, client.y);
-        pen.lineTo(broker.x, broker.y);
-        pen.stroke();
+        line(pen, client, broker);
       }
       pen.globalAlpha = 1 - part;
-      this.ring(client.x, client.y, 15 + (this.calm() ? 0 : 6 * Math.sin(part * 9)), this.palette.handover, 2);
+      ring(pen, client.x, client.y, 15 + (this.calm() ? 0 : 6 * Math.sin(part * 9)), this.palette.handover, 2);
     }
     pen.setLineDash([]);
     pen.globalAlpha = 1;
@@ -559,62 +484,14 @@ export class Scene extends L.Layer {
       const here = this.brokerAt(view, this.world.brokers.get(hop.broker)) ?? start;
       if (here === null) continue;
       const before = hop.over === null ? start : this.brokerAt(view, this.world.brokers.get(hop.over));
-      if (before !== null) this.arrow(before, here, this.palette.accent, 3);
+      if (before !== null) arrow(this.pen, before, here, this.palette.accent, 3);
       for (const id of hop.delivered) {
         const receiver = this.sprites.get(id);
-        if (receiver !== undefined) this.arrow(here, receiver, this.palette.delivery, 1.5);
+        if (receiver !== undefined) arrow(this.pen, here, receiver, this.palette.delivery, 1.5);
       }
     }
-  }
-
-  private arrow(from: Flat, to: Flat, colour: string, width: number): void {
-    const pen = this.pen;
-    const length = Math.hypot(to.x - from.x, to.y - from.y);
-    if (length < 24) return;
-    const [ux, uy] = [(to.x - from.x) / length, (to.y - from.y) / length];
-    const [endX, endY] = [to.x - ux * 14, to.y - uy * 14];
-    pen.strokeStyle = pen.fillStyle = colour;
-    pen.lineWidth = width;
-    pen.beginPath();
-    pen.moveTo(from.x + ux * 12, from.y + uy * 12);
-    pen.lineTo(endX - ux * 4, endY - uy * 4);
-    pen.stroke();
-    const wing = 3 + width;
-    pen.beginPath();
-    pen.moveTo(endX, endY);
-    pen.lineTo(endX - ux * wing * 1.8 - uy * wing, endY - uy * wing * 1.8 + ux * wing);
-    pen.lineTo(endX - ux * wing * 1.8 + uy * wing, endY - uy * wing * 1.8 - ux * wing);
-    pen.fill();
-  }
-}
-
-/** A line with a slight bend, so that there and back can be told apart. */
-class Curve {
-  private readonly cx: number;
-  private readonly cy: number;
-
-  constructor(
-    private readonly ax: number,
-    private readonly ay: number,
-    private readonly bx: number,
-    private readonly by: number,
-  ) {
-    this.cx = (ax + bx) / 2 + (by - ay) * 0.12;
-    this.cy = (ay + by) / 2 - (bx - ax) * 0.12;
-  }
-
-  at(part: number): readonly [number, number] {
-    const rest = 1 - part;
-    const [a, c, b] = [rest * rest, 2 * rest * part, part * part];
-    return [a * this.ax + c * this.cx + b * this.bx, a * this.ay + c * this.cy + b * this.by];
-  }
-
-  trace(pen: CanvasRenderingContext2D, from: number, to: number): void {
-    const steps = 10;
-    for (let step = 0; step <= steps; step += 1) pen.lineTo(...this.at(from + ((to - from) * step) / steps));
   }
 }
 
 const ease = (part: number): number => 1 - (1 - part) ** 2;
 const ratio = (): number => Math.min(2, window.devicePixelRatio || 1);
-const boxCorners = ([[x1, y1], [x2, y2]]: readonly [Place, Place]): Place[] => [[x1, y1], [x2, y1], [x2, y2], [x1, y2]];

@@ -20,6 +20,7 @@ export interface Studio {
   selection(): Selection | null;
   /** The next click on the map is a place, not a choice; null is told if the viewer gives up. */
   aim(then: (place: Place | null) => void): void;
+  bring(places: readonly L.LatLng[]): void;
   say(text: string): void;
 }
 

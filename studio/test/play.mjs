@@ -1,7 +1,9 @@
 // Plays a town to the page, in place of brokers: for work on the page itself, and for the measure of its smoothness,
 // where the number of entities must be exact. What real brokers say is tested in tests/studio.
 //
-//   node test/play.mjs [--port 8600] [--brokers 3] [--entities 160] [--space earth] [--rate 10] [--calm]
+//   node test/play.mjs [--port 8600] [--brokers 3] [--entities 160] [--space earth] [--rate 10]
+//     [--events 2] [--moving] [--nomap]
+// With --moving everything moves, traffic lights too.
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize, resolve } from "node:path";
@@ -16,6 +18,7 @@ const { values } = parseArgs({
     space: { type: "string", default: "earth" },
     rate: { type: "string", default: "10" },
     events: { type: "string", default: "2" },
+    moving: { type: "boolean", default: false },
     nomap: { type: "boolean", default: false },
   },
 });
@@ -80,7 +83,7 @@ const entities = Array.from({ length: Number(values.entities) }, (_, n) => {
   const type = n % 60 === 5 ? "ambulance" : MIX[n % MIX.length];
   const i = Math.floor(random() * COLUMNS);
   const j = Math.floor(random() * COLUMNS);
-  const still = type === "light" || type === "parking" || type === "sensor";
+  const still = !values.moving && (type === "light" || type === "parking" || type === "sensor");
   const speed = still ? 0 : type === "person" ? 1.4 : 8 + random() * 6;
   return { id: `${type}-${n + 1}`, type, speed, i, j, to: [i, j], part: 1, at: [...crossings[i][j]], heading: null, home: null, aside: (random() - 0.5) * (still ? 60 : 8) };
 });

@@ -4,6 +4,7 @@ import { answered, ask, askAll, type Answer } from "../ask.ts";
 import { button, byId, clock, el } from "../dom.ts";
 import type { Place, Space } from "../feed.ts";
 import { signSvg, typeOf } from "../glyphs.ts";
+import { latLng } from "../projection.ts";
 import type { Panel, Selection, Studio } from "../studio.ts";
 import { after, byReason, joinWay, type EventPart, type Way } from "../way.ts";
 
@@ -178,7 +179,16 @@ export class DetailsPanel implements Panel {
       missed: way.missed.map((miss) => miss.to),
     };
     this.studio.scene.refresh();
+    if (this.shown === "") this.bringWay(way);
     this.fill(id, JSON.stringify(way), () => this.wayParts(way));
+  }
+
+  private bringWay(way: Way): void {
+    const { world, scene } = this.studio;
+    const ends = [way.from, ...way.hops.flatMap((hop) => hop.delivered.map((one) => one.to))].map((id) => scene.where(id));
+    const brokers = way.hops.map((hop) => world.brokers.get(hop.broker)).map((broker) => (broker === undefined ? null : world.placeOf(broker)));
+    const places = [...ends, ...brokers.map((place) => (place === null ? null : latLng(place)))];
+    this.studio.bring(places.filter((place) => place !== null));
   }
 
   private wayParts(way: Way): readonly (Node | null)[] {
@@ -220,7 +230,7 @@ export class DetailsPanel implements Panel {
         ? el("p", { class: "soft small" }, "delivered to nobody here")
         : el("div", {}, el("p", { class: "soft small" }, `delivered to ${hop.delivered.length}, the last ${after(last)}`), el("div", { class: "chips" }, ...got, more > 0 ? `and ${more} more` : null));
     const item = el("li", { class: hop.after_us === null ? "lost" : null, "data-hop": hop.broker }, when, line, hop.after_us === null ? null : delivered);
-    item.style.marginLeft = `${Math.min(hop.depth, 5) * 10}px`;
+    item.style.paddingLeft = `${18 + Math.min(hop.depth, 5) * 12}px`;
     return item;
   }
 

@@ -92,7 +92,7 @@ export class FindPanel implements Panel {
     this.mark();
     this.studio.select({ kind: "client", id });
     const at = this.studio.scene.where(id);
-    if (at !== null && !this.studio.map.getBounds().pad(-0.15).contains(at)) this.studio.map.panTo(at);
+    if (at !== null) this.studio.bring([at]);
   }
 }
 
