@@ -4,6 +4,7 @@ Most clients drive or walk; some stand still. How many there are of each follows
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from roamcast.model.values import Point
 LIGHTS_MAX = 12
 PARKINGS_MAX = 8
 BUS_STOPS = 4
+NAMES = ("north-west", "north-east", "south-west", "south-east")
 LINKS = (("north-west", "north-east"), ("north-west", "south-west"), ("south-west", "south-east"))
 """A tree, as brokers want it."""
 
@@ -86,15 +88,23 @@ def bounds_of(network: Network) -> tuple[Point, Point]:
 
 
 def quarters_of(network: Network) -> tuple[Quarter, ...]:
-    low, high = bounds_of(network)
-    across, along = (high.x - low.x) / 4, (high.y - low.y) / 4
-    places = {
-        "north-west": Point(low.x + across, high.y - along),
-        "north-east": Point(high.x - across, high.y - along),
-        "south-west": Point(low.x + across, low.y + along),
-        "south-east": Point(high.x - across, low.y + along),
-    }
-    return tuple(Quarter(name, place) for name, place in places.items())
+    """As many corners in each: halves by longitude, and halves of those by latitude."""
+    corners = sorted(network.corners, key=lambda each: (each.x, each.y))
+    found: dict[str, Point] = {}
+    for side, half in zip(("west", "east"), halves(corners), strict=True):
+        ordered = sorted(half, key=lambda each: (each.y, each.x))
+        for end, part in zip(("south", "north"), halves(ordered), strict=True):
+            found[f"{end}-{side}"] = middle_of(part)
+    return tuple(Quarter(name, found[name]) for name in NAMES)
+
+
+def halves(corners: Sequence[Point]) -> tuple[Sequence[Point], Sequence[Point]]:
+    return corners[: len(corners) // 2], corners[len(corners) // 2 :]
+
+
+def middle_of(corners: Sequence[Point]) -> Point:
+    count = len(corners)
+    return Point(sum(each.x for each in corners) / count, sum(each.y for each in corners) / count)
 
 
 def east_end(network: Network) -> tuple[float, float]:
