@@ -152,6 +152,13 @@ class Fleet:
             ],
             "http": {"host": HOST, "port": broker.http_port},
             "links": {"host": HOST, "port": broker.link_port, "peers": peers},
+            "studio": {
+                "enabled": True,
+                "others": [each.http for each in self.brokers.values() if each is not broker],
+                "place": [broker.quarter.place.x, broker.quarter.place.y],
+                "map": "streets.json",
+                "attribution": self._attribution,
+            },
             # All clients come from one address here.
             "security": {"limits": {"connects_per_s": 0}},
         }

@@ -1,6 +1,7 @@
 """docs/PROTOCOL.md, sections 3 and 4: what SUBSCRIBE and PUBLISH say in user properties."""
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -48,6 +49,29 @@ def test_near_and_approaching_go_by_the_clients_last_report_p7() -> None:
     scene.publish(writer, "t", {"position": [5000, 0], "n": 3})
     assert [json.loads(each)["n"] for each in near.taken] == [1]
     assert [json.loads(each)["n"] for each in meeting.taken] == [1, 3]
+
+
+@pytest.mark.parametrize("snapshot", [False, True], ids=["at once", "after a snapshot"])
+def test_a_message_that_comes_late_is_for_who_was_near_when_it_was_published_p7(snapshot: bool) -> None:
+    scene = Scene("ab")
+    comes, goes, writer = scene.client("comes"), scene.client("goes"), scene.client("writer", "b")
+    for client, x in ((comes, 5_000), (goes, 0)):
+        scene.subscribe(client, "t", filter="near(position, 100)")
+        scene.report(client, position=[x, 0])
+    scene.stage.unlink("a", "b")
+    scene.publish(writer, "t", {"position": [0, 0], "n": 1})
+    scene.report(comes, position=[0, 0])
+    scene.report(goes, position=[5_000, 0])
+    if snapshot:
+        audience = scene.stage.brokers["a"].server.core.publishing.audience
+        made, given = audience.__reduce__()
+        assert callable(made)
+        audience.__dict__ = made(*pickle.loads(pickle.dumps(given))).__dict__
+    scene.stage.link("a", "b")
+    scene.rest(3.0)
+    scene.publish(writer, "t", {"position": [0, 0], "n": 2})
+    assert [json.loads(each)["n"] for each in goes.taken] == [1]
+    assert [json.loads(each)["n"] for each in comes.taken] == [2]
 
 
 def test_myloc_walks_on_the_movement_graph_of_the_settings_p8() -> None:

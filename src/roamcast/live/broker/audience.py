@@ -2,7 +2,8 @@
 
 The five conditions of C6 hold for whoever is in the answer, as far as this broker knows the hosts concerned: its own
 clients by their last report, carried forward to the millisecond if they told a velocity, and the publisher by what
-the event says of it. Found by the matching engine (`roamcast.matching`).
+the event says of it. They hold as things were when the event was published, also where it comes later
+(`earlier.py`). Found by the matching engine (`roamcast.matching`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.live.broker.drift import Drift
+from roamcast.live.broker.earlier import Earlier
 from roamcast.live.broker.properties import is_common, subscription_id, text_of
 from roamcast.live.mqtt.messages import Choice
 from roamcast.live.mqtt.messages import Subscription as Asked
@@ -76,6 +78,7 @@ class Audience:
         self._engine = Engine(space, None, graph)
         self._drift = Drift(space)
         self._carried_us = 0
+        self._earlier = Earlier()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -83,7 +86,7 @@ class Audience:
     def __reduce__(self) -> tuple[object, ...]:
         """A copy is made of what was told; the engine makes its columns anew."""
         entries = list(self._entries.values())
-        return (audience_of, (self.space, self.graph, self.contexts, entries, self._turns, self.away))
+        return (audience_of, (self.space, self.graph, self.contexts, entries, self._turns, self.away, self._earlier))
 
     def warm_up(self) -> None:
         """Has compiled what is to be fast, before the first event comes."""
@@ -137,6 +140,9 @@ class Audience:
                 counts.pop(group, None)
 
     def moved(self, context: Context) -> None:
+        before = self.contexts.get(context.host)
+        if before is not None and before is not context:
+            self._earlier.replaced(before, context)
         self.contexts[context.host] = context
         if context.at_us < self._carried_us:
             # It comes from another broker: who asked in this millisecond already must not leave it where it was then.
@@ -155,6 +161,7 @@ class Audience:
             self._remove(name)
         self.contexts.pop(client, None)
         self.away.pop(client, None)
+        self._earlier.forget(client)
         self._drift.remove(client)
         self._engine.forget(client)
 
@@ -192,10 +199,11 @@ class Audience:
 
     def of(self, event: Event, now_us: int, chosen: Sequence[Choice] = (), passing: bool = False) -> Recipients:
         """Clients, in the order of their names, with those of their subscriptions that want the event; `chosen` says
-        which members of groups get it, and `passing` that it is of QoS 0. One that matters at one moment only matters
-        when it was published."""
+        which members of groups get it, and `passing` that it is of QoS 0. Who is where is what it was when it was
+        published."""
         moment_us = moment_of(event, now_us)
-        return self._recipients(event, self._wanting((event,), now_us, moment_us)[0], chosen, passing)
+        entries = self._wanting((event,), event.published_us, moment_us)[0]
+        return self._recipients(event, entries, chosen, passing)
 
     def of_passing(
         self, events: Sequence[Event], now_us: int, chosen: Sequence[Sequence[Choice]]
@@ -239,19 +247,35 @@ class Audience:
                 found.setdefault(each.client, []).append(each.asked)
         return sorted(found.items()) if len(found) > 1 else list(found.items())
 
-    def _wanting(self, events: Sequence[Event], now_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
+    def _wanting(self, events: Sequence[Event], by_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
+        """By where everybody was at one time, asked of another."""
         engine, entries = self._engine, self._entries
         if not entries:
             return [()] * len(events)
-        self._carry(now_us)
-        guests = [event.publisher.host for event in events if self._guest(event, now_us)]
+        self._carry(by_us)
+        changed = self._go_back(by_us)
+        guests = [event.publisher.host for event in events if self._guest(event, by_us)]
         found = [
             [entries[engine.id_of(slot)] for slot in slots]
             for slots in engine.match(events, moment_us).by_event(len(events))
         ]
         for guest in guests:
             engine.forget(guest)
+        self._come_back(changed)
         return found
+
+    def _go_back(self, moment_us: int) -> list[str]:
+        """To what held then, of those who have reported since."""
+        earlier = self._earlier.at(moment_us)
+        for context in earlier:
+            self._engine.place(context.at(moment_us, self.space))
+        return [context.host for context in earlier]
+
+    def _come_back(self, hosts: Sequence[str]) -> None:
+        for host in hosts:
+            self._engine.place(self.contexts[host])
+        if hosts:
+            self._carried_us = 0
 
     def _guest(self, event: Event, now_us: int) -> bool:
         """A publisher that is elsewhere counts as a host where anybody asks for hosts."""
@@ -301,6 +325,7 @@ def audience_of(
     entries: list[Entry],
     turns: dict[Group, int],
     away: dict[str, None],
+    earlier: Earlier | None = None,
 ) -> Audience:
     audience = Audience(space, graph)
     for context in contexts.values():
@@ -309,6 +334,7 @@ def audience_of(
         audience.subscribe(entry.client, entry.asked, entry.wanted)
     audience._turns = turns
     audience.away = away
+    audience._earlier = earlier or Earlier()
     return audience
 
 

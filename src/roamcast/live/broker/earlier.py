@@ -1,0 +1,57 @@
+"""Where clients were a moment ago: an event holds when it is published, and comes to other brokers later.
+
+A message concerns who was where it matters when it was published (docs/PROTOCOL.md, P-7): so the oracle has it, and
+so does whoever published it. When it comes from another broker some clients have reported since: for these the broker
+goes back to the report that held then. Memory is bounded in time and number; of what is older, the oldest that is
+remembered counts.
+"""
+
+from collections import deque
+
+from roamcast.model.context import Context
+
+EARLIER_US = 5_000_000
+EARLIER_MAX = 64
+"""Reports of one client."""
+
+
+class Earlier:
+    def __init__(self) -> None:
+        self._before: dict[str, deque[Context]] = {}
+        """By client, what its present report took the place of, the oldest first."""
+        self._latest: dict[str, tuple[int, int]] = {}
+        """Clients in the order in which they reported last: the latest time until then, and that of the report, which
+        is earlier where it comes from another broker."""
+        self._told_us = 0
+
+    def replaced(self, before: Context, now: Context) -> None:
+        """A client has reported; `before` held until then."""
+        host = now.host
+        self._latest.pop(host, None)
+        if before.at_us > now.at_us:
+            # It comes from a broker whose clock is behind: nobody can say what was when.
+            self._before.pop(host, None)
+            return
+        self._told_us = max(self._told_us, now.at_us)
+        self._latest[host] = self._told_us, now.at_us
+        kept = self._before.setdefault(host, deque(maxlen=EARLIER_MAX))
+        kept.append(before)
+        while len(kept) > 1 and kept[1].at_us < now.at_us - EARLIER_US:
+            kept.popleft()
+
+    def forget(self, host: str) -> None:
+        self._before.pop(host, None)
+        self._latest.pop(host, None)
+
+    def at(self, moment_us: int) -> list[Context]:
+        """Of those who have reported since, the reports that held at a moment."""
+        found: list[Context] = []
+        for host in reversed(self._latest):
+            told_us, latest_us = self._latest[host]
+            if told_us <= moment_us:
+                break
+            if latest_us <= moment_us:
+                continue
+            kept = self._before[host]
+            found.append(next((each for each in reversed(kept) if each.at_us <= moment_us), kept[0]))
+        return found
