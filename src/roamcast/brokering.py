@@ -41,8 +41,7 @@ def show_routes(scenario: Path, at: float | None, broker: str | None, seed: int,
         refuse(f"{scenario} has no brokers; look at one whose protocol is `broker` or `overlay`")
     if broker is not None and broker not in names:
         refuse(f"no broker {broker} in {scenario}; there are {', '.join(names)}")
-    for _ in run.world.run(round(until_s * 1e6)):
-        pass
+    run_until(run, until_s)
     nodes = [body.host.node for body in run.world.bodies if broker in (None, body.host.id)]
     found = [
         node.routes() if isinstance(node, Broker) else node.tables()
@@ -54,6 +53,17 @@ def show_routes(scenario: Path, at: float | None, broker: str | None, seed: int,
         return
     for each in found:
         console.print(routes_tree(each) if isinstance(each, Routes) else overlay_tree(each))
+
+
+def run_until(run: Run, until_s: float) -> None:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=complaints, transient=True, disable=not complaints.is_terminal) as progress:
+            task = progress.add_task(run.scenario.name, total=until_s)
+            for now_us in run.world.run(round(until_s * 1e6)):
+                progress.update(task, completed=now_us / 1e6)
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def refuse(why: str) -> NoReturn:
@@ -121,24 +131,30 @@ def add_wishes(branch: Tree, title: str, wishes: tuple[Wish, ...]) -> None:
         inner.add(escape(f"{wish.subject}: {to_text(wish.filter)}"))
 
 
-def try_worlds(trial: str, seeds: int, first: int, jobs: int) -> None:
+def try_worlds(trial: str, seeds: int, first: int, jobs: int, *, json: bool) -> None:
     if trial not in TRIALS:
         refuse(f"there are no trials called {trial!r}; there are {', '.join(TRIALS)}")
-    failed: list[int] = []
+    failed: dict[int, str] = {}
     columns = (TextColumn(trial), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=complaints, transient=True) as progress:
+        with Progress(*columns, console=complaints, transient=True, disable=not complaints.is_terminal) as progress:
             task = progress.add_task(trial, total=seeds)
             for seed, problem in outcomes(trial, range(first, first + seeds), jobs or os.cpu_count() or 1):
                 progress.advance(task)
                 if problem is not None:
-                    failed.append(seed)
-                    console.print(f"[red]seed {seed}:[/red] {escape(problem)}", soft_wrap=True)
+                    failed[seed] = problem
+                    told_on = complaints if json else console
+                    told_on.print(f"[red]seed {seed}:[/red] {escape(problem)}", soft_wrap=True)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    console.print(f"{seeds - len(failed):,} of {seeds:,} trials held")
+    if json:
+        told = {"trial": trial, "first": first, "seeds": seeds, "held": seeds - len(failed), "failed": failed}
+        sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
+    else:
+        console.print(f"{seeds - len(failed):,} of {seeds:,} trials held")
+        if failed:
+            console.print(f"Repeat one: roamcast chaos {trial} --seeds 1 --first {next(iter(failed))}")
     if failed:
-        console.print(f"Repeat one: roamcast chaos {trial} --seeds 1 --first {failed[0]}")
         raise typer.Exit(EXIT_CHECK_FAILED)
 
 

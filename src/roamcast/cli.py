@@ -3,18 +3,23 @@
 Each command loads what it needs when it is called, so that all of them start at once.
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.markup import escape
 
 from roamcast import __version__
+from roamcast.cli_bench import bench
 from roamcast.cli_brokers import chaos, routes
 from roamcast.cli_client import pub, sub
 from roamcast.cli_demo import demo
+from roamcast.cli_doctor import doctor
 from roamcast.cli_experiments import experiments
 from roamcast.cli_live import broker, passwd
+from roamcast.cli_map import Map
 from roamcast.cli_node import key, node
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.pipeline.commands import audit, pipeline
@@ -22,6 +27,7 @@ from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
 
 app = typer.Typer(
     name="roamcast",
+    cls=Map,
     help="Publish/subscribe for things that move.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -31,6 +37,8 @@ filters = typer.Typer(help="Understand filters.", no_args_is_help=True)
 app.add_typer(filters, name="filter")
 app.add_typer(pipeline, name="pipeline")
 app.command("demo")(demo)
+app.command("doctor")(doctor)
+app.command("bench")(bench)
 app.command("audit")(audit)
 app.command("broker")(broker)
 app.command("passwd")(passwd)
@@ -72,15 +80,24 @@ def sim(
 def explain_filter(
     text: Annotated[str, typer.Argument(help='A filter in CQL2, e.g. "price < me.budget AND near(position, 200)".')],
     covers: Annotated[str | None, typer.Option(help="Another filter: does the first one cover it?")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Show what a filter is made of: its tree, its normal form, what it reads, and what it covers."""
+    """Show what a filter is made of: its tree, its normal form, what it reads, and what it covers.
+
+    Exit codes: 0 shown, 2 it is no filter; the complaint names the place of the mistake.
+    """
+    from roamcast.model.filter.explain import explain
     from roamcast.show import filter_panel
 
     try:
-        console.print(filter_panel(parse_text(text), None if covers is None else parse_text(covers)))
+        explained = explain(parse_text(text), None if covers is None else parse_text(covers))
     except BadFilter as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
+    if json:
+        sys.stdout.write(msgspec.json.encode(explained).decode() + "\n")
+    else:
+        console.print(filter_panel(explained))
 
 
 app.command()(routes)

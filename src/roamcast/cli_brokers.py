@@ -22,7 +22,7 @@ def routes(
     how many events wait for it, and what it wants. For a broker of an overlay: the rows of its topology table, its
     paths, its clients, and the modulators that run there.
 
-    Exit codes: 0 shown, 2 the scenario is not valid, has no such broker, or ends before --at.
+    Exit codes: 0 shown, 2 the scenario is not valid, has no such broker, or ends before --at, 130 interrupted.
     """
     from roamcast.brokering import show_routes
 
@@ -36,6 +36,9 @@ def chaos(
         int, typer.Option(min=0, help="The first seed; give the seed of a failure to see it again.")
     ] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="How many at once; 0: as many as there are cores.")] = 0,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the outcome as JSON, with a reason for each seed that failed.")
+    ] = False,
 ) -> None:
     """Try random worlds and say which seeds fail, and why.
 
@@ -48,4 +51,4 @@ def chaos(
     """
     from roamcast.brokering import try_worlds
 
-    try_worlds(trial, seeds, first, jobs)
+    try_worlds(trial, seeds, first, jobs, json=json)

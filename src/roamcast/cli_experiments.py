@@ -61,6 +61,7 @@ def run_command(
     master: Annotated[str, typer.Option(help="Where Spark runs: `local[*]`, `spark://host:7077`, ...")] = "local[*]",
     remote: Annotated[str | None, typer.Option(help="A Spark Connect server instead: `sc://host:15002`.")] = None,
     out: Output = OUT,
+    json: Annotated[bool, typer.Option("--json", help="Print the claims and what was measured as JSON.")] = False,
 ) -> None:
     """Run experiments: each run is a Spark task. The rows are kept, and held against the papers' claims.
 
@@ -76,14 +77,17 @@ def run_command(
         complaints.print(f"[red]{escape(what)}; there are {', '.join(EXPERIMENTS)}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT)
     preset: Preset = "full" if full else "quick"
-    out.mkdir(parents=True, exist_ok=True)
-    sections = []
+    make_directory(out)
+    sections: list[Section] = []
     possible = [EXPERIMENTS[name] for name in chosen if not skipped(name)]
     for name, rows in swept(possible, preset, seed, times, master, remote) if possible else ():
         # Kept at once: what is done stays done, whatever becomes of the next.
         (out / f"{name}.{preset}.json").write_bytes(msgspec.json.encode(rows))
         sections.append(section_of(EXPERIMENTS[name], rows))
-        console.print(section_table(sections[-1]))
+        if not json:
+            console.print(section_table(sections[-1]))
+    if json:
+        sys.stdout.write(msgspec.json.encode(sections).decode() + "\n")
     unfinished = len(sections) < len(possible)
     # What was asked for by its name and cannot be run is no success; one of all is only told of.
     if (
@@ -92,6 +96,15 @@ def run_command(
         or any(section.failed or not all(claim.holds for claim in section.claims) for section in sections)
     ):
         raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def make_directory(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        what = f"--out {out}: cannot be a directory for results: {problem.strerror}"
+        complaints.print(f"[red]{escape(what)}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
 
 
 def skipped(name: str) -> bool:

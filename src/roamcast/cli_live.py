@@ -76,7 +76,10 @@ def passwd(
     given = getpass.getpass(f"password of {user}: ") if password is None else password
     try:
         set_password(file, user, given)
-    except (BadPasswords, OSError) as problem:
+    except BadPasswords as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    except OSError as problem:
+        complaints.print(f"[red]{escape(f'{file}: cannot be written: {problem.strerror}')}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     console.print(f"{escape(user)} may come in with this password", highlight=False)

@@ -68,6 +68,10 @@ def node(
         str | None,
         typer.Option(help="A source, e.g. gpsd:localhost or trace:ride.gpx.", rich_help_panel=WHERE),
     ] = None,
+    space: Annotated[
+        str | None,
+        typer.Option(help="earth or plane, where --location does not say it: fixed:500,300.", rich_help_panel=WHERE),
+    ] = None,
     attribute: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of its own context.", rich_help_panel=WHERE)
     ] = None,
@@ -178,6 +182,7 @@ def node(
         position=position,
         at=at,
         location=location,
+        space=space,
         attributes=tuple(attribute or ()),
         key_file=key_file,
         identity=identity,

@@ -1,4 +1,5 @@
-"""A validation error in words that help: the key as it stands in the file, what was found, what is allowed."""
+"""Errors in words that help: of a validation the key as it stands in the file, what was found, what is allowed; of a
+file that cannot be read the reason alone."""
 
 import re
 from difflib import get_close_matches
@@ -26,6 +27,13 @@ WORDS = {
     "time": "a time of day",
 }
 """What msgspec calls the things that can stand in a TOML file, and what the reference of scenarios calls them."""
+
+
+def unreadable(problem: OSError | UnicodeDecodeError) -> str:
+    """Why a file could not be read, for after its path: Python's own words name the path once more."""
+    if isinstance(problem, UnicodeDecodeError):
+        return f"not UTF-8 text at byte {problem.start}"
+    return problem.strerror or str(problem)
 
 
 def complaint(problem: msgspec.ValidationError, given: object, wanted: Any) -> str:

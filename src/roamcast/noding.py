@@ -31,6 +31,7 @@ from roamcast.live.adhoc.wording import (
     event_type_of,
     own_attribute_of,
     point_of,
+    said_as_text,
     wish_of,
 )
 from roamcast.live.client import Client, ClientError
@@ -38,6 +39,7 @@ from roamcast.live.gateway.running import Gateway, GatewaySettings
 from roamcast.live.links.frames import check_name
 from roamcast.location import BadSource, Cleaner, Source, positions
 from roamcast.location import source as source_of
+from roamcast.location.choosing import check_space
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import EVERYTHING, BadFilter, parse_text
@@ -58,6 +60,7 @@ WITHIN_M = 200.0
 SETTLE_S = 1.5
 """So long after its announcements a node waits before it raises anything: others join its groups meanwhile."""
 PRESET = {"proximity": "vehicle", "context": "recommended"}
+SPACES: dict[str, Plane | Earth] = {"earth": Earth(), "plane": Plane()}
 NOWHERE = Point(0.0, 0.0)
 """Where a node is that was not told: with all others that were not."""
 
@@ -100,6 +103,7 @@ class Options(Struct, frozen=True, kw_only=True):
     position: str | None = None
     at: str | None = None
     location: str | None = None
+    space: str | None = None
     attributes: tuple[str, ...] = ()
     key_file: Path | None = None
     identity: Path | None = None
@@ -175,7 +179,32 @@ def whereabouts_of(options: Options) -> tuple[Source | None, Plane | Earth]:
         raise BadOption(f"--{' and --'.join(given)}: a node is in one place; give one of them")
     source = None if options.location is None else source_of(options.location)
     flat = options.at is not None or isinstance(getattr(source, "space", None), Plane)
-    return source, Plane() if flat else Earth()
+    space = asked_space(options) or (Plane() if flat else Earth())
+    if source is not None and options.location is not None:
+        check_placed(options.location, source, space, options.space)
+    return source, space
+
+
+def asked_space(options: Options) -> Plane | Earth | None:
+    if options.space is None:
+        return None
+    if options.space not in SPACES:
+        raise BadOption(f"--space {options.space}: give {' or '.join(SPACES)}")
+    for name, word in (("position", "earth"), ("at", "plane")):
+        if getattr(options, name) is not None and options.space != word:
+            raise BadOption(
+                f"--{name} is a place on {'Earth' if word == 'earth' else 'a plane'}; --space says otherwise"
+            )
+    return SPACES[options.space]
+
+
+def check_placed(text: str, source: Source, space: Plane | Earth, asked: str | None) -> None:
+    """Raises `BadSource` for one whose places are not in the space."""
+    try:
+        check_space(text, source, space)
+    except BadSource as problem:
+        hint = "; metres on a plane need --space plane" if asked is None and text.startswith("fixed:") else ""
+        raise BadSource(f"{problem}{hint}") from problem
 
 
 def kit_for(options: Options) -> ProtocolKit:
@@ -209,6 +238,11 @@ class Talk:
             port.announce(event_type, self._proximity(), stationary=options.stationary)
         for line in options.raised:
             wish_of(line, port.vocabulary.types)
+            subject = said_as_text(line, port.vocabulary.types)
+            if subject is not None:
+                complain(
+                    f"--raise '{line}': '{subject}' is not announced, so the line is said as it is; --announce it"
+                )
         for pattern in ("#",) if options.tells_nothing else options.subscribe:
             self._subscribe(pattern)
         if self.application is not None:

@@ -5,8 +5,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from roamcast.model.filter.explain import explain
-from roamcast.model.filter.tree import Filter
+from roamcast.model.filter.explain import Explanation
 from roamcast.sim.run import Result
 from roamcast.sim.scenario import Scenario
 
@@ -59,8 +58,8 @@ def messages_of(result: Result) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in result.messages.items())
 
 
-def filter_panel(filter_: Filter, other: Filter | None) -> RenderableType:
+def filter_panel(explained: Explanation) -> RenderableType:
     parts: list[RenderableType] = []
-    for heading, lines in explain(filter_, other).sections():
+    for heading, lines in explained.sections():
         parts += [Text(heading, style="bold"), *[Text(f"  {line}") for line in lines], Text()]
     return Panel(Group(*parts[:-1]), title="filter", title_align="left", expand=False)

@@ -102,7 +102,9 @@ def show_progress(run: Run, *, quiet: bool) -> None:
         TextColumn("{task.completed:.0f} of {task.total:.0f} s"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=complaints, transient=True, disable=quiet) as progress:
+    with Progress(
+        *columns, console=complaints, transient=True, disable=quiet or not complaints.is_terminal
+    ) as progress:
         task = progress.add_task(run.scenario.name, total=seconds)
         for now_us in run.steps():
             progress.update(task, completed=now_us / 1e6)

@@ -71,6 +71,9 @@ def test_chaos_names_the_seeds_that_fail_and_how_to_repeat_one(monkeypatch: pyte
         raise Failure("it did not hold")
 
     monkeypatch.setitem(TRIALS, "roaming", fails)
+    code, output = invoke("chaos", "--seeds", "1", "--first", "7", "--jobs", "1", "--json")
+    told = json.loads(output.splitlines()[-1])
+    assert (code, told["held"], told["failed"]) == (1, 0, {"7": "it did not hold"})
     code, output = invoke("chaos", "--seeds", "1", "--first", "7", "--jobs", "1")
     assert code == 1
     assert "seed 7: it did not hold" in output

@@ -131,6 +131,13 @@ def test_filter_explain_shows_the_tree_and_what_it_covers() -> None:
     assert "covers" in output
 
 
+def test_l6_filter_explain_answers_programs_in_json() -> None:
+    code, output = invoke("filter", "explain", "near(position, 200)", "--covers", "near(position, 100)", "--json")
+    told = json.loads(output)
+    assert (code, told["text"], told["needs"]) == (0, "near(position, 200)", ["position"])
+    assert len(told["covering"]) == 2
+
+
 @pytest.mark.parametrize("text", ["price <", "frobnicate(x) = 1", "(" * 4_000])
 def test_filter_explain_answers_a_bad_filter_with_exit_code_2(text: str) -> None:
     code, output = invoke("filter", "explain", text)

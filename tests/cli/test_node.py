@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from roamcast.cli import app
 from roamcast.journal.reader import read_entries, read_records
 from roamcast.journal.records import Announced, Move, Run
+from roamcast.model.values import Point
 from tests.live.adhoc.lan import free_port
 from tests.live.adhoc.terminals import Terminal
 
@@ -121,6 +122,9 @@ def invoke(*arguments: str) -> tuple[int, str]:
         (["--journal", "/dev/null/journal"], "/dev/null/journal"),
         (["--identity", "/dev/null/ann.key"], "/dev/null/ann.key"),
         (["--known-keys", "missing.keys"], "missing.keys"),
+        (["--location", "fixed:500,300"], "metres on a plane need --space plane"),
+        (["--space", "sphere"], "--space sphere: give earth or plane"),
+        (["--space", "earth", "--at", "5,5"], "--at is a place on a plane; --space says otherwise"),
         (["--location", "psychic:yes"], "location 'psychic:yes' is not known"),
     ],
 )
@@ -149,6 +153,28 @@ def test_l4_a_node_follows_a_source_of_locations(tmp_path: Path, monkeypatch: py
     assert 20 < moves[-1].velocity.east < 40
     assert [type(each.space).__name__ for each in read_records(journal, Run)] == ["Plane"]
     assert len(list(read_records(journal, Announced))) == 1
+
+
+def test_l4_a_fixed_place_is_on_the_plane_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    journal = tmp_path / "journal"
+    where = ("--location", "fixed:500,300", "--space", "plane", "--interface", "lo", "--port", str(free_port()))
+    code, output = invoke("node", "lamp", *where, "--journal", str(journal), "--seconds", "1")
+    assert code == 0, output
+    assert [type(each.space).__name__ for each in read_records(journal, Run)] == ["Plane"]
+    assert [each.position for each in read_records(journal, Move) if each.position is not None][:1] == [
+        Point(500, 300)
+    ]
+
+
+def test_l6_an_event_of_a_type_that_is_not_announced_is_said_and_the_user_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    where = ("--interface", "lo", "--port", str(free_port()), "--seconds", "0.1")
+    code, output = invoke("node", "car", "--raise", "ice depth=3", *where)
+    assert code == 0, output
+    assert "'ice' is not announced, so the line is said as it is" in output
 
 
 def test_l7_a_key_is_made_once_and_for_its_user_alone(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.complaints import complaint
+from roamcast.complaints import complaint, unreadable
 from roamcast.live.broker.core import CoreParams
 from roamcast.live.broker.visitor import SOURCE
 from roamcast.live.http.metrics import ListenerKind
@@ -292,7 +292,7 @@ def load_settings(path: Path) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise BadSettings(f"{path}: cannot be read: {problem}") from problem
+        raise BadSettings(f"{path}: cannot be read: {unreadable(problem)}") from problem
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:

@@ -43,16 +43,18 @@ def source(text: str, space: Space | None = None, clock: Clock | None = None) ->
     return made
 
 
-def check_space(text: str, made: "AnySource", space: Space) -> None:
+def check_space(text: str, made: Source, space: Space) -> None:
+    """Raises `BadSource` for one whose positions are not in the space; a fixed place may be in either."""
     if isinstance(made, Fixed):
         try:
             space.check(made.point)
         except BadValue as problem:
             raise BadSource(f"location '{text}': {problem}") from problem
-    elif made.space != space:
-        here, there = (word_of(each) for each in (space, made.space))
-        hint = "; origin=LONGITUDE,LATITUDE puts it on Earth" if isinstance(made.space, Plane) else ""
-        raise BadSource(f"location '{text}' gives {there}, and {here} are needed{hint}")
+        return
+    own = getattr(made, "space", space)
+    if own != space:
+        hint = "; origin=LONGITUDE,LATITUDE puts it on Earth" if isinstance(own, Plane) else ""
+        raise BadSource(f"location '{text}' gives {word_of(own)}, and {word_of(space)} are needed{hint}")
 
 
 def word_of(space: Space) -> str:

@@ -142,7 +142,7 @@ def load_model(path: Path) -> MovementModel:
     try:
         data = path.read_bytes()
     except OSError as problem:
-        raise BadValue(f"{path}: cannot be read: {problem}") from problem
+        raise BadValue(f"{path}: cannot be read: {problem.strerror}") from problem
     try:
         return model_from(data)
     except BadValue as problem:

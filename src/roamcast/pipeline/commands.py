@@ -48,6 +48,8 @@ def working(directory: str, master: str, remote: str | None, *, quiet: bool) -> 
     from roamcast.pipeline.session import without_java_frames
 
     try:
+        if not quiet and complaints.is_terminal:
+            complaints.print("[dim]starting Spark[/dim]")
         chores = Chores(directory, master, remote, None if quiet else complaints)
         yield chores
         show_cut(chores.cut)

@@ -116,4 +116,4 @@ def write_model(model: MovementModel, place: str) -> None:
         with files.open_output_stream(path) as stream:
             stream.write(model_bytes(model))
     except OSError as problem:
-        raise BadPipeline(f"{place}: cannot be written: {problem}") from problem
+        raise BadPipeline(f"{place}: cannot be written: {problem.strerror or problem}") from problem

@@ -47,7 +47,7 @@ class Quiet:
 
 
 class Bar:
-    """A progress bar on a terminal."""
+    """A progress bar on a terminal; in a file it would be blank lines."""
 
     def __init__(self, spark: Any, console: Console) -> None:
         self.spark = spark
@@ -56,7 +56,9 @@ class Bar:
     @contextmanager
     def watching(self, name: str, step: int, steps: int) -> Iterator[None]:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=self.console, transient=True) as progress:
+        with Progress(
+            *columns, console=self.console, transient=True, disable=not self.console.is_terminal
+        ) as progress:
             task = progress.add_task(f"{step} of {steps}: {name}", total=None)
             follow = self._told if is_remote(self.spark) else self._asking
             with follow(name, progress, task):

@@ -170,7 +170,8 @@ def check_somebody_is_there(remote: str) -> None:
         raise BadPipeline(f"no Spark Connect at '{remote}': {problem}") from problem
 
 
-def check_java() -> None:
+def check_java() -> tuple[str, int]:
+    """The Java that Spark would run on, and its version. Raises `BadPipeline` with advice if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java")
     if java is None or not Path(java).is_file():
@@ -180,6 +181,7 @@ def check_java() -> None:
     if version is None or int(version[1]) < JAVA_MAJOR_MIN:
         found = "an unknown version" if version is None else f"version {version[1]}"
         raise BadPipeline(NO_JAVA.format(found=f"'{java}' is {found}"))
+    return java, int(version[1])
 
 
 def package_archive() -> Path:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.complaints import complaint
+from roamcast.complaints import complaint, unreadable
 from roamcast.model.context import RESERVED_NAMES
 from roamcast.model.event import difference
 from roamcast.model.places import MovementGraph, movement_graph
@@ -139,7 +139,7 @@ def load_scenario(path: Path) -> Scenario:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise BadScenario(f"{path}: cannot be read: {problem}") from problem
+        raise BadScenario(f"{path}: cannot be read: {unreadable(problem)}") from problem
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:

@@ -13,6 +13,7 @@ from pathlib import Path
 from nacl.bindings import crypto_sign, crypto_sign_open, crypto_sign_seed_keypair
 from nacl.exceptions import BadSignatureError
 
+from roamcast.complaints import unreadable
 from roamcast.live.adhoc.frames import KEY_ID_BYTES, NAME_CHARS_MAX, SIGNATURE_BYTES
 
 KEY_BYTES = 32
@@ -112,7 +113,7 @@ def read_known(path: Path) -> dict[str, bytes]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
-        raise BadKey(f"{path}: cannot be read: {problem}") from problem
+        raise BadKey(f"{path}: cannot be read: {unreadable(problem)}") from problem
     known: dict[str, bytes] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):

@@ -58,10 +58,18 @@ def wish_of(line: str, types: dict[str, EventType]) -> tuple[str, dict[str, Valu
             raise BadEvent(f"not an event in JSON: {problem}") from problem
         words = {name: as_word(value) for name, value in wish.attributes.items()}
         return wish.subject, attributes_of(type_among(wish.subject, types), words)
-    subject, words = words_of(line)
-    if subject not in types and SAY.subject in types:
+    if said_as_text(line, types) is not None:
         return SAY.subject, {"text": line.strip()}
+    subject, words = words_of(line)
     return subject, attributes_of(type_among(subject, types), words)
+
+
+def said_as_text(line: str, types: dict[str, EventType]) -> str | None:
+    """The first word of a line that names no type and is therefore talk; none if the line is an event."""
+    if line.lstrip().startswith("{") or SAY.subject not in types:
+        return None
+    subject, _ = words_of(line)
+    return None if subject in types else subject
 
 
 def words_of(line: str) -> tuple[str, dict[str, str]]:

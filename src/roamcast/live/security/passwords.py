@@ -19,6 +19,8 @@ from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import Argon2Error, InvalidHashError
 from msgspec import Struct
 
+from roamcast.complaints import unreadable
+
 USER_CHARS_MAX = 256
 PASSWORD_BYTES_MAX = 1_024
 """More than anybody types, and little enough that hashing it costs what a short one costs."""
@@ -83,7 +85,7 @@ def lines_of(file: Path) -> list[str]:
     try:
         return file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
-        raise BadPasswords(f"{file}: cannot be read: {problem}") from problem
+        raise BadPasswords(f"{file}: cannot be read: {unreadable(problem)}") from problem
 
 
 def check_user(user: str) -> None:

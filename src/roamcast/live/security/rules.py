@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from roamcast.complaints import complaint
+from roamcast.complaints import complaint, unreadable
 from roamcast.live.security.verdicts import Identity
 from roamcast.model.region import Box, Circle, Polygon, Shape
 from roamcast.model.subject import check_pattern
@@ -94,7 +94,7 @@ def load_rules(file: Path) -> tuple[Rule, ...]:
     try:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
-        raise BadRules(f"{file}: cannot be read: {problem}") from problem
+        raise BadRules(f"{file}: cannot be read: {unreadable(problem)}") from problem
     except tomllib.TOMLDecodeError as problem:
         raise BadRules(f"{file}: not valid TOML: {problem}") from problem
     try:

@@ -5,6 +5,7 @@ links and listeners open.
 """
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import Callable, Iterable
@@ -266,7 +267,8 @@ class RunningBroker:
 
 
 def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:
+    # Where the number of the error is known, its own words: asyncio's name the address once more.
+    why = os.strerror(problem.errno) if problem.errno and problem.errno > 0 else problem.strerror or problem
     return CannotListen(
-        f"{what}: cannot listen on {host}, port {port}: {problem.strerror or problem}; give another port, or stop "
-        "what uses this one"
+        f"{what}: cannot listen on {host}, port {port}: {why}; give another port, or stop what uses this one"
     )

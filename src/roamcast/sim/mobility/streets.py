@@ -184,7 +184,9 @@ def load_streets(path: Path) -> StreetGraph:
         else:
             raise BadStreets("a street map is a .json or a .csv file")
         return StreetGraph(drawn.nodes, drawn.edges)
-    except (OSError, ValueError, msgspec.MsgspecError, csv.Error) as error:
+    except OSError as error:
+        raise BadStreets(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, msgspec.MsgspecError, csv.Error) as error:
         raise BadStreets(f"{path}: {error}") from error
 
 
