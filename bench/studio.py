@@ -63,7 +63,9 @@ def busy_s(tools: CDPSession) -> float:
 
 def measure(page: Page, entities: int) -> dict[str, float]:
     town = ["--brokers=1", "--space=plane", "--moving", f"--entities={entities}", f"--rate={TICKS_PER_S}"]
-    player = subprocess.Popen(["node", "test/play.mjs", f"--port={PORT}", *town], cwd=STUDIO, stdout=subprocess.PIPE, text=True)
+    player = subprocess.Popen(
+        ["node", "test/play.mjs", f"--port={PORT}", *town], cwd=STUDIO, stdout=subprocess.PIPE, text=True
+    )
     assert player.stdout is not None
     try:
         player.stdout.readline()

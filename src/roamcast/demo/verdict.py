@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from roamcast.demo.fleet import COMMAND, DemoFailed
 
-
 BRIEF_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java process that lives for seconds: less of compiling and collecting."""
 
