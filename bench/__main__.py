@@ -21,6 +21,7 @@ BENCHMARKS = (
     "match",
     "mobile",
     "oracle",
+    "roam",
     "studio",
     "sweep",
 )
