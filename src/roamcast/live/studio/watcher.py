@@ -1,7 +1,8 @@
 """Looks on at a broker and keeps the last of everything, for pages that are open and for those that open later (L5).
 
 What is kept is bounded: events with their ways (`ways.py`), where clients were (`past.py`), and rings of deliveries
-and handovers. A ring is read by number: whoever looks says how far it has read, so a slow page costs nothing here.
+(while a page is open) and handovers. A ring is read by number: whoever looks says how far it has read, so a slow page
+costs nothing here.
 
 A message of QoS 0 whose subscribers are all plain and here has no event: making one for each would slow the broker
 down. It is noted as it came, and events are made of the last of them when somebody looks.
@@ -19,7 +20,7 @@ from roamcast.live.broker.modulating import MADE_OF
 from roamcast.live.broker.onlooker import Onlooker, PlainPlan
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.studio.past import Known, Past
-from roamcast.live.studio.ways import EVENTS_MAX, Way, Ways
+from roamcast.live.studio.ways import DELIVERED_MAX, EVENTS_MAX, Way, Ways
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
@@ -38,6 +39,7 @@ class Ring(Generic[Each]):
 
     def __init__(self, most: int) -> None:
         self.seen = 0
+        """Also those that nobody kept."""
         self._last: deque[Each] = deque(maxlen=most)
 
     def add(self, each: Each) -> None:
@@ -102,6 +104,9 @@ class Watcher(Onlooker):
         self._ways = Ways()
         self._plain: deque[Plain] = deque()
         self._plain_made = 0
+        self._latest: Event | None = None
+        """The event that was delivered last, with its way."""
+        self._latest_way: Way | None = None
         self._began_us = core.station.now_us
         now_us = core.station.now_us
         for visitor in core.station.visitors.values():
@@ -170,29 +175,49 @@ class Watcher(Onlooker):
             way.passed_to.setdefault(peer, self.core.station.now_us)
 
     def delivered(self, client: str, event: Event) -> None:
-        visitor = self.core.station.visitors.get(client)
-        if visitor is None or not (visitor.connected or visitor.coming):
+        # Most come in a row for one event, and there are more of them than of anything else.
+        if event is not self._latest:
+            self._latest, self._latest_way = event, self._way_of(event)
+        station, way = self.core.station, self._latest_way
+        visitor = station.visitors.get(client)
+        if way is None or visitor is None or not (visitor.connected or visitor.coming):
             return
+        if self.attendant is not None or len(way.delivered) >= DELIVERED_MAX:
+            self._deliver(way, (client,), station.now_us)
+        else:
+            if client not in way.delivered:
+                way.delivered[client] = station.now_us
+                self._ways.deliveries += 1
+            self.deliveries.seen += 1
+
+    def _way_of(self, event: Event) -> Way | None:
         name = event.id.partition(MADE_OF)[0]
         way = self._ways.get(name)
-        if way is None:
-            if event.subject.startswith(OWN) or name != event.id:
-                return
-            way = self._seen(event)
-        self._deliver(way, (client,), self.core.station.now_us)
+        if way is not None or event.subject.startswith(OWN) or name != event.id:
+            return way
+        return self._seen(event)
 
     def _seen(self, event: Event) -> Way:
         if self._plain:
             # In the order in which they came.
             self._make_events()
         message = self.core.events.message_of(event)
-        way = self._ways.add(event, b"" if message is None else message.payload, self.core.station.now_us)
+        return self._add(event, b"" if message is None else message.payload, self.core.station.now_us)
+
+    def _add(self, event: Event, payload: bytes, at_us: int) -> Way:
+        # The one that was delivered last may have had to go.
+        self._latest = None
+        way = self._ways.add(event, payload, at_us)
         if self.attendant is not None:
             self.attendant.seen(way)
         return way
 
     def _deliver(self, way: Way, clients: Sequence[str], at_us: int) -> None:
         self._ways.deliver(way, clients, at_us)
+        if self.attendant is None:
+            # A page begins with what comes next, so nobody will ask for these.
+            self.deliveries.seen += len(clients)
+            return
         for client in clients:
             self.deliveries.add(Delivered(way.event.id, client, at_us))
 
@@ -210,10 +235,8 @@ class Watcher(Onlooker):
                 # No broker would make one of it either.
                 self._ways.seen += 1
                 continue
-            way = self._ways.add(event, each.message.payload, each.at_us)
+            way = self._add(event, each.message.payload, each.at_us)
             way.from_client = each.publisher.host
-            if self.attendant is not None:
-                self.attendant.seen(way)
             for _, clients in each.plan:
                 got = [client for client in clients if self.past.was_connected(client, each.at_us, flips)]
                 self._deliver(way, got, each.at_us)

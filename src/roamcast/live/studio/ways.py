@@ -45,7 +45,8 @@ class Ways:
         """How many events there were."""
         self._of: dict[str, Way] = {}
         self._bytes = 0
-        self._deliveries = 0
+        self.deliveries = 0
+        """Of those that are kept; there is room made for them when the next event comes."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -68,9 +69,7 @@ class Ways:
                 way.delivered_more += 1
             else:
                 way.delivered[client] = at_us
-                self._deliveries += 1
-        if self._deliveries > DELIVERIES_MAX:
-            self._make_room()
+                self.deliveries += 1
 
     def newest(self) -> Iterator[Way]:
         return reversed(self._of.values())
@@ -88,7 +87,7 @@ class Ways:
         while len(self._of) > 1 and self._overfull():
             way = self._of.pop(next(iter(self._of)))
             self._bytes -= way.size_bytes
-            self._deliveries -= len(way.delivered)
+            self.deliveries -= len(way.delivered)
 
     def _overfull(self) -> bool:
-        return len(self._of) > EVENTS_MAX or self._bytes > EVENTS_BYTES_MAX or self._deliveries > DELIVERIES_MAX
+        return len(self._of) > EVENTS_MAX or self._bytes > EVENTS_BYTES_MAX or self.deliveries > DELIVERIES_MAX
