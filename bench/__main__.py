@@ -15,6 +15,7 @@ BENCHMARKS = (
     *QUICK,
     "broker_load",
     "broker_recovery",
+    "broker_studio",
     "context",
     "fanout",
     "flood_watch",

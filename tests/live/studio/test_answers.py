@@ -10,6 +10,11 @@ import aiomqtt
 import pytest
 
 from roamcast.live.server.running import RunningBroker
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.region import Circle
+from roamcast.model.scope import Scope
+from roamcast.model.values import Point
 from tests.live.studio.stage import (
     ask,
     broker_at,
@@ -428,5 +433,25 @@ def test_l5_with_origins_only_their_pages_may_ask(tmp_path: Path) -> None:
             with pytest.raises(Exception, match="403"):
                 async with page_of(broker, origin="http://bad.example"):
                     pass
+
+    run(work)
+
+
+def test_l5_what_comes_from_another_broker_is_explained_by_where_clients_were_when_it_was_published(
+    tmp_path: Path,
+) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, clients(broker, "r") as (reader,):
+            await report(reader, 500.0, 0.0)
+            await subscribe(reader, "t")
+            core, publisher = broker.server.core, Context("w", Point(0.0, 0.0))
+            published_us = broker.server.now_us()
+            await report(reader, 10.0, 0.0)
+            audience = Scope(Circle(Point(0.0, 0.0), 200.0))
+            late = Event("b2~1.1", "t", publisher, published_us, published_us, audience=audience)
+            assert core.audience.of(late, broker.server.now_us()) == []
+            studio_of(broker).watcher.heard("b2", late)
+            failed, why = (await missed(broker, "t"))["r"]
+            assert (failed, "r is 500 m away" in why) == ("audience", True)
 
     run(work)

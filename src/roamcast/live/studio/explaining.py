@@ -1,8 +1,9 @@
 """Who of a broker's clients did not get an event though its topic is theirs, and why (L5).
 
-Asked later, answered for the moment at which the event came: with every client where it was then. Where that is too
-long ago to be known, the answer is for now and says so. A message that stays (`persist`) is asked about now, for it
-can still be delivered. The work of one answer is bounded, for the broker does nothing else meanwhile.
+Asked later, answered as the broker did when the event came: for the clients that were here then, each where it was
+when the event was published. Where that is too long ago to be known, the answer is for now and says so. A message
+that stays (`persist`) is asked about now, for it can still be delivered. The work of one answer is bounded, for the
+broker does nothing else meanwhile.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from msgspec import Struct
 from roamcast.live.broker.audience import Entry, is_simple, moment_of
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.properties import text_of
-from roamcast.live.studio.past import Known
+from roamcast.live.studio.past import Known, Past
 from roamcast.live.studio.watcher import Watcher
 from roamcast.live.studio.ways import Way
 from roamcast.live.studio.wording import Failed, Reason, reason_of
@@ -61,17 +62,28 @@ class Moment(Mapping[str, Context]):
         return len(self._names)
 
 
+def known_at(past: Past, seen_us: int, by_us: int) -> dict[str, Known]:
+    """Who was here when an event came, each where it was when the event was published (docs/PROTOCOL.md, P-7)."""
+    here = past.at(seen_us)
+    if by_us == seen_us:
+        return here
+    then = past.at(by_us)
+    return {client: Known(then.get(client, known).context, known.connected) for client, known in here.items()}
+
+
 class Explaining:
     def __init__(self, watcher: Watcher, way: Way, now_us: int) -> None:
         core = watcher.core
         self.core: Core = core
         self.way = way
         self.event: Event = way.event
-        at_us = now_us if way.event.id in core.lasting else way.seen_us
-        self.known_then = watcher.past.knows(at_us)
-        self.moment_us = moment_of(way.event, at_us)
-        known = watcher.past.at(at_us) if self.known_then else dict(watcher.past.now)
-        self.moment = Moment(known, way.event.publisher, at_us if self.known_then else now_us, core.space)
+        lasts = way.event.id in core.lasting
+        seen_us = now_us if lasts else way.seen_us
+        by_us = now_us if lasts else way.event.published_us
+        self.known_then = watcher.past.knows(min(seen_us, by_us))
+        self.moment_us = moment_of(way.event, seen_us)
+        known = known_at(watcher.past, seen_us, by_us) if self.known_then else dict(watcher.past.now)
+        self.moment = Moment(known, way.event.publisher, by_us if self.known_then else now_us, core.space)
         self.configuration = Configuration(core.space, self.moment, graph=core.audience.graph)
         self._asked = 0
 
