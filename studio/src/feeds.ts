@@ -7,6 +7,8 @@ const RETRY_MS_MIN = 500;
 const RETRY_MS_MAX = 10_000;
 
 export interface FeedListener {
+  /** Which broker is behind an address. */
+  met(http: string, broker: string): void;
   hello(hello: Hello): void;
   tick(broker: string, tick: Tick): void;
   lost(broker: string): void;
@@ -74,6 +76,7 @@ export class Feeds {
       if (feed.state === "open") this.listener.tick(feed.name, frame);
       return;
     }
+    this.listener.met(feed.http, frame.broker);
     if (this.feeds.some((other) => other !== feed && other.name === frame.broker)) {
       // The same broker under another address: one feed of it is enough.
       this.feeds.splice(this.feeds.indexOf(feed), 1);

@@ -46,6 +46,10 @@ export class Page implements FeedListener {
     setInterval(() => this.refresh(), REFRESH_MS);
   }
 
+  met(http: string, broker: string): void {
+    this.world.met(http, broker);
+  }
+
   hello(hello: Hello): void {
     this.buffer.forget(hello.broker);
     this.world.hello(hello);

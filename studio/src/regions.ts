@@ -1,5 +1,5 @@
-// Proximities and scopes: outlines that move with their hosts. All of one kind are one path, filled and stroked once, since
-// hundreds of large circles one by one would be most of the work of a frame.
+// Proximities and scopes: outlines that move with their hosts. Circles of one kind and size, of which there may be hundreds,
+// are drawn once and then copied: tracing each in every frame would be most of the frame's work.
 
 import type { Place, RegionKind, Shape } from "./feed.ts";
 import type { Palette } from "./glyphs.ts";
@@ -8,8 +8,8 @@ import type { Flat, View } from "./projection.ts";
 import type { Region } from "./world.ts";
 
 const DRAWN_MAX = 400;
-const DASHED_MAX = 40;
-const KINDS: readonly RegionKind[] = ["relevance", "audience", "interest", "near"];
+const DISCS_MAX = 60;
+const COPIED_PX_MAX = 220;
 
 export interface RegionView {
   readonly view: View;
@@ -21,48 +21,91 @@ export interface RegionView {
   readonly focus: string | null;
 }
 
-export function drawRegions(pen: Pen, palette: Palette, regions: Iterable<Region>, given: RegionView): void {
-  const quiet = new Map<RegionKind, Region[]>();
-  const loud = new Map<RegionKind, Region[]>();
-  let count = 0;
-  for (const region of regions) {
-    const focus = region.of === given.focus;
-    if (!focus && ++count > DRAWN_MAX) continue;
-    const group = focus ? loud : quiet;
-    group.set(region.what, [...(group.get(region.what) ?? []), region]);
+export class Regions {
+  private readonly discs = new Map<string, ImageBitmap>();
+
+  constructor(
+    private readonly palette: Palette,
+    private readonly ratio: number,
+  ) {}
+
+  draw(pen: Pen, regions: Iterable<Region>, given: RegionView): void {
+    const loud: Region[] = [];
+    let count = 0;
+    for (const region of regions) {
+      if (region.of === given.focus) loud.push(region);
+      else if (++count <= DRAWN_MAX) this.one(pen, region, given, given.focus === null ? 1 : 0.3);
+    }
+    for (const region of loud) this.one(pen, region, given, 1.6);
   }
-  for (const kind of KINDS) drawKind(pen, palette.regions[kind], kind, quiet.get(kind) ?? [], given, given.focus === null ? 1 : 0.3);
-  for (const kind of KINDS) drawKind(pen, palette.regions[kind], kind, loud.get(kind) ?? [], given, 1.6);
+
+  private one(pen: Pen, region: Region, given: RegionView, strength: number): void {
+    const circle = circleOf(region, given);
+    if (circle === null) {
+      pen.beginPath();
+      trace(pen, region, given);
+      ink(pen, this.palette.regions[region.what], region.what, strength);
+      return;
+    }
+    const { x, y, radius } = circle;
+    if (x + radius < 0 || y + radius < 0 || x - radius > given.width || y - radius > given.height || radius < 2) return;
+    if (radius > COPIED_PX_MAX) {
+      pen.beginPath();
+      pen.arc(x, y, radius, 0, TURN);
+      ink(pen, this.palette.regions[region.what], region.what, strength);
+      return;
+    }
+    const disc = this.disc(region.what, Math.round(radius), strength);
+    const side = disc.width / this.ratio;
+    pen.drawImage(disc, snap(x - side / 2, this.ratio), snap(y - side / 2, this.ratio), side, side);
+  }
+
+  private disc(what: RegionKind, radius: number, strength: number): ImageBitmap {
+    const key = `${what} ${radius} ${strength}`;
+    const known = this.discs.get(key);
+    if (known !== undefined) return known;
+    // Every zoom brings other sizes.
+    if (this.discs.size > DISCS_MAX) this.discs.clear();
+    const pixels = Math.ceil((2 * radius + 4) * this.ratio);
+    const canvas = new OffscreenCanvas(pixels, pixels);
+    const pen = canvas.getContext("2d");
+    if (pen === null) throw new Error("this browser draws no canvas");
+    pen.scale(this.ratio, this.ratio);
+    pen.beginPath();
+    pen.arc(pixels / this.ratio / 2, pixels / this.ratio / 2, radius, 0, TURN);
+    ink(pen, this.palette.regions[what], what, strength);
+    const disc = canvas.transferToImageBitmap();
+    this.discs.set(key, disc);
+    return disc;
+  }
 }
 
-function drawKind(pen: Pen, colour: string, kind: RegionKind, regions: readonly Region[], given: RegionView, strength: number): void {
-  if (regions.length === 0) return;
-  pen.beginPath();
-  for (const region of regions) trace(pen, region, given);
+const snap = (at: number, ratio: number): number => Math.round(at * ratio) / ratio;
+
+function ink(pen: Pen | OffscreenCanvasRenderingContext2D, colour: string, kind: RegionKind, strength: number): void {
   pen.fillStyle = pen.strokeStyle = colour;
-  pen.globalAlpha = 0.08 * strength;
+  pen.globalAlpha = 0.07 * strength;
   pen.fill();
   pen.globalAlpha = Math.min(1, 0.6 * strength);
   pen.lineWidth = strength > 1 ? 1.75 : 1.25;
-  if ((kind === "near" || kind === "interest") && regions.length <= DASHED_MAX) pen.setLineDash([5, 4]);
+  if (kind === "near" || kind === "interest") pen.setLineDash([5, 4]);
   pen.stroke();
   pen.setLineDash([]);
   pen.globalAlpha = 1;
 }
 
-function trace(pen: Pen, region: Region, { view, width, height, host }: RegionView): void {
+function circleOf(region: Region, { view, host }: RegionView): { x: number; y: number; radius: number } | null {
+  const shape: Shape = region.shape;
+  if (!("circle" in shape)) return null;
+  const at = region.anchored === null ? undefined : host(region.anchored);
+  const flat = view.flat(shape.circle.centre);
+  return { x: at?.x ?? view.x(flat), y: at?.y ?? view.y(flat), radius: shape.circle.radius_m * view.pixelsPerMetre(shape.circle.centre) };
+}
+
+function trace(pen: Pen, region: Region, { view, host }: RegionView): void {
   const at = region.anchored === null ? undefined : host(region.anchored);
   const shape: Shape = region.shape;
-  if ("circle" in shape) {
-    const flat = view.flat(shape.circle.centre);
-    const x = at?.x ?? view.x(flat);
-    const y = at?.y ?? view.y(flat);
-    const radius = shape.circle.radius_m * view.pixelsPerMetre(shape.circle.centre);
-    if (x + radius < 0 || y + radius < 0 || x - radius > width || y - radius > height || radius < 2) return;
-    pen.moveTo(x + radius, y);
-    pen.arc(x, y, radius, 0, TURN);
-    return;
-  }
+  if ("circle" in shape) return;
   const corners = "box" in shape ? boxCorners(shape.box) : shape.polygon;
   const before = region.hostAt === null ? null : view.flat(region.hostAt);
   const dx = before === null || at === undefined ? 0 : at.x - view.x(before);

@@ -8,7 +8,7 @@ import { Sprites, typeOf, type Detail, type Palette, type Type } from "./glyphs.
 import { measured } from "./measure.ts";
 import { arrow, Curve, label, line, ring, TURN } from "./pens.ts";
 import { flatten, View, type Flat } from "./projection.ts";
-import { drawRegions } from "./regions.ts";
+import { Regions } from "./regions.ts";
 import type { Broker, Changes, Entity, World } from "./world.ts";
 
 export const LAYERS = ["streets", "entities", "names", "regions", "brokers", "deliveries", "handovers"] as const;
@@ -18,6 +18,7 @@ export type Hit = { readonly kind: "client"; readonly id: string } | { readonly 
 
 /** The way of a selected event, in places that the scene looks up as they move. */
 export interface ShownWay {
+  readonly event: string;
   readonly from: string;
   readonly at: Place | null;
   readonly hops: readonly { readonly broker: string; readonly over: string | null; readonly delivered: readonly string[] }[];
@@ -74,6 +75,7 @@ export class Scene extends L.Layer {
   private readonly pen: CanvasRenderingContext2D;
   private readonly sprites = new Map<string, Sprite>();
   private sheet: Sprites;
+  private regions: Regions;
   private flights: Flight[] = [];
   private pulses: Pulse[] = [];
   private changes: Change[] = [];
@@ -97,6 +99,7 @@ export class Scene extends L.Layer {
     if (pen === null) throw new Error("this browser draws no canvas");
     this.pen = pen;
     this.sheet = new Sprites(palette, ratio());
+    this.regions = new Regions(palette, ratio());
   }
 
   override onAdd(map: L.Map): this {
@@ -118,6 +121,7 @@ export class Scene extends L.Layer {
       this.canvas.style.width = `${x}px`;
       this.canvas.style.height = `${y}px`;
       this.sheet = new Sprites(this.palette, scale);
+      this.regions = new Regions(this.palette, scale);
     }
     this.moved();
   }
@@ -140,6 +144,7 @@ export class Scene extends L.Layer {
   recolour(palette: Palette): void {
     this.palette = palette;
     this.sheet = new Sprites(palette, ratio());
+    this.regions = new Regions(palette, ratio());
     this.refresh();
   }
 
@@ -261,8 +266,8 @@ export class Scene extends L.Layer {
     const inView = this.place(view, width, height);
     if (this.shown.has("regions")) {
       const host = (id: string): Flat | undefined => this.sprites.get(id);
-      const focus = this.selected ?? this.way?.from ?? null;
-      drawRegions(pen, this.palette, this.world.regions.values(), { view, width, height, host, focus });
+      const focus = this.selected ?? this.way?.event ?? null;
+      this.regions.draw(pen, this.world.regions.values(), { view, width, height, host, focus });
     }
     if (this.shown.has("brokers")) this.drawLinks(view);
     if (this.way !== null) this.drawWay(view, this.way);

@@ -76,7 +76,7 @@ export class Session {
     const client = this.client;
     if (client === null) return Promise.reject(new Error("Connect first."));
     const { promise, settle } = promised();
-    client.publish(topic, payload, { qos, properties: { userProperties } }, (error, packet) => settle(error, packet as Acknowledgement));
+    client.publish(topic, payload, { qos, ...propertiesOf(userProperties) }, (error, packet) => settle(error, packet as Acknowledgement));
     return promise;
   }
 
@@ -86,7 +86,7 @@ export class Session {
     const whole = joinFilter(filter, nearM);
     const userProperties: Record<string, string> = whole === "" ? {} : { filter: whole };
     const { promise, settle } = promised();
-    client.subscribe(topic, { qos, properties: { userProperties } }, (error, _granted, packet) => settle(error, packet as Acknowledgement));
+    client.subscribe(topic, { qos, ...propertiesOf(userProperties) }, (error, _granted, packet) => settle(error, packet as Acknowledgement));
     return promise;
   }
 
@@ -99,6 +99,11 @@ export function joinFilter(filter: string, nearM: number | null): string {
   const near = nearM === null ? "" : `near(position, ${nearM})`;
   if (filter.trim() === "" || near === "") return filter.trim() || near;
   return `(${filter.trim()}) AND ${near}`;
+}
+
+/** MQTT.js writes an empty set of user properties as a packet that no broker can read. */
+function propertiesOf(userProperties: Record<string, string>): { properties?: { userProperties: Record<string, string> } } {
+  return Object.keys(userProperties).length === 0 ? {} : { properties: { userProperties } };
 }
 
 /** Refusals come with a sentence from the broker that says more than their code. */

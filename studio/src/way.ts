@@ -13,12 +13,14 @@ export interface EventPart {
   readonly expiry_us: number | null;
   readonly relevance?: unknown;
   readonly audience?: unknown;
-  readonly came_from: CameFrom;
+  /** Null where it is not remembered, as of a retained message. */
+  readonly came_from: CameFrom | null;
   readonly seen_us: number;
   readonly passed_to: readonly { readonly broker: string; readonly at_us: number }[];
   readonly delivered: readonly { readonly to: string; readonly at_us: number }[];
   readonly not_delivered: readonly Miss[];
   readonly left_out?: number;
+  readonly delivered_left_out?: number;
 }
 
 export interface Miss {
@@ -30,11 +32,13 @@ export interface Miss {
 
 export interface Hop {
   readonly broker: string;
-  readonly from: CameFrom;
+  readonly from: CameFrom | null;
   readonly depth: number;
   /** Since publication; null where the broker was told to have it and does not answer. */
   readonly after_us: number | null;
   readonly delivered: readonly { readonly to: string; readonly after_us: number }[];
+  /** So many more got it there than are named. */
+  readonly more: number;
 }
 
 export interface Way {
@@ -52,8 +56,12 @@ export interface Way {
   readonly leftOut: number;
 }
 
+function isClient(from: CameFrom | null): from is { readonly client: string } {
+  return from !== null && "client" in from;
+}
+
 export function joinWay(parts: ReadonlyMap<string, EventPart>): Way | null {
-  const first = [...parts.values()].find((part) => "client" in part.came_from) ?? [...parts.values()][0];
+  const first = [...parts.values()].find((part) => isClient(part.came_from)) ?? [...parts.values()][0];
   if (first === undefined) return null;
   const hops = new Walk(parts, first.published_us).hops();
   const missed = [...parts].flatMap(([broker, part]) => part.not_delivered.map((miss) => ({ ...miss, broker })));
@@ -68,7 +76,7 @@ export function joinWay(parts: ReadonlyMap<string, EventPart>): Way | null {
     relevance: first.relevance ?? null,
     audience: first.audience ?? null,
     hops,
-    delivered: got.size,
+    delivered: got.size + hops.reduce((sum, hop) => sum + hop.more, 0),
     // A client that roams may be missed at one broker and served at the next.
     missed: missed.filter((miss) => !got.has(miss.to)),
     leftOut: [...parts.values()].reduce((sum, part) => sum + (part.left_out ?? 0), 0),
@@ -85,13 +93,13 @@ class Walk {
   ) {}
 
   hops(): readonly Hop[] {
-    const roots = [...this.parts].filter(([, part]) => "client" in part.came_from || !this.parts.has(part.came_from.broker));
+    const roots = [...this.parts].filter(([, { came_from }]) => came_from === null || isClient(came_from) || !this.parts.has(came_from.broker));
     for (const [name, part] of roots) this.visit(name, part.came_from, 0);
     for (const [name, part] of this.parts) this.visit(name, part.came_from, 0);
     return this.found;
   }
 
-  private visit(name: string, from: CameFrom, depth: number): void {
+  private visit(name: string, from: CameFrom | null, depth: number): void {
     if (this.visited.has(name)) return;
     this.visited.add(name);
     const part = this.parts.get(name);
@@ -101,6 +109,7 @@ class Walk {
       depth,
       after_us: part === undefined ? null : part.seen_us - this.published_us,
       delivered: (part?.delivered ?? []).map(({ to, at_us }) => ({ to, after_us: at_us - this.published_us })),
+      more: part?.delivered_left_out ?? 0,
     });
     for (const { broker } of part?.passed_to ?? []) this.visit(broker, { broker: name }, depth + 1);
   }

@@ -92,6 +92,7 @@ export class World {
   private readonly regionKeys = new Map<string, string>();
   private readonly awaitingAll = new Set<string>();
   private readonly lately: HandoverNews[] = [];
+  private readonly names = new Map<string, string>();
 
   hello(hello: Hello): void {
     this.space = hello.space;
@@ -104,8 +105,16 @@ export class World {
     this.awaitingAll.add(hello.broker);
   }
 
+  /** Who is behind an address: others may name a broker by its address alone, until it says its name itself. */
+  met(http: string, name: string): void {
+    this.names.set(http, name);
+    for (const broker of this.brokers.values()) {
+      if (broker.name !== name && broker.address.http === http && !broker.connected) this.brokers.delete(broker.name);
+    }
+  }
+
   private know(address: BrokerAddress): void {
-    const known = this.brokers.get(address.name);
+    const known = this.brokers.get(this.names.get(address.http) ?? address.name);
     if (known === undefined) {
       this.brokers.set(address.name, { name: address.name, address, load: null, connected: false, at_us: 0 });
       return;

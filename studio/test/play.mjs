@@ -140,7 +140,7 @@ function publish(now_us) {
   for (const [k, broker] of brokers.entries()) {
     const origin = broker === from.home;
     parts.set(broker.name, {
-      ...event, expiry_us: null, relevance: null, audience: { circle_m: Math.round(reach) },
+      ...event, expiry_us: null, relevance: null, audience: { region: { circle: { centre: [0, 0], radius_m: Math.round(reach) }, anchored: from.id }, filter: null },
       came_from: origin ? { client: from.id } : { broker: from.home.name }, seen_us: now_us + (origin ? 0 : 2_400 + 800 * k),
       passed_to: origin ? brokers.filter((one) => one !== broker).map((one) => ({ broker: one.name, at_us: now_us + 900 })) : [],
       delivered: [], not_delivered: [], left_out: 0,

@@ -154,6 +154,18 @@ describe("regions", () => {
   });
 });
 
+test("a broker that others know by its address alone is one with what it calls itself", () => {
+  const world = new World();
+  world.hello(hello("b1"));
+  const other = { name: "b2.example:80", http: "http://b2", mqtt: null, place: null };
+  world.hello({ ...hello("b1"), brokers: [...hello("b1").brokers, other] });
+  expect([...world.brokers.keys()]).toEqual(["b1", "b2.example:80"]);
+  world.met("http://b2", "b2");
+  world.hello(hello("b2"));
+  world.hello({ ...hello("b1"), brokers: [...hello("b1").brokers, other] });
+  expect([...world.brokers.keys()]).toEqual(["b1", "b2"]);
+});
+
 test("totals add what connected brokers carry", () => {
   const world = two();
   const load = { clients: 3, subscriptions: 4, events_per_s: 1.5, deliveries_per_s: 2, links: [{ to: "b2", up: true }] };

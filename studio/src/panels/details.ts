@@ -11,6 +11,7 @@ import { after, byReason, joinWay, type EventPart, type Way } from "../way.ts";
 const AGAIN_MS = 1_500;
 const CHIPS_MAX = 60;
 const WHYS_MAX = 40;
+const FOR_GOOD_US = 1e15;
 
 interface ClientAnswer {
   readonly id: string;
@@ -173,9 +174,10 @@ export class DetailsPanel implements Panel {
       return;
     }
     this.studio.scene.way = {
+      event: id,
       from: way.from,
       at: this.studio.world.events.get(id)?.at ?? null,
-      hops: way.hops.map((hop) => ({ broker: hop.broker, over: "broker" in hop.from ? hop.from.broker : null, delivered: hop.delivered.map((one) => one.to) })),
+      hops: way.hops.map((hop) => ({ broker: hop.broker, over: over(hop.from), delivered: hop.delivered.map((one) => one.to) })),
       missed: way.missed.map((miss) => miss.to),
     };
     this.studio.scene.refresh();
@@ -198,7 +200,7 @@ export class DetailsPanel implements Panel {
         ["Published", clock(way.published_us)],
         ["Audience", scope(way.audience)],
         ["Relevance", scope(way.relevance)],
-        ["Expires", way.expiry_us === null ? "" : clock(way.expiry_us)],
+        ["Expires", expires(way)],
       ]),
       way.payload === null ? null : el("pre", { class: "payload code" }, text(way.payload, 1)),
       el("h2", {}, "Its way"),
@@ -216,19 +218,19 @@ export class DetailsPanel implements Panel {
   }
 
   private hop(hop: Way["hops"][number]): HTMLElement {
-    const from = "broker" in hop.from ? ` from ${hop.from.broker}` : "";
+    const from = over(hop.from) === null ? "" : ` from ${over(hop.from)}`;
     const when = el("span", { class: "when" }, hop.after_us === null ? "" : after(hop.after_us));
     const line = el("span", {}, this.link(hop.broker, { kind: "broker", id: hop.broker }), `${from}${hop.after_us === null ? ": no word from it" : ""}`);
     const got = hop.delivered.slice(0, CHIPS_MAX).map(({ to, after_us }) => {
       const chip = button(to, { "data-key": `got ${to}`, title: after(after_us) }, () => this.studio.select({ kind: "client", id: to }));
       return chip;
     });
-    const more = hop.delivered.length - got.length;
+    const more = hop.delivered.length + hop.more - got.length;
     const last = hop.delivered.reduce((most, one) => Math.max(most, one.after_us), 0);
     const delivered =
       got.length === 0
         ? el("p", { class: "soft small" }, "delivered to nobody here")
-        : el("div", {}, el("p", { class: "soft small" }, `delivered to ${hop.delivered.length}, the last ${after(last)}`), el("div", { class: "chips" }, ...got, more > 0 ? `and ${more} more` : null));
+        : el("div", {}, el("p", { class: "soft small" }, `delivered to ${hop.delivered.length + hop.more}, the last ${after(last)}`), el("div", { class: "chips" }, ...got, more > 0 ? `and ${more} more` : null));
     const item = el("li", { class: hop.after_us === null ? "lost" : null, "data-hop": hop.broker }, when, line, hop.after_us === null ? null : delivered);
     item.style.paddingLeft = `${18 + Math.min(hop.depth, 5) * 12}px`;
     return item;
@@ -309,11 +311,26 @@ function position(at: Place | null, space: Space): string {
   return space === "plane" ? `${at[0].toFixed(0)} m, ${at[1].toFixed(0)} m` : `${at[1].toFixed(5)}°, ${at[0].toFixed(5)}°`;
 }
 
-function scope(value: unknown): string {
-  if (value === null || value === undefined) return "";
-  if (typeof value === "object" && "circle_m" in value) return `within ${String(value.circle_m)} m of it`;
-  return text(value);
+interface Scope {
+  readonly region: (Partial<Record<string, unknown>> & { readonly circle?: { readonly radius_m: number }; readonly anchored?: string }) | null;
+  readonly filter: string | null;
 }
+
+/** Who is meant, in few words; empty where it is everybody. */
+function scope(value: unknown): string {
+  if (value === null || typeof value !== "object") return "";
+  const { region, filter } = value as Scope;
+  const shape = region === null ? "" : region.circle === undefined ? ("box" in region ? "in a box" : "in an area") : `within ${Math.round(region.circle.radius_m)} m`;
+  const around = region?.anchored === undefined ? "" : ` of ${region.anchored}`;
+  return [`${shape}${around}`, filter ?? ""].filter((part) => part !== "").join(", where ");
+}
+
+/** An event for the moment, or for good, has no time that would be worth saying. */
+function expires({ published_us, expiry_us }: Way): string {
+  return expiry_us === null || expiry_us <= published_us || expiry_us > published_us + FOR_GOOD_US ? "" : clock(expiry_us);
+}
+
+const over = (from: Way["hops"][number]["from"]): string | null => (from !== null && "broker" in from ? from.broker : null);
 
 function text(value: unknown, indent = 0): string {
   return typeof value === "string" ? value : JSON.stringify(value, null, indent);

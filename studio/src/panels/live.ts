@@ -130,6 +130,11 @@ export class LivePanel implements Panel {
 
   private showBrokers(): void {
     const busiest = Math.max(1, ...[...this.studio.world.brokers.values()].map((broker) => broker.load?.clients ?? 0));
+    for (const [name, row] of this.brokerRows) {
+      if (this.studio.world.brokers.has(name)) continue;
+      row.item.remove();
+      this.brokerRows.delete(name);
+    }
     for (const broker of this.studio.world.brokers.values()) {
       let row = this.brokerRows.get(broker.name);
       if (row === undefined) this.brokerRows.set(broker.name, (row = this.brokerRow(broker)));

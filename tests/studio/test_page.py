@@ -1,0 +1,297 @@
+"""The studio's page in a real browser, at real brokers with unmodified MQTT clients (L5)."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.studio.town import CHROMIUM, FLAGS, PATIENCE_S, Town
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: tools/clients.sh does that where it can"),
+    pytest.mark.xdist_group("studio"),
+]
+
+Page = playwright.Page
+WIDE = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+PLACES = {"b1": [-300.0, 0.0], "b2": [300.0, 0.0]}
+CIRCLE = '{"circle_m": 200}'
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """Two brokers that are linked; the page comes from b2, which names b1."""
+    town = Town(tmp_path_factory.mktemp("town"))
+    town.start("b1", links={"port": 0}, studio={"place": PLACES["b1"]})
+    peer = {"name": "b1", "host": "127.0.0.1", "port": town.port("b1", "links")}
+    town.start("b2", links={"peers": [peer]}, studio={"place": PLACES["b2"], "others": [town.http("b1")]})
+    yield town
+    town.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["playwright.Browser"]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser: "playwright.Browser") -> Iterator["playwright.BrowserContext"]:
+    context = browser.new_context(viewport=WIDE, reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE_S * 1_000)
+    playwright.expect.set_options(timeout=PATIENCE_S * 1_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(town: Town, context: "playwright.BrowserContext") -> Iterator[Page]:
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(f"{town.http('b2')}/studio/")
+    page.click("#intro-close")
+    playwright.expect(page.locator("#status")).to_have_text("2 brokers")
+    yield page
+    assert wrong == []
+
+
+def find(page: Page, name: str) -> None:
+    """Chooses an entity with the keyboard alone."""
+    page.keyboard.press("Escape")
+    page.click("#tab-find")
+    page.fill("#find-input", name)
+    playwright.expect(page.locator("#find-list [role=option]").first).to_have_attribute("data-entity", name)
+    page.press("#find-input", "Enter")
+
+
+def test_an_entity_appears_with_its_home_and_moves(town: Town, page: Page, tmp_path: Path) -> None:
+    with town.client("mover-1") as mover:
+        mover.report(10, 20, attributes={"type": "car"})
+        find(page, "mover-1")
+        details = page.locator("#details")
+        playwright.expect(details).to_contain_text("10 m, 20 m")
+        playwright.expect(details.locator("dd").first).to_have_text("b1")
+        mover.report(-40, 60)
+        playwright.expect(details).to_contain_text("-40 m, 60 m")
+        page.screenshot(path=tmp_path / "entity.png")
+    playwright.expect(page.locator("#find-list [data-entity=mover-1]")).to_have_count(0)
+
+
+def test_details_show_what_a_client_subscribed_to(town: Town, page: Page) -> None:
+    with town.client("reader-1") as reader:
+        reader.report(0, 0)
+        reader.subscribe("market/#", filter="price < 5 AND near(position, 150)")
+        find(page, "reader-1")
+        details = page.locator("#details")
+        playwright.expect(details).to_contain_text("market/#")
+        playwright.expect(details).to_contain_text("within 150 m")
+
+
+def test_an_event_is_logged_and_its_way_and_whom_it_missed_explained(town: Town, page: Page, tmp_path: Path) -> None:
+    with town.client("source-2") as source, town.client("close-2", "b2") as close, town.client("far-2") as far:
+        source.report(0, 0, attributes={"type": "ambulance"})
+        for client, x in ((close, 100), (far, 900)):
+            client.report(x, 0, attributes={"type": "car"})
+            client.subscribe("siren/2")
+        source.publish("siren/2", {"lane": 3}, audience=CIRCLE)
+        assert close.next() == ("siren/2", {"lane": 3})
+        row = page.locator("#log li", has_text="siren/2")
+        playwright.expect(row.locator("b")).to_have_text("1")
+        row.locator("button").click()
+        details = page.locator("#details")
+        hops = details.locator("[data-hop]")
+        playwright.expect(hops).to_have_count(2)
+        assert [hop.get_attribute("data-hop") for hop in hops.all()] == ["b1", "b2"]
+        playwright.expect(hops.nth(1)).to_contain_text("close-2")
+        missed = details.locator("[data-missed=far-2]")
+        playwright.expect(missed).to_contain_text("900 m")
+        playwright.expect(details.locator(".payload")).to_contain_text('"lane": 3')
+        page.screenshot(path=tmp_path / "way.png")
+
+
+def test_a_filter_is_tried_while_it_is_typed(town: Town, page: Page) -> None:
+    with town.client("bus-3") as bus, town.client("bus-4", "b2") as other, town.client("tree-3") as tree:
+        for client, kind in ((bus, "bus"), (other, "bus"), (tree, "tree")):
+            client.report(0, 0, attributes={"type": kind})
+        page.click("#tab-try")
+        result = page.locator("#try-result")
+        page.locator("#try-input").press_sequentially("type = 'bus'")
+        playwright.expect(result).to_contain_text("Entities that it accepts: 2")
+        playwright.expect(result.get_by_role("button", name="bus-4")).to_be_visible()
+        playwright.expect(result.get_by_role("button", name="tree-3")).to_have_count(0)
+
+
+def test_a_filter_that_is_wrong_is_shown_where(page: Page) -> None:
+    page.click("#tab-try")
+    page.fill("#try-input", "speed > ")
+    problem = page.locator("#try-result .message")
+    playwright.expect(problem).to_contain_text("column")
+    playwright.expect(problem.locator("pre")).to_contain_text("↑")
+
+
+def test_what_the_page_publishes_reaches_a_client_and_the_other_way(town: Town, page: Page) -> None:
+    with town.client("peer-5") as peer:
+        peer.report(0, 0)
+        peer.subscribe("note/5")
+        page.click("#tab-talk")
+        page.select_option("#talk-broker", label="b1")
+        page.fill("#talk-name", "visitor-5")
+        page.click("#talk-connect")
+        playwright.expect(page.locator("#talk-state")).to_have_text("Connected as visitor-5")
+        page.fill("#publish-topic", "note/5")
+        page.fill("#publish-payload", '{"text": "hello"}')
+        page.click("#publish-form button")
+        assert peer.next() == ("note/5", {"text": "hello"})
+        page.fill("#subscribe-topic", "answer/5")
+        page.fill("#subscribe-filter", "n > 1")
+        page.click("#subscribe-form button")
+        playwright.expect(page.locator("#subscribe-outcome")).to_have_text("Subscribed to answer/5.")
+        peer.publish("answer/5", {"n": 1})
+        peer.publish("answer/5", {"n": 2})
+        playwright.expect(page.locator("#received li").first).to_contain_text('{"n": 2}')
+        playwright.expect(page.locator("#received li")).to_have_count(1)
+
+
+def test_what_the_broker_refuses_is_told_in_its_words(page: Page) -> None:
+    page.click("#tab-talk")
+    page.fill("#talk-name", "visitor-6")
+    page.click("#talk-connect")
+    playwright.expect(page.locator("#talk-state")).to_have_text("Connected as visitor-6")
+    page.fill("#subscribe-filter", "speed >")
+    page.click("#subscribe-form button")
+    playwright.expect(page.locator("#subscribe-outcome")).to_contain_text("filter")
+    page.fill("#publish-payload", "{")
+    page.click("#publish-form button")
+    playwright.expect(page.locator("#publish-outcome")).to_contain_text("not JSON")
+
+
+def test_a_visitor_places_itself_on_the_map_and_hears_only_what_is_near(town: Town, page: Page) -> None:
+    with town.client("crier-7") as crier:
+        crier.report(0, 0, attributes={"type": "person"})
+        page.click("#tab-talk")
+        page.fill("#talk-name", "visitor-7")
+        page.click("#talk-connect")
+        playwright.expect(page.locator("#talk-state")).to_have_text("Connected as visitor-7")
+        page.click("#talk-place")
+        page.locator("#map").click(position={"x": 300, "y": 300})
+        playwright.expect(page.locator("#talk-where")).to_contain_text("You are at")
+        page.fill("#subscribe-topic", "cry/7")
+        page.fill("#subscribe-near", "100")
+        page.click("#subscribe-form button")
+        playwright.expect(page.locator("#subscribe-outcome")).to_have_text("Subscribed to cry/7.")
+        told = page.locator("#talk-where").inner_text()
+        x, y = (float(number) for number in re.findall(r"-?\d+", told)[:2])
+        crier.publish("cry/7", {"n": 1, "position": [x + 5_000, y]})
+        crier.publish("cry/7", {"n": 2, "position": [x + 50, y]})
+        playwright.expect(page.locator("#received li").first).to_contain_text('"n": 2')
+        find(page, "visitor-7")
+        playwright.expect(page.locator("#details")).to_contain_text("person")
+
+
+def test_a_client_that_roams_is_handed_over(town: Town, page: Page) -> None:
+    with town.client("roamer-8", kept_s=60) as roamer:
+        roamer.report(-200, 0, attributes={"type": "car"})
+        find(page, "roamer-8")
+        playwright.expect(page.locator("#details dd").first).to_have_text("b1")
+    with town.client("roamer-8", "b2", clean=False) as roamer:
+        roamer.report(200, 0)
+        playwright.expect(page.locator("#details dd").first).to_have_text("b2")
+        page.click("#tab-live")
+        playwright.expect(page.locator("#log li", has_text="roamer-8")).to_contain_text("b1 → b2")
+
+
+def test_pause_holds_what_is_shown_and_a_step_lets_one_tick_in(town: Town, page: Page) -> None:
+    with town.client("ticker-9") as ticker:
+        ticker.report(0, 0)
+        find(page, "ticker-9")
+        page.click("#tab-live")
+        page.click("#pause")
+        ticker.publish("while/paused")
+        status = page.locator("#status")
+        playwright.expect(status).to_have_text(re.compile(r"Paused · [1-9]\d* ticks? waits?"))
+        held = page.locator("#log li", has_text="while/paused")
+        playwright.expect(held).to_have_count(0)
+        while held.count() == 0:
+            page.locator("#step:enabled").click()
+        playwright.expect(page.locator("#pause")).to_have_attribute("aria-pressed", "true")
+        ticker.publish("still/paused")
+        page.click("#pause")
+        playwright.expect(page.locator("#log li", has_text="still/paused")).to_have_count(1)
+
+
+def test_a_layer_that_is_switched_off_stays_off(town: Town, page: Page) -> None:
+    page.uncheck("[data-layer=regions]")
+    page.reload()
+    playwright.expect(page.locator("[data-layer=regions]")).not_to_be_checked()
+    playwright.expect(page.locator("[data-layer=entities]")).to_be_checked()
+
+
+def test_a_broker_that_goes_away_is_said_and_called_again(town: Town, context: "playwright.BrowserContext") -> None:
+    town.start("b9")
+    port = town.port("b9", "http")
+    page = context.new_page()
+    page.goto(f"{town.http('b9')}/studio/")
+    playwright.expect(page.locator("#status")).to_have_text("1 broker")
+    town.stop("b9")
+    playwright.expect(page.locator("#banner")).to_contain_text("b9 does not answer.")
+    playwright.expect(page.locator("#status")).to_have_text("0 of 1 brokers")
+    town.start("b9", http=port)
+    playwright.expect(page.locator("#status")).to_have_text("1 broker")
+    playwright.expect(page.locator("#banner")).to_be_hidden()
+    town.stop("b9")
+
+
+def test_a_phone_takes_part_with_its_own_location(town: Town, browser: "playwright.Browser", tmp_path: Path) -> None:
+    town.start("b8", space="earth")
+    here = {"longitude": 24.94, "latitude": 60.17, "accuracy": 12}
+    phone = browser.new_context(viewport=PHONE, has_touch=True, geolocation=here, permissions=["geolocation"])
+    page = phone.new_page()
+    page.goto(f"{town.http('b8')}/studio/")
+    page.click("#intro-close")
+    page.click("#tab-talk")
+    page.fill("#talk-name", "phone-8")
+    page.click("#talk-connect")
+    page.click("#talk-locate")
+    playwright.expect(page.locator("#talk-where")).to_contain_text("24.94000, 60.17000 (within 12 m)")
+    page.click("#tab-find")
+    playwright.expect(page.locator("#find-list [data-entity=phone-8]")).to_be_visible()
+    phone.set_geolocation({**here, "latitude": 60.18})
+    page.locator("#find-list [data-entity=phone-8]").click()
+    playwright.expect(page.locator("#details")).to_contain_text("60.18000°, 24.94000°")
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= PHONE["width"]
+    page.screenshot(path=tmp_path / "phone.png")
+    phone.close()
+    town.stop("b8")
+
+
+def test_the_page_asks_nobody_but_brokers(town: Town, context: "playwright.BrowserContext") -> None:
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    page.goto(f"{town.http('b2')}/studio/")
+    playwright.expect(page.locator("#status")).to_have_text("2 brokers")
+    brokers = tuple(f"{scheme}{town.http(name)[4:]}/studio/" for name in ("b1", "b2") for scheme in ("http", "ws"))
+    assert [url for url in asked if not url.startswith(brokers)] == []
+    assert any(url.startswith("ws") for url in asked)
+
+
+def test_light_and_dark_follow_the_system_until_the_viewer_chooses(town: Town, browser: "playwright.Browser", tmp_path: Path) -> None:
+    dark = browser.new_context(viewport=WIDE, color_scheme="dark")
+    page = dark.new_page()
+    page.goto(f"{town.http('b2')}/studio/")
+    root = page.locator("html")
+    playwright.expect(root).to_have_attribute("data-theme", "dark")
+    page.screenshot(path=tmp_path / "dark.png")
+    page.click("#theme")
+    playwright.expect(root).to_have_attribute("data-theme", "light")
+    page.reload()
+    playwright.expect(root).to_have_attribute("data-theme", "light")
+    dark.close()

@@ -1,0 +1,115 @@
+"""Real brokers in a thread of their own, unmodified MQTT clients, and a browser without a screen."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from shutil import which
+from typing import Any, TypeVar
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from roamcast.live.server.running import RunningBroker
+from roamcast.live.settings import settings_from
+
+CHROMIUM = which("chromium")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+PATIENCE_S = 30.0
+
+Answer = TypeVar("Answer")
+
+
+class Town:
+    """Brokers, started and stopped from the thread of a test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="brokers", daemon=True)
+        self._thread.start()
+        self.brokers: dict[str, RunningBroker] = {}
+
+    def start(self, name: str, http: int = 0, **given: Any) -> RunningBroker:
+        listeners = [{"kind": "tcp", "port": 0}, {"kind": "ws", "port": 0}]
+        told = {"name": name, "data": str(self._folder / name), "space": "plane", "listeners": listeners, "log_level": "error"}
+        broker = RunningBroker(settings_from({**told, "http": {"port": http}, **given}, "test"))
+        self._do(broker.start())
+        self.brokers[name] = broker
+        return broker
+
+    def stop(self, name: str) -> None:
+        self._do(self.brokers.pop(name).stop())
+
+    def close(self) -> None:
+        for name in list(self.brokers):
+            self.stop(name)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_S)
+        self._loop.close()
+
+    def _do(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+
+    def port(self, name: str, what: str) -> int:
+        return next(each.port for each in self.brokers[name].addresses if each.what == what)
+
+    def http(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.port(name, 'http')}"
+
+    @contextmanager
+    def client(self, name: str, at: str = "b1", clean: bool = True, kept_s: int = 0) -> Iterator["Client"]:
+        client = Client(name, self.port(at, "mqtt tcp"), clean, kept_s)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+class Client:
+    """paho's, with its calls made to wait until the broker has answered."""
+
+    def __init__(self, name: str, port: int, clean: bool, kept_s: int) -> None:
+        self.received: Queue[tuple[str, bytes]] = Queue()
+        self._suback: Queue[int] = Queue()
+        connected = threading.Event()
+        self._client = mqtt.Client(CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5)
+        self._client.on_connect = lambda *_: connected.set()
+        self._client.on_subscribe = lambda _client, _data, number, *_: self._suback.put(number)
+        self._client.on_message = lambda _client, _data, message: self.received.put((message.topic, message.payload))
+        properties = Properties(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = kept_s
+        self._client.connect("127.0.0.1", port, clean_start=clean, properties=properties)
+        self._client.loop_start()
+        assert connected.wait(PATIENCE_S)
+
+    def publish(self, topic: str, payload: Any = None, **said: str) -> None:
+        properties = Properties(PacketTypes.PUBLISH)
+        properties.UserProperty = list(said.items())
+        self._client.publish(topic, json.dumps(payload or {}), 1, properties=properties).wait_for_publish(PATIENCE_S)
+
+    def report(self, *position: float, **told: Any) -> None:
+        self.publish("$roam/me", {"position": list(position), **told})
+
+    def subscribe(self, topic: str, **asked: str) -> None:
+        properties = Properties(PacketTypes.SUBSCRIBE)
+        properties.UserProperty = list(asked.items())
+        self._client.subscribe(topic, options=SubscribeOptions(qos=1), properties=properties)
+        self._suback.get(timeout=PATIENCE_S)
+
+    def next(self) -> tuple[str, Any]:
+        topic, payload = self.received.get(timeout=PATIENCE_S)
+        return topic, json.loads(payload)
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
