@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml
 java:
 	@tools/java.sh
 
-run: install     ## run the first scenario and show its result
-	@$(BIN)/roamcast sim scenarios/town.toml
+run: install     ## a live town: brokers, clients that move, a map, and an audit of it all
+	@$(BIN)/roamcast demo
 
 check: install   ## lint, format, types, import contracts
 	$(BIN)/ruff check .

@@ -2,15 +2,16 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from roamcast.demo.fleet import HOST
+from roamcast.demo.fleet import COMMAND, HOST
 from roamcast.terminal import EXIT_BAD_INPUT
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("spark")]
@@ -19,17 +20,14 @@ WHOLE_S = 800.0
 KINDS = ("ambulance", "light", "parking", "traffic", "bus", "market")
 
 
-def roamcast(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(SOURCE), "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200", **more}
+
+
+def roamcast(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from roamcast.cli import main; main()", *arguments],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(SOURCE),
-            "NO_COLOR": "1",
-            "TERM": "dumb",
-            "COLUMNS": "200",
-            **environment,
-        },
+        [*COMMAND, *arguments],
+        env=environment(**more),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -49,7 +47,7 @@ def by_kind(subjects: list[dict[str, Any]]) -> dict[str, int]:
 
 @pytest.mark.spark
 def test_p2_l3_l9_the_demo_delivers_something_of_everything_and_misses_and_doubles_nothing() -> None:
-    done = roamcast("demo", "--seconds", "8", "--no-browser", "--clients", "20", "--json")
+    done = roamcast("demo", "--seconds", "8", "--no-browser", "--clients", "20", "--json", "--port", "0")
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert found["drained"]
@@ -63,8 +61,8 @@ def test_p2_l3_l9_the_demo_delivers_something_of_everything_and_misses_and_doubl
 
 
 def test_l6_without_java_the_demo_runs_and_says_what_the_audit_needs(tmp_path: Path) -> None:
-    arguments = ("--seconds", "1", "--no-browser", "--clients", "3", "--json", "--data", str(tmp_path / "demo"))
-    done = roamcast("demo", *arguments, JAVA_HOME=str(tmp_path))
+    few = ("--seconds", "1", "--clients", "3", "--no-browser", "--port", "0")
+    done = roamcast("demo", *few, "--json", "--data", str(tmp_path / "demo"), JAVA_HOME=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the audit is skipped. Spark needs a Java runtime" in done.stderr
     assert "apt-get install" in done.stderr
@@ -72,6 +70,29 @@ def test_l6_without_java_the_demo_runs_and_says_what_the_audit_needs(tmp_path: P
     assert found["audit"] is None
     assert "Java" in found["audit_skipped"]
     assert (tmp_path / "demo" / "journal" / "v2").is_dir()
+
+
+def test_l6_ctrl_c_ends_it_in_order_and_nothing_is_left(tmp_path: Path) -> None:
+    running = subprocess.Popen(
+        [*COMMAND, "demo", "--clients", "3", "--no-browser", "--no-audit", "--json", "--port", "0"],
+        env=environment(TMPDIR=str(tmp_path)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "clients connect" in line:
+            break
+    running.send_signal(signal.SIGINT)
+    printed, complained = running.communicate(timeout=WHOLE_S)
+    assert running.returncode == 0, complained
+    found = json.loads(printed)
+    assert found["drained"]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((HOST, urlsplit(found["map"]).port)).close()
+    assert list(tmp_path.glob("roamcast-demo-*")) == []
 
 
 def test_l6_a_port_that_is_taken_is_named_with_what_to_do() -> None:
