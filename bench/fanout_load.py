@@ -122,7 +122,7 @@ class Client:
 
 class Publisher(Client):
     def __init__(self, spec: Spec, number: int, batches: list[bytes]) -> None:
-        super().__init__(spec, f"pub{number}", topic_of(spec, number))
+        super().__init__(spec, f"pub{number}{'k' * spec.kept}", topic_of(spec, number))
         self.batches = batches
         self.next = 0
         self.sent = self.acknowledged = 0
@@ -142,7 +142,7 @@ class Publisher(Client):
 
 class Subscriber(Client):
     def __init__(self, spec: Spec, number: int) -> None:
-        super().__init__(spec, f"sub{number}", topic_of(spec, number))
+        super().__init__(spec, f"sub{number}{'k' * spec.kept}", topic_of(spec, number))
         answer = b"PONG\r\n" if spec.nats else b"\x90\x03\0\1" + bytes([spec.qos])
         self._ask(subscribe(spec, self.topic), answer)
         self.size = arrival_bytes(spec, self.topic)
@@ -175,7 +175,9 @@ class Subscriber(Client):
 
 
 def topic_of(spec: Spec, number: int) -> str:
-    return f"bench/{number:02}" if spec.pairs else "bench/all"
+    # Sessions that are kept go on wanting what they want: not what later runs measure.
+    everybody = "bench/kept" if spec.kept else "bench/all"
+    return f"bench/{number:02}" if spec.pairs else everybody
 
 
 def batches_of(spec: Spec, topic: str) -> list[bytes]:

@@ -4,6 +4,7 @@ Apart from the command itself, so that other commands need not import all of the
 """
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Coroutine
@@ -122,6 +123,9 @@ async def serve(settings: Settings) -> None:
         loop.add_signal_handler(number, stopped.set)
     running = RunningBroker(settings)
     await running.start()
+    # What is there by now stays: it need not be looked through again whenever messages have left some garbage.
+    gc.collect()
+    gc.freeze()
     for address in running.addresses:
         console.print(f"{address.what:<10} {address.host}:{address.port}", highlight=False)
     if running.studio is not None:

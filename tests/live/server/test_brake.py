@@ -76,6 +76,7 @@ def test_l8_a_full_disk_holds_the_links_of_other_brokers_and_loses_nothing_of_th
 def test_l8_a_client_that_says_more_than_a_slow_disk_takes_is_not_read_from_until_it_has() -> None:
     scene = Scene()
     writer, quiet = scene.client("writer"), scene.client("quiet")
+    scene.subscribe(scene.client("reader"), "t")
     server = scene.stage.brokers["a"].server
     disk = Stuck(scene, None)
     for number in range(5):
@@ -93,6 +94,7 @@ def test_l8_a_client_that_says_more_than_a_slow_disk_takes_is_not_read_from_unti
 def test_l8_a_full_disk_refuses_what_clients_say_and_holds_none_of_them() -> None:
     scene = Scene()
     first, writer = scene.client("first"), scene.client("writer")
+    scene.subscribe(scene.client("reader"), "t")
     server = scene.stage.brokers["a"].server
     disk = Stuck(scene, OSError("no space left"))
     first.publish("t", b"finds the disk full, and waits", 1)
@@ -110,6 +112,7 @@ def test_l8_a_full_disk_refuses_what_clients_say_and_holds_none_of_them() -> Non
 def test_l8_who_comes_and_goes_while_nothing_can_be_stored_is_refused_in_the_end() -> None:
     scene = Scene()
     client = scene.client("c")
+    scene.subscribe(scene.client("reader"), "t")
     server = scene.stage.brokers["a"].server
     disk = Stuck(scene, OSError("no space left"))
     client.publish("t", b"finds the disk full, and waits", 1)
@@ -126,6 +129,7 @@ def test_l8_who_comes_and_goes_while_nothing_can_be_stored_is_refused_in_the_end
 def test_l8_a_client_that_leaves_is_held_no_more() -> None:
     scene = Scene()
     writer = scene.client("writer")
+    scene.subscribe(scene.client("reader"), "t")
     server = scene.stage.brokers["a"].server
     Stuck(scene, None)
     for number in range(5):

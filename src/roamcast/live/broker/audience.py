@@ -75,6 +75,8 @@ class Audience:
         self._tree: FilterTree[Entry] = FilterTree()
         self._plans: dict[str, Plan | None] = {}
         """By topic, what `plain` found; until any subscription changes."""
+        self._everybody: dict[str, Recipients | None] = {}
+        """The same of `_all_of`."""
         self._engine = Engine(space, None, graph)
         self._drift = Drift(space)
         self._carried_us = 0
@@ -101,12 +103,16 @@ class Audience:
         self._of.setdefault(client, {})[wanted.id] = None
         entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted))
         self._tree.add(asked.filter.pattern, wanted.id, entry)
-        self._plans.clear()
+        self._forget_plans()
         group = group_of(asked)
         if group is not None:
             self._members[group] = self._members.get(group, 0) + 1
         self._scoped += is_scoped(wanted)
         self._engine.subscribe(wanted)
+
+    def _forget_plans(self) -> None:
+        self._plans.clear()
+        self._everybody.clear()
 
     def texts_of(self, client: str) -> list[str]:
         """The topic filters of a client's subscriptions here."""
@@ -126,7 +132,7 @@ class Audience:
             if not mine:
                 del self._of[entry.client]
             self._tree.remove(entry.asked.filter.pattern, name)
-            self._plans.clear()
+            self._forget_plans()
             self._scoped -= is_scoped(entry.wanted)
             self._engine.unsubscribe(name)
             self._leave(group_of(entry.asked))
@@ -186,22 +192,35 @@ class Audience:
         if plan is UNKNOWN:
             if len(self._plans) >= PLANS_MAX:
                 self._plans.clear()
-            plan = self._plans[topic] = self._plan(topic)
+            recipients = self._all_of(topic)
+            plan = self._plans[topic] = None if recipients is None else alike(recipients)
         return plan
 
-    def _plan(self, topic: str) -> Plan | None:
+    def _all_of(self, topic: str) -> Recipients | None:
+        """The same, one by one."""
+        if topic not in self._everybody:
+            if len(self._everybody) >= PLANS_MAX:
+                self._everybody.clear()
+            self._everybody[topic] = self._find_all_of(topic)
+        return self._everybody[topic]
+
+    def _find_all_of(self, topic: str) -> Recipients | None:
         found: dict[str, list[Asked]] = {}
         for entry in self._tree.match(topic):
             if not entry.plain:
                 return None
             found.setdefault(entry.client, []).append(entry.asked)
-        return alike(sorted(found.items()))
+        return sorted(found.items())
 
     def of(self, event: Event, now_us: int, chosen: Sequence[Choice] = (), passing: bool = False) -> Recipients:
         """Clients, in the order of their names, with those of their subscriptions that want the event; `chosen` says
         which members of groups get it, and `passing` that it is of QoS 0. Who is where is what it was when it was
         published."""
         moment_us = moment_of(event, now_us)
+        if event.relevance == EVERYWHERE and event.audience == EVERYWHERE and moment_us <= event.expires_us:
+            recipients = self._all_of(event.subject)
+            if recipients is not None:
+                return recipients
         entries = self._wanting((event,), event.published_us, moment_us)[0]
         return self._recipients(event, entries, chosen, passing)
 
@@ -345,11 +364,11 @@ def moment_of(event: Event, now_us: int) -> int:
 
 
 def alike(recipients: Recipients) -> Plan:
-    """As far as QoS 0 goes: by whether they want to see that a message is retained, and their own identifiers."""
-    found: dict[tuple[bool, tuple[int | None, ...]], tuple[list[Asked], list[str]]] = {}
+    """By whether they want to see that a message is retained, their own identifiers, and their QoS."""
+    found: dict[tuple[bool, tuple[int | None, ...], int], tuple[list[Asked], list[str]]] = {}
     for client, asked in recipients:
         ids = tuple(each.subscription_id for each in asked)
-        key = (any(each.retain_as_published for each in asked), ids)
+        key = (any(each.retain_as_published for each in asked), ids, max(each.qos for each in asked))
         found.setdefault(key, (asked, []))[1].append(client)
     return [(asked, tuple(clients)) for asked, clients in found.values()]
 

@@ -40,6 +40,7 @@ from roamcast.live.broker.inputs import (
     Reported,
     Restarted,
     Settled,
+    SettledTogether,
     Withdrew,
 )
 from roamcast.live.broker.keeping import Keeping
@@ -51,8 +52,10 @@ from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station, for_sessions
 from roamcast.live.broker.stored import BadState, check_same_kind, dumped, loaded
 from roamcast.live.broker.subscribing import Subscribing
+from roamcast.live.broker.swift import Group, Swift
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.mqtt.runs import Run
 from roamcast.live.mqtt.session import SessionLimits
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
@@ -115,15 +118,18 @@ class Core:
         try:
             action()
         except Exception as problem:
-            where = traceback.extract_tb(problem.__traceback__)[-1]
-            place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-            self.station.order(Remark("internal_error", f"{what} at {place}: {problem!r}"))
-            if client is not None:
-                visitor = self.station.visitors.get(client)
-                arrival = 0 if visitor is None else visitor.arrival
-                self._guarded(lambda: self.admission.left(Left(client, None, False)), "leaving", None)
-                self.station.order(Deny(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker", arrival))
-                self.station.order(Dismiss(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker"))
+            self._mistaken(what, client, problem)
+
+    def _mistaken(self, what: str, client: str | None, problem: Exception) -> None:
+        where = traceback.extract_tb(problem.__traceback__)[-1]
+        place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
+        self.station.order(Remark("internal_error", f"{what} at {place}: {problem!r}"))
+        if client is not None:
+            visitor = self.station.visitors.get(client)
+            arrival = 0 if visitor is None else visitor.arrival
+            self._guarded(lambda: self.admission.left(Left(client, None, False)), "leaving", None)
+            self.station.order(Deny(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker", arrival))
+            self.station.order(Dismiss(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker"))
 
     def _handle(self, given: AnyGiven) -> None:
         match given:
@@ -131,6 +137,8 @@ class Core:
                 self.publishing.publish(given)
             case Settled():
                 self.station.settle(given)
+            case SettledTogether():
+                self.station.settle_together(given)
             case Received():
                 self.station.received(given)
             case Released():
@@ -178,6 +186,15 @@ class Core:
         """Messages of QoS 0 of clients here, in the order in which they came."""
         self.station.now_us = now_us
         self._guarded(lambda: self.publishing.pass_on(batch), "passing", None)
+        return self.station.take_orders()
+
+    def passing_together(self, now_us: int, swift: Swift, run: Run, groups: list[Group]) -> list[AnyOrder]:
+        """Messages of a client here that take the short way."""
+        self.station.now_us = now_us
+        try:
+            swift.hand(run, groups)
+        except Exception as problem:
+            self._mistaken("passing together", None, problem)
         return self.station.take_orders()
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyOrder]:

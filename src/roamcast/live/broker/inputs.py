@@ -97,6 +97,14 @@ class Settled(Given, frozen=True, tag="settled", gc=False):
     number: int
 
 
+class SettledTogether(Given, frozen=True, tag="settled_together", gc=False):
+    """Many PUBACKs that came in one piece."""
+
+    client: str
+    packet_ids: tuple[int, ...]
+    numbers: tuple[int, ...]
+
+
 class Reported(Given, frozen=True, tag="reported", gc=False):
     """Where and what a client is."""
 
@@ -132,6 +140,7 @@ AnyGiven: TypeAlias = (
     | Released
     | Received
     | Settled
+    | SettledTogether
     | Reported
     | Heard
     | LinkChanged

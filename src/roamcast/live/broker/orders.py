@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from roamcast.live.mqtt.messages import Delivery
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.mqtt.runs import Run
 from roamcast.live.mqtt.session import Session
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -97,6 +98,16 @@ class Hand(Order, frozen=True, gc=False):
     delivery: Delivery
 
 
+class HandTogether(Order, frozen=True):
+    """The same of messages that came together; with QoS 1, under packet identifiers that begin with each client's."""
+
+    run: Run
+    clients: tuple[str, ...]
+    qos: int
+    first_ids: tuple[int, ...]
+    subscription_ids: tuple[int, ...]
+
+
 class Tell(Order, frozen=True, gc=False):
     """A message to a neighbouring broker."""
 
@@ -170,6 +181,7 @@ AnyOrder: TypeAlias = (
     | Release
     | LetGo
     | Hand
+    | HandTogether
     | Tell
     | Cut
     | Remark

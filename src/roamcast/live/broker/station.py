@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from roamcast.live.broker.chronicle import Chronicle
 from roamcast.live.broker.events import Events, with_origin
-from roamcast.live.broker.inputs import Received, Settled
+from roamcast.live.broker.inputs import Received, Settled, SettledTogether
 from roamcast.live.broker.modulating import Modulators
 from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Release, Remark, Tell
 from roamcast.live.broker.properties import subscription_id, text_of
@@ -301,6 +301,17 @@ class Station:
         # Where a connection is, it has done so already; where the log is read again, nobody has.
         visitor.session.forget(given.packet_id)
         self.finish(visitor, given.number)
+
+    def settle_together(self, given: SettledTogether) -> None:
+        visitor = self.visitors.get(given.client)
+        if visitor is None:
+            return
+        finished: int | None = None
+        for packet_id, number in zip(given.packet_ids, given.numbers, strict=True):
+            visitor.session.forget(packet_id)
+            finished = visitor.finish(number) or finished
+        if finished is not None:
+            self.tell_broker(visitor, Ack(finished))
 
     def received(self, given: Received) -> None:
         visitor = self.visitors.get(given.client)

@@ -7,6 +7,7 @@ a method here; whoever asks gets the text of all.
 from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
@@ -21,8 +22,16 @@ BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 QOS = ("0", "1", "2")
 
 
+class Tally(Struct):
+    """Counted since the counters were last asked for: with every message, so it must cost next to nothing."""
+
+    messages: int = 0
+    payload_bytes: int = 0
+
+
 class Metrics:
     def __init__(self) -> None:
+        self._in, self._out = [Tally() for _ in QOS], [Tally() for _ in QOS]
         registry = CollectorRegistry()
         self._registry = registry
         kinds = get_args(ListenerKind)
@@ -74,14 +83,17 @@ class Metrics:
         self._sessions_connected.set(connected)
         self._sessions_away.set(away)
 
-    def received(self, qos: int, payload_bytes: int) -> None:
-        self._received[qos].inc()
-        self._bytes_in.inc(payload_bytes)
+    def received(self, qos: int, payload_bytes: int, count: int = 1) -> None:
+        """`count` messages with `payload_bytes` in all."""
+        tally = self._in[qos]
+        tally.messages += count
+        tally.payload_bytes += payload_bytes
 
     def sent(self, qos: int, payload_bytes: int, count: int = 1) -> None:
         """`count` messages with `payload_bytes` in all."""
-        self._sent[qos].inc(count)
-        self._bytes_out.inc(payload_bytes)
+        tally = self._out[qos]
+        tally.messages += count
+        tally.payload_bytes += payload_bytes
 
     def dropped(self, cause: str, count: int = 1) -> None:
         self._dropped.add(cause, count)
@@ -104,6 +116,14 @@ class Metrics:
             self._links.labels(peer, each).set(each == state)
 
     def render(self) -> bytes:
+        for tallies, messages, size in (
+            (self._in, self._received, self._bytes_in),
+            (self._out, self._sent, self._bytes_out),
+        ):
+            for tally, counter in zip(tallies, messages, strict=True):
+                counter.inc(tally.messages)
+                size.inc(tally.payload_bytes)
+                tally.messages = tally.payload_bytes = 0
         return generate_latest(self._registry)
 
 

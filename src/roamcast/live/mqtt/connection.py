@@ -49,6 +49,7 @@ from roamcast.live.mqtt.reasons import (
     Reason,
 )
 from roamcast.live.mqtt.requests import Granted
+from roamcast.live.mqtt.runs import Run
 from roamcast.live.mqtt.session import Phase, Session
 
 Acknowledgement = TypeVar("Acknowledgement", PubAck, PubRec)
@@ -64,8 +65,10 @@ class State(Enum):
 
 
 class Connection:
-    def __init__(self, now_us: int, limits: Limits, frames: Frames) -> None:
+    def __init__(self, now_us: int, limits: Limits, frames: Frames, together: bool = False) -> None:
+        """`together`: plain messages that came in one piece may be told as such, by `PublishedTogether`."""
         self.limits = limits
+        self._together = together
         self.state = State.CONNECTING
         self.connect: Connect | None = None
         """What the client said, once it has."""
@@ -76,7 +79,7 @@ class Connection:
         self._output: list[bytes] = []
         self._dialogue: Dialogue | None = None
         self._paused = False
-        self._stalled = False
+        self.stalled = False
         """Reading has stopped for the broker's sake; the client's silence counts from when it goes on."""
 
     @property
@@ -90,7 +93,7 @@ class Connection:
             return
         self._decoder.feed(data)
         self._read(now_us)
-        if not self.wants_bytes and self._decoder.waiting_bytes > 2 * self.limits.packet_bytes_max + len(data):
+        if self.stalled and self._decoder.waiting_bytes > 2 * self.limits.packet_bytes_max + len(data):
             self._fail(now_us, Reason.QUOTA_EXCEEDED, "more bytes than may wait")
 
     @property
@@ -102,6 +105,10 @@ class Connection:
         events = self._events[:]
         self._events.clear()
         return events
+
+    @property
+    def has_output(self) -> bool:
+        return bool(self._output)
 
     def outgoing(self) -> bytes:
         output = self._output
@@ -223,6 +230,12 @@ class Connection:
         self._dialogue.outgoing.deliver(now_us, delivery)
         return True
 
+    def deliver_together(self, now_us: int, run: Run, qos: int, first_id: int, ids: tuple[int, ...]) -> None:
+        """The same of a run. With QoS 1 its messages get the packet identifiers from `first_id` on, which are free,
+        and the broker does not ask what becomes of them: the session ends with this connection."""
+        if self._dialogue is not None and self.state is State.OPEN:
+            self._dialogue.outgoing.deliver_together(now_us, run, qos, first_id, ids)
+
     def flush(self, now_us: int) -> None:
         """Sends what was put into the session's queue directly, for instance to be stored before it is sent."""
         if self._dialogue is not None and self.state is State.OPEN:
@@ -252,6 +265,12 @@ class Connection:
                 holder.answer_received(now_us, received)
             else:
                 dialogue.session.settle_incoming(received.packet_id, received.reason < FAILURE_FROM)
+
+    def acknowledge_together(self, now_us: int, packet_ids: list[int]) -> None:
+        """Answers `PublishedTogether`."""
+        if self._dialogue is not None and self.state is State.OPEN:
+            self._dialogue.incoming.acknowledge_together(packet_ids)
+            self._read_on(now_us)
 
     def complete(self, now_us: int, packet_id: int) -> None:
         """Answers `Released`: PUBCOMP."""
@@ -348,27 +367,31 @@ class Connection:
 
     def _read_on(self, now_us: int) -> None:
         """After an answer: what had to wait for it, if reading had stopped."""
-        if self._stalled:
+        if self.stalled:
             self._read(now_us)
 
     def _read(self, now_us: int) -> None:
-        if self._stalled:
+        if self.stalled:
             self._heard_us = now_us
         try:
-            while self.wants_bytes:
+            while self._decoder.has_more and self.wants_bytes:
+                dialogue = self._dialogue
+                if dialogue is not None and self._together and dialogue.handle_many(now_us, self._decoder):
+                    self._heard_us = now_us
+                    continue
                 packet = self._decoder.next_packet()
                 if packet is None:
                     break
                 self._heard_us = now_us
-                if self._dialogue is None:
+                if dialogue is None:
                     self._handle_first(now_us, packet)
                     continue
-                last_word = self._dialogue.handle(now_us, packet)
+                last_word = dialogue.handle(now_us, packet)
                 if last_word is not None:
                     self._left(now_us, last_word)
         except BadPacket as problem:
             self._fail(now_us, problem.reason, problem.detail)
-        self._stalled = not self.wants_bytes
+        self.stalled = not self.wants_bytes
         if self._paused and sum(map(len, self._output)) > self.limits.output_bytes_max:
             self._fail(now_us, Reason.QUOTA_EXCEEDED, "the client sends and does not read")
 

@@ -36,6 +36,7 @@ from roamcast.live.mqtt.reasons import (
     ProtocolError,
     Reason,
 )
+from roamcast.live.mqtt.runs import RUN_PACKET_BYTES_MAX, Run, acknowledged_at, read_run
 from roamcast.live.mqtt.wire import VARIABLE_MAX
 
 PACKET_BYTES_MAX = VARIABLE_MAX + 5
@@ -121,7 +122,17 @@ def connect_level(data: bytes, at: int) -> int | None:
 class Decoder:
     """The packets of one connection. The version is that of the first CONNECT to come, or the one that is given."""
 
-    __slots__ = ("_at", "_broken", "_data", "_missing", "_partial", "bytes_max", "refused_level", "version")
+    __slots__ = (
+        "_at",
+        "_broken",
+        "_data",
+        "_missing",
+        "_partial",
+        "_topics",
+        "bytes_max",
+        "refused_level",
+        "version",
+    )
 
     def __init__(self, version: int = V5, bytes_max: int = PACKET_BYTES_MAX) -> None:
         self.version = version
@@ -135,6 +146,7 @@ class Decoder:
         self.refused_level: int | None = None
         """After an error in a CONNECT: the protocol level that it names, which says how to answer."""
         self._broken: MalformedPacket | ProtocolError | None = None
+        self._topics: dict[bytes, str] = {}
 
     @property
     def waiting_bytes(self) -> int:
@@ -149,17 +161,43 @@ class Decoder:
         self._partial += data
         self._missing -= len(data)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether looking for a packet is of use."""
+        if self._partial is not None:
+            if self._missing > 0:
+                return False
+            self._data, self._at, self._partial = bytes(self._partial), 0, None
+        return self._at < len(self._data)
+
+    @property
+    def next_byte(self) -> int:
+        """How the next packet begins, if `has_more`."""
+        return self._data[self._at]
+
+    def next_run(self, count_max: int = PACKET_BYTES_MAX) -> Run | None:
+        """The plain messages that are next, if `next_byte` says so; None where `next_packet` is to be asked."""
+        if self.bytes_max < RUN_PACKET_BYTES_MAX or count_max <= 0:
+            return None
+        found = read_run(self._data, self._at, self.version, self._topics, count_max)
+        if found is None:
+            return None
+        self._at = found[1]
+        return found[0]
+
+    def next_acknowledged(self) -> list[int]:
+        """The packet identifiers of the PUBACKs that are next, if there is nothing else; else none."""
+        ids = acknowledged_at(self._data, self._at)
+        self._at += 4 * len(ids)
+        return ids
+
     def next_packet(self) -> AnyPacket | None:
         if self._broken is not None:
             raise self._broken
-        if self._partial is not None:
-            if self._missing > 0:
-                return None
-            self._data, self._at, self._partial = bytes(self._partial), 0, None
+        if not self.has_more:
+            return None
         data, at = self._data, self._at
         available = len(data)
-        if at == available:
-            return None
         try:
             frame = frame_at(data, at, available, self.bytes_max)
             if frame is None or frame[1] > available:

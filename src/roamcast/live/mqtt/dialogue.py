@@ -3,8 +3,16 @@
 from collections.abc import Callable
 
 from roamcast.live.mqtt.aliases import AliasesIn
+from roamcast.live.mqtt.decoding import PUBACK, Decoder
 from roamcast.live.mqtt.encoding import PINGRESP, encode
-from roamcast.live.mqtt.events import AnyEvent, Published, Released, SubscribeRequested, UnsubscribeRequested
+from roamcast.live.mqtt.events import (
+    AnyEvent,
+    Published,
+    PublishedTogether,
+    Released,
+    SubscribeRequested,
+    UnsubscribeRequested,
+)
 from roamcast.live.mqtt.fitting import Answer, fitting
 from roamcast.live.mqtt.handshake import Agreement
 from roamcast.live.mqtt.incoming import Incoming
@@ -27,11 +35,23 @@ from roamcast.live.mqtt.packets import (
 )
 from roamcast.live.mqtt.reasons import DISCONNECT_FROM_CLIENT, ProtocolError, Reason
 from roamcast.live.mqtt.requests import Requests
+from roamcast.live.mqtt.runs import PLAIN_ONCE, PLAIN_SAFE, Run
 from roamcast.live.mqtt.session import Session
 
 
 class Dialogue:
-    __slots__ = ("_limits", "_report", "_send", "agreed", "aliases", "incoming", "outgoing", "requests", "session")
+    __slots__ = (
+        "_limits",
+        "_report",
+        "_send",
+        "_version",
+        "agreed",
+        "aliases",
+        "incoming",
+        "outgoing",
+        "requests",
+        "session",
+    )
 
     def __init__(
         self,
@@ -44,6 +64,7 @@ class Dialogue:
     ) -> None:
         self.session = session
         self.agreed = agreed
+        self._version = agreed.version
         self.aliases = AliasesIn(limits.topic_alias_max)
         self.requests = Requests(session)
         self.incoming = Incoming(session, agreed.version, limits.receive_max, send)
@@ -57,7 +78,7 @@ class Dialogue:
         if len(self.requests) >= self._limits.requests_max:
             return False
         # An MQTT 5 client knows the maximum and is cut off beyond it; one of 3.1.1 is slowed down instead.
-        return self.agreed.version == V5 or self.incoming.unanswered < self._limits.receive_max
+        return self._version == V5 or self.incoming.unanswered < self._limits.receive_max
 
     def answer(self, packet: Answer) -> bool:
         """False when the client takes no packet of that size, and nothing was sent."""
@@ -71,6 +92,32 @@ class Dialogue:
     def fitted(self, packet: Answer) -> Answer:
         agreed = self.agreed
         return fitting(packet, agreed.version, agreed.packet_bytes_max, agreed.tells_problems)
+
+    def handle_many(self, now_us: int, decoder: Decoder) -> bool:
+        """What is most of all traffic, many packets at once. False: the next one is to be looked at by itself."""
+        first = decoder.next_byte
+        if first == PLAIN_ONCE:
+            run = decoder.next_run()
+            if run is not None:
+                self._report(PublishedTogether(run))
+            return run is not None
+        if first == PLAIN_SAFE and self._limits.qos_max:
+            run = decoder.next_run(self.incoming.room)
+            if run is not None:
+                self._published_together(now_us, run)
+            return run is not None
+        ids = decoder.next_acknowledged() if first == PUBACK else []
+        if ids:
+            self.outgoing.acknowledged_together(now_us, ids)
+        return bool(ids)
+
+    def _published_together(self, now_us: int, run: Run) -> None:
+        """With QoS 1."""
+        if self.incoming.arrived_together(run.packet_ids):
+            self._report(PublishedTogether(run))
+            return
+        for packet in run.packets():
+            self._published(now_us, packet)
 
     def handle(self, now_us: int, packet: AnyPacket) -> Disconnect | None:
         """The client's last word, when this was it."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 from roamcast.live.mqtt.messages import Message, Subscription
 from roamcast.live.mqtt.packets import Connect, Pairs, Will
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.mqtt.runs import Run
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -28,6 +29,12 @@ class Published(Event, frozen=True, gc=False):
 
     message: Message
     packet_id: int = 0
+
+
+class PublishedTogether(Event, frozen=True, gc=False):
+    """As many messages as `run` has; of QoS 1, `acknowledge_all(run.packet_ids)` once they are safe."""
+
+    run: Run
 
 
 class Released(Event, frozen=True, gc=False):
@@ -67,6 +74,13 @@ class Acknowledged(Event, frozen=True, gc=False):
     reason: Reason = Reason.SUCCESS
 
 
+class AcknowledgedTogether(Event, frozen=True, gc=False):
+    """Many deliveries are finished, as far as they were known."""
+
+    packet_ids: tuple[int, ...]
+    tokens: tuple[int, ...]
+
+
 DropCause: TypeAlias = Literal["expired", "too_large", "queue_full", "unsendable"]
 """Its time has passed; the client takes no packet of that size; too much waits; it has no form on the wire."""
 
@@ -94,11 +108,13 @@ class Disconnected(Event, frozen=True, gc=False):
 AnyEvent: TypeAlias = (
     ConnectRequested
     | Published
+    | PublishedTogether
     | Released
     | SubscribeRequested
     | UnsubscribeRequested
     | Received
     | Acknowledged
+    | AcknowledgedTogether
     | Dropped
     | Disconnected
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from roamcast.live.mqtt.encoding import encode
 from roamcast.live.mqtt.packets import V5, PubAck, PubComp, Publish, PubRec, PubRel
 from roamcast.live.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason
+from roamcast.live.mqtt.runs import acknowledgements
 from roamcast.live.mqtt.session import Phase, Session
 
 
@@ -30,6 +31,34 @@ class Incoming:
     @property
     def unanswered(self) -> int:
         return len(self._acks) + len(self._recs)
+
+    @property
+    def room(self) -> int:
+        """How many messages more may wait to be acknowledged."""
+        return self.receive_max - max(len(self._window), len(self._acks))
+
+    def arrived_together(self, packet_ids: list[int]) -> bool:
+        """Of QoS 1, all different, and not more than there is room for. False if they are to be looked at one by one:
+        some are in use."""
+        if not self._window.isdisjoint(packet_ids) or (self._session.incoming and self._is_known(packet_ids)):
+            return False
+        self._acks.update(dict.fromkeys(packet_ids))
+        self._window.update(packet_ids)
+        return True
+
+    def _is_known(self, packet_ids: list[int]) -> bool:
+        return not self._session.incoming.keys().isdisjoint(packet_ids)
+
+    def acknowledge_together(self, packet_ids: list[int]) -> None:
+        """All with success."""
+        if len(self._acks) == len(packet_ids):
+            # Nothing else is waited for, so nothing can be out of order.
+            self._acks.clear()
+            self._window.difference_update(packet_ids)
+            self._send(acknowledgements(packet_ids))
+            return
+        for packet_id in packet_ids:
+            self.acknowledge(packet_id, PubAck(packet_id))
 
     def arrived(self, packet: Publish) -> bool:
         """Whether the broker must hear of it; what it has heard of already is only answered again."""

@@ -57,7 +57,8 @@ class Bucket:
         """Take it in any case; how many microseconds to wait before taking more, 0 if there is no debt."""
         if self._per_us == 0:
             return 0
-        self._fill(now_us)
+        if now_us > self._since_us:
+            self._fill(now_us)
         self._tokens -= amount
         return 0 if self._tokens >= 0 else int(-self._tokens / self._per_us) + 1
 
@@ -92,8 +93,8 @@ class ClientBuckets:
         self._bytes = Bucket(now_us, limits.bytes_per_s, limits.burst_s)
         self._subscribes = Bucket(now_us, limits.subscribes_per_s, limits.burst_s)
 
-    def published(self, now_us: int, size_bytes: int) -> int:
-        return max(self._messages.take(now_us), self._bytes.take(now_us, size_bytes))
+    def published(self, now_us: int, size_bytes: int, messages: int = 1) -> int:
+        return max(self._messages.take(now_us, messages), self._bytes.take(now_us, size_bytes))
 
     def subscribed(self, now_us: int, filters: int) -> int:
         return self._subscribes.take(now_us, filters)

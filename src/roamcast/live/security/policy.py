@@ -116,6 +116,13 @@ class Policy:
         where = " from here or into there" if misplaced else ""
         return Verdict(Reason.NOT_AUTHORIZED, f"{described(identity)} may not publish to {topic}{where}")
 
+    def may_publish_anywhere(self, identity: Identity, topic: str) -> bool:
+        """Whether it may, wherever it is and whatever the event's regions are: then that never changes."""
+        return any(
+            grant.area is None and any(subject_matches(each, topic) for each in grant.publish)
+            for grant in self._grants_of(identity)
+        )
+
     def may_subscribe(self, identity: Identity, pattern: str) -> Verdict:
         """Only if one allowed pattern covers all of it. The prefixes `$share` and `$roam` are left out of account."""
         try:

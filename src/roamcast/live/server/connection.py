@@ -35,7 +35,7 @@ class ClientSocket(asyncio.Protocol):
     def __init__(self, desk: Desk, listener: ListenerKind = "tcp") -> None:
         self.desk = desk
         self.listener: ListenerKind = listener
-        self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames)
+        self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames, together=True)
         self.client: str | None = None
         """Its name, once it has said it and may use it."""
         self.arrival = 0
@@ -72,7 +72,8 @@ class ClientSocket(asyncio.Protocol):
         if self.mqtt.eventful:
             for event in self.mqtt.events():
                 self.desk.told(self, event)
-        if not self.dirty:
+        mqtt = self.mqtt
+        if not self.dirty and (mqtt.has_output or mqtt.closed or mqtt.stalled == self._reading):
             self.dirty = True
             self.desk.wrote(self)
 
@@ -96,7 +97,7 @@ class ClientSocket(asyncio.Protocol):
         self._read_or_not(transport)
 
     def _read_or_not(self, transport: asyncio.Transport) -> None:
-        reading = self.mqtt.wants_bytes and not (self._held or self._waits)
+        reading = not (self.mqtt.stalled or self._held or self._waits)
         if reading != self._reading:
             self._reading = reading
             if reading:

@@ -35,11 +35,17 @@ class Gate(Protocol):
     def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal:
         return None
 
+    def may_publish_anywhere(self, client: "ClientSocket", topic: str) -> bool:
+        """Whether it may publish to a topic wherever it is; if not, what it says is asked about one by one."""
+        return True
+
     def may_subscribe(self, client: "ClientSocket", asked: Subscription, now_us: int) -> Reason | None:
         return None
 
-    def pace_us(self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int) -> int:
-        """For how long not to read from a client that has published a message, or sent so many topic filters."""
+    def pace_us(
+        self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int, messages: int = 1
+    ) -> int:
+        """For how long not to read from a client that has published messages, or sent so many topic filters."""
         return 0
 
     def close(self) -> None:

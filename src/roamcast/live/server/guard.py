@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from roamcast.live.server.connection import ClientSocket
 
 
+TOPICS_KEPT_MAX = 256
+"""For how many topics of a client it is remembered that it may publish to them."""
+
+
 class Guard(Gate):
     def __init__(self, policy: Policy, limits: RateLimits, space: Space) -> None:
         self.policy = policy
@@ -40,6 +44,8 @@ class Guard(Gate):
         self.passwords = PasswordChecker()
         self._identities: dict[ClientSocket, Identity] = {}
         self._buckets: dict[ClientSocket, ClientBuckets] = {}
+        self._anywhere: dict[ClientSocket, dict[str, None]] = {}
+        """Topics to which a client may publish wherever it is."""
         self._checks: set[asyncio.Task[None]] = set()
 
     def may_open(self, client: "ClientSocket", now_us: int) -> str | None:
@@ -53,6 +59,7 @@ class Guard(Gate):
         if self._buckets.pop(client, None) is not None:
             self.doors.leave(client.address)
         self._identities.pop(client, None)
+        self._anywhere.pop(client, None)
 
     def check(
         self, client: "ClientSocket", connect: Connect, now_us: int, decided: Callable[[Refusal], None]
@@ -86,9 +93,13 @@ class Guard(Gate):
         return self._identity(client).user
 
     def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal:
+        if self.policy.open:
+            return None
+        if not message.user_properties:
+            if self.may_publish_anywhere(client, message.topic):
+                return None
+            return self._allowed(self._identity(client), message.topic, context, (), now_us)
         identity = self._identity(client)
-        if self.policy.open or not message.user_properties:
-            return self._allowed(identity, message.topic, context, (), now_us)
         try:
             origin = origin_in(message.user_properties)
             scopes = scopes_of(context.host, message.user_properties, self.space)
@@ -102,6 +113,19 @@ class Guard(Gate):
             context, scopes = origin.publisher, (origin.relevance, origin.audience)
         return self._allowed(identity, message.topic, context, scopes, now_us)
 
+    def may_publish_anywhere(self, client: "ClientSocket", topic: str) -> bool:
+        if self.policy.open:
+            return True
+        anywhere = self._anywhere.setdefault(client, {})
+        if topic in anywhere:
+            return True
+        if not self.policy.may_publish_anywhere(self._identity(client), topic):
+            return False
+        if len(anywhere) >= TOPICS_KEPT_MAX:
+            anywhere.clear()
+        anywhere[topic] = None
+        return True
+
     def _allowed(
         self, identity: Identity, topic: str, context: Context, scopes: Iterable[Scope], now_us: int
     ) -> Refusal:
@@ -114,14 +138,16 @@ class Guard(Gate):
         verdict = self.policy.may_subscribe(self._identity(client), asked.filter.text)
         return None if verdict.allowed else verdict.reason
 
-    def pace_us(self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int) -> int:
+    def pace_us(
+        self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int, messages: int = 1
+    ) -> int:
         buckets = self._buckets.get(client)
         if buckets is None:
             return 0
         return (
             buckets.subscribed(now_us, filters)
             if messages_bytes is None
-            else buckets.published(now_us, messages_bytes)
+            else buckets.published(now_us, messages_bytes, messages)
         )
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """Orders of the state machine, performed on the sockets of those they concern."""
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
 
 from roamcast.live.broker.inputs import Left
@@ -14,6 +15,7 @@ from roamcast.live.broker.orders import (
     Dismiss,
     Grant,
     Hand,
+    HandTogether,
     LetGo,
     RecordContext,
     RecordDelivery,
@@ -52,7 +54,11 @@ class Performing:
 
     def perform(self, orders: list[AnyOrder]) -> None:
         """Each by itself: what cannot be done for one client is no reason to forget the others."""
+        last = {id(each.session): each for each in orders if type(each) is LetGo} if len(orders) > 1 else {}
         for order in orders:
+            if last and type(order) is LetGo and last[id(order.session)] is not order:
+                # What it lets go, a later one does too.
+                continue
             try:
                 self._perform(order)
             except Exception as problem:
@@ -65,13 +71,15 @@ class Performing:
     def _perform(self, order: AnyOrder) -> None:
         watch, now_us = self.server.watch, self.server.now_us()
         match order:
+            case HandTogether():
+                self._hand_together(now_us, order)
             case Hand(names, delivery):
                 for name in names:
                     socket = self.server.clients.get(name)
                     if socket is not None:
                         socket.mqtt.deliver(now_us, delivery)
                         socket.attend()
-                watch.handed(delivery.qos, len(delivery.message.payload), len(names))
+                watch.handed(delivery.qos, len(delivery.message.payload) * len(names), len(names))
             case LetGo():
                 self._let_go(now_us, order)
             case Tell(peer, message):
@@ -100,6 +108,16 @@ class Performing:
                     socket.attend()
                 else:
                     self._order_absent(order)
+
+    def _hand_together(self, now_us: int, order: HandTogether) -> None:
+        run, qos, clients = order.run, order.qos, self.server.clients
+        for name, first_id in zip(order.clients, order.first_ids or repeat(1), strict=False):
+            socket = clients.get(name)
+            if socket is not None:
+                socket.mqtt.deliver_together(now_us, run, qos, first_id, order.subscription_ids)
+                socket.attend()
+        count = len(order.clients)
+        self.server.watch.handed(qos, run.payload_bytes * count, run.count * count)
 
     def recorded(self, orders: list[AnyOrder]) -> list[AnyOrder]:
         """Writes down what is for the journal, and answers with the others."""

@@ -19,6 +19,7 @@ from roamcast.live.broker.inputs import (
     Released,
     Reported,
     Settled,
+    SettledTogether,
     Will,
     Withdrew,
 )
@@ -27,6 +28,7 @@ from roamcast.live.broker.visitor import packet_id_of
 from roamcast.live.mqtt import events, packets
 from roamcast.live.mqtt.messages import Message, message_of_will
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.mqtt.runs import Run
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.gate import Refusal
 from roamcast.live.server.tracking import LOCATION_REMARK, BadLocation, Trackers
@@ -45,10 +47,14 @@ class Reception:
 
     def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
         match event:
+            case events.PublishedTogether(run):
+                self._published_together(client, run)
             case events.Published():
                 self._published(client, event)
             case events.Acknowledged(packet_id, token):
                 self.server.give(Settled(client.name, packet_id, token))
+            case events.AcknowledgedTogether(packet_ids, tokens):
+                self.server.give(SettledTogether(client.name, packet_ids, tokens))
             case events.Received(packet_id):
                 self.server.give(Received(client.name, packet_id))
             case events.Released(packet_id):
@@ -163,8 +169,21 @@ class Reception:
         elif message.topic == REPORT_TOPIC:
             self._reported(client, message.payload)
         else:
-            self.server.watch.passed(message)
+            self.server.watch.passed(0, 1, len(message.payload))
             self.server.pass_on(name, message)
+
+    def _published_together(self, client: ClientSocket, run: Run) -> None:
+        server, now_us = self.server, self.server.now_us()
+        if server.trackers is None and server.pass_on_together(now_us, client, run):
+            self._pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
+            server.watch.passed(run.qos, run.count, run.payload_bytes)
+            if run.qos:
+                client.mqtt.acknowledge_together(now_us, run.packet_ids)
+                client.mark()
+            return
+        packet_ids = run.packet_ids or [0] * run.count
+        for message, packet_id in zip(run.messages(), packet_ids, strict=True):
+            self._published(client, events.Published(message, packet_id))
 
     def _pace(self, client: ClientSocket, wait_us: int) -> None:
         """Who sends too much is not read from for a while: TCP tells it to wait. All that came in one piece is taken,

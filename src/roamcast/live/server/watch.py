@@ -5,7 +5,6 @@ from typing import Protocol
 from roamcast.live.broker.inputs import AnyGiven
 from roamcast.live.broker.orders import AnyRecord
 from roamcast.live.http.metrics import ListenerKind
-from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 
 
@@ -17,12 +16,12 @@ class Watch(Protocol):
         ...
 
     def closed(self, listener: ListenerKind) -> None: ...
-    def passed(self, message: Message) -> None:
-        """A message of QoS 0 has come from a client."""
+    def passed(self, qos: int, count: int, payload_bytes: int) -> None:
+        """So many messages have come from a client that change nothing that lasts."""
         ...
 
     def handed(self, qos: int, payload_bytes: int, count: int) -> None:
-        """A message goes to the sockets of so many clients."""
+        """So many deliveries go to the sockets of clients, with so many bytes in all."""
         ...
 
     def disconnected(self, client: str, reason: Reason, detail: str) -> None: ...
@@ -43,7 +42,7 @@ class SilentWatch(Watch):
     def closed(self, listener: ListenerKind) -> None:
         return
 
-    def passed(self, message: Message) -> None:
+    def passed(self, qos: int, count: int, payload_bytes: int) -> None:
         return
 
     def handed(self, qos: int, payload_bytes: int, count: int) -> None:

@@ -18,7 +18,6 @@ from roamcast.live.broker.orders import (
     RecordSubscription,
 )
 from roamcast.live.http.metrics import ListenerKind, Metrics, RoamDirection
-from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.runtime.diary import Diary
 from roamcast.live.server.tracking import LOCATION_REMARK
@@ -113,11 +112,11 @@ class Witness(Watch):
     def closed(self, listener: ListenerKind) -> None:
         self.metrics.disconnected(listener)
 
-    def passed(self, message: Message) -> None:
-        self.metrics.received(0, len(message.payload))
+    def passed(self, qos: int, count: int, payload_bytes: int) -> None:
+        self.metrics.received(qos, payload_bytes, count)
 
     def handed(self, qos: int, payload_bytes: int, count: int) -> None:
-        self.metrics.sent(qos, payload_bytes * count, count)
+        self.metrics.sent(qos, payload_bytes, count)
 
     def disconnected(self, client: str, reason: Reason, detail: str) -> None:
         self._debug("client left", client=client, reason=reason.name.lower(), detail=detail)

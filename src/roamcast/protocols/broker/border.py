@@ -254,7 +254,9 @@ class Border:
     def route(self, notified: Notified, source: str) -> list[Does]:
         if notified.hops > HOPS_MAX:
             return [Note("event_looped", notified.event.id)]
-        said, clients = self.neighbourhood.router.route(notified, source)
+        router = self.neighbourhood.router
+        # Where somebody else knows which clients get it, the router is asked for neighbours alone.
+        said, clients = router.route(notified, source) if router.neighbours or self.audience is None else ([], [])
         effects = self.neighbourhood.say(said)
         if self.passing is not None:
             self.passing(notified.event, notified.serial)

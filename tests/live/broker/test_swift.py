@@ -1,0 +1,134 @@
+"""L2, L8: the short way of plain messages gives clients what the long way gives them, and leaves the disk alone."""
+
+from roamcast.live.broker.orders import RecordDelivery
+from roamcast.live.mqtt.packets import V311, PubAck, Publish
+from tests.live.broker.scene import Scene, published
+from tests.live.broker.stage import SimClient
+
+MANY = [b"%d" % number for number in range(40)]
+
+
+def say(scene: Scene, writer: SimClient, *, qos: int, together: bool = True) -> None:
+    """All at once, in one piece or one by one."""
+    packets = [Publish("t", each, qos, packet_id=number * bool(qos)) for number, each in enumerate(MANY, start=100)]
+    if together:
+        writer._say(*packets)
+    else:
+        for each in packets:
+            writer._say(each)
+    scene.rest(2.0)
+
+
+def batches(scene: Scene) -> int:
+    return len(scene.stage.brokers["a"].disk.batches)
+
+
+def test_l8_what_only_fleeting_sessions_get_is_acknowledged_without_the_disk() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
+    scene.subscribe(reader, "t")
+    before = batches(scene)
+    say(scene, writer, qos=1)
+    assert reader.taken == MANY
+    assert [each.packet_id for each in writer.heard if isinstance(each, PubAck)] == list(range(100, 140))
+    assert batches(scene) == before
+
+
+def test_l8_what_a_kept_session_gets_is_on_disk_before_it_is_acknowledged() -> None:
+    scene = Scene()
+    fleeting, kept = scene.client("fleeting", expiry_s=0), scene.client("kept")
+    writer = scene.client("writer")
+    scene.subscribe(fleeting, "t")
+    scene.subscribe(kept, "t")
+    kept.drop()
+    scene.rest()
+    say(scene, writer, qos=1)
+    assert fleeting.taken == MANY
+    broker = scene.stage.brokers["a"]
+    broker.kill()
+    broker.start()
+    scene.move(kept, "a")
+    assert kept.taken == MANY
+
+
+def test_l2_a_run_longer_than_a_client_takes_at_once_waits_and_arrives_in_order() -> None:
+    """The clients of the stage take five at once."""
+    scene = Scene()
+    readers = [scene.client(f"reader{number}", expiry_s=0) for number in range(3)]
+    writer = scene.client("writer")
+    for each in readers:
+        scene.subscribe(each, "t")
+    say(scene, writer, qos=1)
+    say(scene, writer, qos=1, together=False)
+    assert [each.taken for each in readers] == [MANY] * 3
+    assert [each.copies for each in readers] == [MANY] * 3
+
+
+def test_l2_the_short_way_does_not_overtake_the_long_way() -> None:
+    """What has properties goes the long way, and waits for the disk."""
+    scene = Scene()
+    reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
+    scene.subscribe(reader, "t")
+    packets = [
+        Publish("t", each, 1, packet_id=number, user_properties=(("a", "b"),) if number % 3 == 0 else ())
+        for number, each in enumerate(MANY, start=1)
+    ]
+    writer._say(*packets)
+    scene.rest(2.0)
+    assert reader.taken == MANY
+    assert [each.packet_id for each in writer.heard if isinstance(each, PubAck)] == list(range(1, 41))
+
+
+def test_l2_deliveries_of_both_ways_have_packet_identifiers_of_their_own() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
+    scene.subscribe(reader, "t")
+    for number, each in enumerate(MANY, start=1):
+        pairs = (("a", "b"),) if number % 2 else ()
+        writer._say(Publish("t", each, 1, packet_id=number, user_properties=pairs))
+    scene.rest(2.0)
+    ids = [each.packet_id for each in published(reader)]
+    assert len(set(ids)) == len(ids) == len(MANY)
+
+
+def test_l2_clients_of_each_version_and_qos_get_a_run_in_their_own_words() -> None:
+    scene = Scene()
+    old = SimClient(scene.stage, "old", 0, V311)
+    old.connect("a", clean=True)
+    scene.rest()
+    plain, named = scene.client("plain", expiry_s=0), scene.client("named", expiry_s=0)
+    writer = scene.client("writer")
+    scene.subscribe(old, "t", 1)
+    scene.subscribe(plain, "t", 0)
+    scene.subscribe(named, "+", 1, 7)
+    for qos in (0, 1):
+        say(scene, writer, qos=qos)
+    half = len(MANY)
+    assert [each.payload for each in published(old)] == MANY * 2
+    assert [each.qos for each in published(old)] == [0] * half + [1] * half
+    assert [each.qos for each in published(plain)] == [0] * 2 * half
+    assert {each.subscription_ids for each in published(named)} == {(7,)}
+
+
+def test_l2_a_message_is_not_too_long_for_who_gets_it_together_with_others() -> None:
+    scene = Scene()
+    small, writer = SimClient(scene.stage, "small", 0), scene.client("writer")
+    small.packet_bytes_max = 60
+    small.connect("a")
+    scene.rest()
+    scene.subscribe(small, "t")
+    writer._say(*(Publish("t", each, 1, packet_id=number) for number, each in enumerate([b"1", b"2" * 90, b"3"], 1)))
+    scene.rest(2.0)
+    assert small.taken == [b"1", b"3"]
+
+
+def test_p2_a_journal_is_told_of_every_message_that_came_together() -> None:
+    scene = Scene()
+    broker = scene.stage.brokers["a"]
+    broker.server.core.station.chronicle.on = True
+    reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
+    scene.subscribe(reader, "t")
+    for qos in (0, 1):
+        say(scene, writer, qos=qos)
+    recorded = [each for each in broker.watch.recorded if isinstance(each, RecordDelivery)]
+    assert len(recorded) == 2 * len(MANY)
