@@ -1,7 +1,9 @@
 """Errors in words that help: of a validation the key as it stands in the file, what was found, what is allowed; of a
 file that cannot be read the reason alone."""
 
+import os
 import re
+import ssl
 from difflib import get_close_matches
 from typing import Any
 
@@ -34,6 +36,15 @@ def unreadable(problem: OSError | UnicodeDecodeError) -> str:
     if isinstance(problem, UnicodeDecodeError):
         return f"not UTF-8 text at byte {problem.start}"
     return problem.strerror or str(problem)
+
+
+def network_reason(problem: Exception) -> str:
+    """What a network said, without its number and the address: whoever prints this names the address already."""
+    if isinstance(problem, ssl.SSLError) or not isinstance(problem, OSError):
+        return str(problem) or type(problem).__name__
+    if problem.errno is not None and problem.errno > 0:
+        return os.strerror(problem.errno)
+    return problem.strerror or str(problem) or type(problem).__name__
 
 
 def complaint(problem: msgspec.ValidationError, given: object, wanted: Any) -> str:

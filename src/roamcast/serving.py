@@ -15,6 +15,7 @@ import structlog
 from msgspec.structs import replace
 from rich.markup import escape
 
+from roamcast.journal.records import BadJournal
 from roamcast.live.broker.stored import BadState
 from roamcast.live.security import BadPasswords, BadRules
 from roamcast.live.server.running import CannotListen, RunningBroker
@@ -31,7 +32,7 @@ from roamcast.live.storage import StorageError
 from roamcast.live.transport.tls import BadTls
 from roamcast.terminal import console
 
-MISTAKES = (BadSettings, BadPasswords, BadRules, BadTls, BadState, StorageError, CannotListen)
+MISTAKES = (BadSettings, BadJournal, BadPasswords, BadRules, BadTls, BadState, StorageError, CannotListen)
 STUDIO_PORT = 8080
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 

@@ -9,7 +9,7 @@ import json
 import secrets
 import ssl
 import sys
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from roamcast.live.transport.tls import load_authority
 from roamcast.location import source
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.model.region import Circle
+from roamcast.model.subject import BadSubject, check_pattern, check_subject
 from roamcast.model.values import Point, Value
 from roamcast.terminal import complaints
 
@@ -92,6 +93,7 @@ def publish(person: Person, publication: Publication) -> bool:
     position = person.position
     if publication.within_m and position is None:
         raise BadWords("--within is around --at; give that too")
+    checked(check_subject, publication.subject)
     if publication.within_m < 0:
         raise BadWords(f"--within is {publication.within_m:g}; give metres above 0")
 
@@ -117,13 +119,15 @@ def subscribe(person: Person, wish: Wish) -> bool:
     text, position = wish.text, person.position
     if wish.near_m and position is None and not person.location:
         raise BadWords("--near is around me; say where that is with --at or --location")
+    checked(check_pattern, wish.subject)
+    followed = source(person.location) if person.location else None
 
     async def work() -> bool:
         async with known(person, "sub") as client:
             if position is not None:
                 await client.move(position)
-            if person.location:
-                await client.follow(source(person.location))
+            if followed is not None:
+                await client.follow(followed)
             await client.subscribe(wish.subject, text, qos=wish.qos)
             complaints.print(f"subscribed at {client.broker}", style="dim", highlight=False)
             came = 0
@@ -134,6 +138,14 @@ def subscribe(person: Person, wish: Wish) -> bool:
         return came >= wish.count
 
     return run(work())
+
+
+def checked(check: Callable[[str], None], subject: str) -> None:
+    """Before anybody is asked."""
+    try:
+        check(subject)
+    except BadSubject as problem:
+        raise BadWords(str(problem)) from None
 
 
 async def show(events: AsyncIterator[ClientEvent], wish: Wish) -> AsyncIterator[int]:
@@ -165,8 +177,10 @@ async def known(person: Person, kind: str) -> AsyncIterator[Client]:
         )
     except ValueError as problem:
         raise BadWords(str(problem)) from None
-    async with client:
-        yield client
+    with complaints.status("looking for a broker") as looking:
+        async with client:
+            looking.stop()
+            yield client
 
 
 async def contents(text: str) -> AsyncIterator[str]:

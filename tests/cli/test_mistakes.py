@@ -49,12 +49,25 @@ def test_l6_a_password_file_that_cannot_be_is_named(files: Path) -> None:
     assert "Errno" not in output
 
 
+def test_l6_a_key_where_there_can_be_no_file_is_refused(files: Path) -> None:
+    code, output = invoke("key", str(files / "binary" / "group.key"))
+    assert code == EXIT_BAD_INPUT
+    assert "cannot be written" in output
+
+
 def test_l6_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         code, output = invoke("broker", "--mqtt-port", port, "--data", str(tmp_path / "data"))
     assert code == EXIT_BAD_INPUT
     assert f"port {port}: Address already in use" in output
+
+
+def test_l6_a_journal_that_cannot_be_is_named_by_a_broker(files: Path) -> None:
+    where = ("--data", str(files / "data"), "--mqtt-port", "0")
+    code, output = invoke("broker", *where, "--journal", str(files / "binary"))
+    assert code == EXIT_BAD_INPUT
+    assert "cannot be a journal's directory: Not a directory" in output
 
 
 @pytest.mark.parametrize("address", ["localhost:1883", "mqtt://", "mqtt://host:many"])

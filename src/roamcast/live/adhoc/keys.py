@@ -74,9 +74,9 @@ def write_key(path: Path, text: str) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
-    except FileExistsError:
-        raise BadKey(f"{path}: is there already; remove it first if nobody uses it") from None
     except OSError as problem:
+        if path.exists():
+            raise BadKey(f"{path}: is there already; remove it first if nobody uses it") from None
         raise BadKey(f"{path}: cannot be written: {problem.strerror}") from problem
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from roamcast.complaints import network_reason
 from roamcast.live.client.errors import ConnectionRefused, NameTaken, NotConnected
 from roamcast.live.client.itinerary import Itinerary
 from roamcast.live.client.line import Address, Line, Over
@@ -73,7 +74,7 @@ class Attachment:
                 await self.line_but(None)
         except TimeoutError:
             await self._stop()
-            raise NotConnected(f"no broker was reached in {self._connect_s} s: {self.last_problem}") from None
+            raise NotConnected(f"no broker was reached in {self._connect_s:g} s: {self.last_problem}") from None
         except BaseException:
             await self._stop()
             raise
@@ -165,7 +166,7 @@ class Attachment:
             answer = await line.open(address, self._context, self._connect_s / 2)
         except (OSError, ValueError) as problem:
             # TimeoutError is an OSError, and says nothing; a ValueError comes of a host name or a certificate.
-            self.last_problem = f"{address}: {str(problem) or type(problem).__name__}"
+            self.last_problem = f"{address}: {network_reason(problem)}"
             self._itinerary.failed()
         finally:
             if answer is None:

@@ -5,7 +5,6 @@ links and listeners open.
 """
 
 import asyncio
-import os
 import ssl
 import time
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from roamcast.complaints import network_reason
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
 from roamcast.live.broker.stored import BadState
@@ -267,8 +267,7 @@ class RunningBroker:
 
 
 def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:
-    # Where the number of the error is known, its own words: asyncio's name the address once more.
-    why = os.strerror(problem.errno) if problem.errno and problem.errno > 0 else problem.strerror or problem
     return CannotListen(
-        f"{what}: cannot listen on {host}, port {port}: {why}; give another port, or stop what uses this one"
+        f"{what}: cannot listen on {host}, port {port}: {network_reason(problem)}; "
+        "give another port, or stop what uses this one"
     )

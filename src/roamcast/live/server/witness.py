@@ -5,7 +5,7 @@ from pathlib import Path
 
 import structlog
 
-from roamcast.journal.records import Run
+from roamcast.journal.records import BadJournal, Run
 from roamcast.journal.scribe import Scribe
 from roamcast.live.broker.inputs import AnyGiven, Arrived, LinkChanged, Published
 from roamcast.live.broker.orders import (
@@ -67,9 +67,15 @@ class Witness(Watch):
         self._space = space
 
     def open_journal(self, now_us: int, graph: MovementGraph | None = None) -> None:
+        """Raises `BadJournal` for a directory that cannot be one."""
         if self._journal is not None:
             places = None if graph is None else graph.neighbours
-            self.diary = Diary(self._journal, Run(self.name, now_us, self._space, movement_graph=places))
+            about = Run(self.name, now_us, self._space, movement_graph=places)
+            try:
+                self.diary = Diary(self._journal, about)
+            except OSError as problem:
+                what = f"{self._journal}: cannot be a journal's directory: {problem.strerror}"
+                raise BadJournal(what) from problem
             self._scribe = Scribe(self.diary)
 
     def given(self, now_us: int, given: AnyGiven) -> None:
