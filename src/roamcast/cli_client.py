@@ -96,7 +96,9 @@ def leave(work: Callable[[], bool]) -> None:
         raise typer.Exit(EXIT_CHECK_FAILED) from None
     except NotConnected as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
-        complaints.print("Is a broker there? `roamcast broker --mqtt-port 1883 --data broker-data` starts one.")
+        complaints.print(
+            "Is a broker there? `roamcast broker --mqtt-port 1883 --data broker-data` starts one.", soft_wrap=True
+        )
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except (BadWords, BadSource, BadTls, ClientError) as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)

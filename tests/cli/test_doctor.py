@@ -10,6 +10,7 @@ import pytest
 from roamcast import doctor
 from roamcast.doctor import Finding
 from roamcast.ports import owner_of
+from roamcast.terminal import EXIT_INTERRUPTED
 from tests.cli.test_commands import invoke
 
 
@@ -36,6 +37,15 @@ def test_l6_something_that_is_needed_and_missing_is_exit_code_1(monkeypatch: pyt
     assert "both are broken" in output
     assert "see somebody" in output
     assert "needed and missing: legs" in output
+
+
+def test_l6_ctrl_c_ends_a_command_with_130_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> Finding:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(doctor, "checks", lambda data: [interrupted])
+    code, output = invoke("doctor")
+    assert (code, "Traceback" in output) == (EXIT_INTERRUPTED, False)
 
 
 def test_l6_a_port_that_is_taken_is_told_with_who_has_it() -> None:
