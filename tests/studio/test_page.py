@@ -283,7 +283,9 @@ def test_the_page_asks_nobody_but_brokers(town: Town, context: "playwright.Brows
     assert any(url.startswith("ws") for url in asked)
 
 
-def test_light_and_dark_follow_the_system_until_the_viewer_chooses(town: Town, browser: "playwright.Browser", tmp_path: Path) -> None:
+def test_light_and_dark_follow_the_system_until_the_viewer_chooses(
+    town: Town, browser: "playwright.Browser", tmp_path: Path
+) -> None:
     dark = browser.new_context(viewport=WIDE, color_scheme="dark")
     page = dark.new_page()
     page.goto(f"{town.http('b2')}/studio/")

@@ -41,7 +41,13 @@ class Town:
 
     def start(self, name: str, http: int = 0, **given: Any) -> RunningBroker:
         listeners = [{"kind": "tcp", "port": 0}, {"kind": "ws", "port": 0}]
-        told = {"name": name, "data": str(self._folder / name), "space": "plane", "listeners": listeners, "log_level": "error"}
+        told = {
+            "name": name,
+            "data": str(self._folder / name),
+            "space": "plane",
+            "listeners": listeners,
+            "log_level": "error",
+        }
         broker = RunningBroker(settings_from({**told, "http": {"port": http}, **given}, "test"))
         self._do(broker.start())
         self.brokers[name] = broker

@@ -79,6 +79,22 @@ def test_l2_the_short_way_does_not_overtake_the_long_way() -> None:
     assert [each.packet_id for each in writer.heard if isinstance(each, PubAck)] == list(range(1, 41))
 
 
+def test_l2_the_short_way_of_one_topic_does_not_overtake_the_long_way_of_another() -> None:
+    """What a kept session gets waits for the disk."""
+    scene = Scene()
+    reader, kept = scene.client("reader", expiry_s=0), scene.client("kept")
+    writer = scene.client("writer")
+    scene.subscribe(reader, "#")
+    scene.subscribe(kept, "stored")
+    packets = [
+        Publish("stored" if number % 3 == 0 else "t", each, 1, packet_id=number)
+        for number, each in enumerate(MANY, start=1)
+    ]
+    writer._say(*packets)
+    scene.rest(2.0)
+    assert reader.taken == MANY
+
+
 def test_l2_deliveries_of_both_ways_have_packet_identifiers_of_their_own() -> None:
     scene = Scene()
     reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")

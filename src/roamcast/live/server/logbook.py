@@ -131,6 +131,11 @@ class Logbook:
         """Nothing waits to be stored or performed."""
         return not (self.busy or self._state_is_due or self._waiting.entries or self._waiting.orders)
 
+    @property
+    def owes(self) -> bool:
+        """Something waits to be performed until it is stored, or cannot be stored."""
+        return self.busy or self.full is not None or bool(self._waiting.orders)
+
     def commit(self) -> None:
         """At the end of a tick."""
         if self._store is None:

@@ -157,8 +157,8 @@ class BrokerServer:
 
     def pass_on_together(self, now_us: int, client: ClientSocket, run: Run) -> bool:
         """Messages that came together; false if they must go one by one."""
-        if self._passing:
-            # What came before them waits for the end of the tick, and they must not overtake it.
+        if self._passing or (run.qos and self.logbook.owes):
+            # What came before them waits for the end of the tick, or for the disk, and they must not overtake it.
             return False
         groups = self.swift.groups(client.name, run)
         if groups is None or not self.gate.may_publish_anywhere(client, run.topic):
