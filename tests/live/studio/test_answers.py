@@ -54,6 +54,11 @@ async def by_filter(writer: Client, reader: Client) -> None:
     await publish(writer, "t", {"severity": 1})
 
 
+async def by_a_part(writer: Client, reader: Client) -> None:
+    await subscribe(reader, "t", filter="severity > 3 AND near(position, 100) AND me.budget > 2")
+    await publish(writer, "t", {"severity": 5})
+
+
 async def by_unknown(writer: Client, reader: Client) -> None:
     await subscribe(reader, "t", filter="severity > 3")
     await publish(writer, "t", {"level": 1})
@@ -99,6 +104,7 @@ async def by_absent_host(writer: Client, reader: Client) -> None:
     ("happens", "failed", "said"),
     [
         (by_filter, "filter", "severity > 3 is false: severity is 1"),
+        (by_a_part, "filter", "near(position, 100) is false: position is 812 m from car-4"),
         (by_unknown, "filter", "severity > 3 is unknown: severity is missing"),
         (by_lifetime, "expired", "the subscription began"),
         (
@@ -109,7 +115,7 @@ async def by_absent_host(writer: Client, reader: Client) -> None:
         (by_relevance, "relevance", "no host that is known here is where the event is relevant: hosts within 10 m"),
         (by_both, "interest", "1 hosts are where the event is relevant, 1 where the subscription is interested"),
         (by_publishers, "publishers", "car-7 is none of the publishers that are asked for: type = 'police' is false"),
-        (by_audience, "audience", "it is for within 200 m of car-7, and car-4 is 812 m away"),
+        (by_audience, "audience", "it is for hosts within 200 m of car-7, and car-4 is 812 m away"),
         (by_absent_host, "audience", "nobody knows where car-7 is"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),

@@ -274,6 +274,19 @@ def test_l5_a_page_that_has_missed_too_many_names_begins_anew(
     run(work)
 
 
+def test_l5_more_pages_than_there_may_be_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roamcast.live.studio.feed.PAGES_MAX", 1)
+
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, page_of(broker) as page:
+            with pytest.raises(websockets.ConnectionClosedOK):
+                async with page_of(broker):
+                    pass
+            await page.read()
+
+    run(work)
+
+
 def test_l5_the_rates_are_those_of_the_last_seconds(tmp_path: Path) -> None:
     async def work() -> None:
         async with broker_at(tmp_path) as broker, clients(broker, "w", "r") as (writer, reader):

@@ -4,21 +4,35 @@ Which condition fails is asked of the definition of matching (`model/match.py`);
 it looked at.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal as Choice
+from typing import TypeAlias
 
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
-from roamcast.model.filter.evaluate import compile_filter
+from roamcast.model.filter.evaluate import compile_predicate
 from roamcast.model.filter.scene import Scene
-from roamcast.model.filter.tree import Attribute, Filter, Mine, Publishers, atoms, terms
-from roamcast.model.filter.write import term_text, to_text, value_text
+from roamcast.model.filter.tree import (
+    And,
+    Attribute,
+    Filter,
+    Literal,
+    Mine,
+    Near,
+    Neighbours,
+    Predicate,
+    Publishers,
+    Term,
+    atoms,
+    terms,
+)
+from roamcast.model.filter.write import predicate_text, term_text, to_text, value_text
 from roamcast.model.match import Condition, includes, neighbours_of
 from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, placed
 from roamcast.model.scope import Scope
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import Value
+from roamcast.model.values import Point, Value
 
-Failed: TypeAlias = Literal["filter", "interest", "relevance", "audience", "publishers", "expired", "withheld"]
+Failed: TypeAlias = Choice["filter", "interest", "relevance", "audience", "publishers", "expired", "withheld"]
 Reason: TypeAlias = tuple[Failed, str]
 READS_MAX = 6
 """So many values are named in a sentence."""
@@ -55,27 +69,44 @@ def filter_words(event: Event, wanted: Subscription, configuration: Configuratio
 
 
 def verdict_words(filter_: Filter, scene: Scene, configuration: Configuration) -> str:
-    truth = compile_filter(filter_, configuration.space, configuration.graph)(scene)
-    read = read_words(filter_, scene)
-    said = f": {read}" if read else ""
-    return f"{shortened(to_text(filter_))} is {'unknown' if truth is None else 'false'}{said}"
+    """Of a conjunction, the first of its parts that does not hold, with the values that it reads."""
+    parts = filter_.root.parts if isinstance(filter_.root, And) else (filter_.root,)
+    for part in parts:
+        truth = compile_predicate(part, configuration.space, configuration.graph)(scene)
+        if truth is not True:
+            read = read_words(part, scene, configuration)
+            verdict = "unknown" if truth is None else "false"
+            return f"{shortened(predicate_text(part))} is {verdict}{f': {read}' if read else ''}"
+    return f"{shortened(to_text(filter_))} is not true"
 
 
-def read_words(filter_: Filter, scene: Scene) -> str:
+def read_words(part: Predicate, scene: Scene, configuration: Configuration) -> str:
     found: dict[str, str] = {}
-    for atom in atoms(filter_.root):
+    for atom in atoms(part):
         for term in terms(atom):
-            match term:
-                case Attribute(name):
-                    value = scene.attribute(name)
-                case Mine(name):
-                    value = None if scene.me is None else scene.me.value(name)
-                case Publishers(name):
-                    value = None if scene.publisher is None else scene.publisher.value(name)
-                case _:
-                    continue
-            found.setdefault(term_text(term), value_words(value))
+            value = value_of(term, scene)
+            if isinstance(atom, Near) and isinstance(value, Point) and scene.me is not None and scene.me.position:
+                metres = configuration.space.distance_m(scene.me.position, value)
+                found.setdefault(term_text(term), f"{metres:.0f} m from {scene.me.host}")
+            elif isinstance(atom, Near) and (scene.me is None or scene.me.position is None):
+                found.setdefault("me.position", "missing")
+            elif not isinstance(term, Literal | Neighbours):
+                found.setdefault(term_text(term), value_words(value))
     return ", ".join(f"{name} is {value}" for name, value in list(found.items())[:READS_MAX])
+
+
+def value_of(term: Term, scene: Scene) -> Value | None:
+    match term:
+        case Attribute(name):
+            return scene.attribute(name)
+        case Mine(name):
+            return None if scene.me is None else scene.me.value(name)
+        case Publishers(name):
+            return None if scene.publisher is None else scene.publisher.value(name)
+        case Literal(value):
+            return value
+        case Neighbours():
+            return None
 
 
 def value_words(value: Value | None) -> str:
@@ -115,7 +146,8 @@ def outside_words(host: str, scope: Scope, configuration: Configuration) -> str:
     if context is None:
         return f"nothing is known of {host}, and it is for {scope_words(scope)}"
     if scope.region is not None and not includes(Scope(scope.region), host, configuration):
-        return f"it is for {region_words(scope.region)}, and {distance_words(scope.region, context, configuration)}"
+        where = distance_words(scope.region, context, configuration)
+        return f"it is for hosts {region_words(scope.region)}, and {where}"
     if scope.filter is None:
         return scope_words(scope)
     return verdict_words(scope.filter, Scene(context.value, context, None, None), configuration)
