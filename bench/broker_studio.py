@@ -1,7 +1,7 @@
 """What the studio costs a broker while no page is open: CPU time of a message with and without somebody looking on.
 
-The state machine alone, without sockets: messages of QoS 0 to subscribers that are all plain, to subscribers with a
-filter, and reports of where a client is. Of each the best of five.
+The state machine alone, without sockets: messages of QoS 0 to subscribers that are all plain, one by one and in one
+piece, to subscribers with a filter, and reports of where a client is. Of each the best of five.
 """
 
 import time
@@ -9,7 +9,11 @@ from collections.abc import Callable
 
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Arrived, Asked, Reported
+from roamcast.live.broker.swift import Swift
+from roamcast.live.mqtt import encode
 from roamcast.live.mqtt.messages import Message, Subscription
+from roamcast.live.mqtt.packets import V5, Publish
+from roamcast.live.mqtt.runs import read_run
 from roamcast.live.mqtt.topics import parse_filter
 from roamcast.live.studio.watcher import Watcher
 from roamcast.model.context import Context
@@ -52,11 +56,27 @@ def both(core: Core, work: Callable[[int, int], None], count: int) -> tuple[floa
     return without, best_us(work, count)
 
 
+def together(subscribers: int) -> tuple[float, float]:
+    """Messages that came in one piece, of a message."""
+    core = core_of("plain", subscribers)
+    swift = Swift(core.station, core.audience)
+    found = read_run(encode(Publish("t", b'{"severity": 5, "text": "hello"}'), V5) * BATCH, 0, V5, {}, BATCH)
+    assert found is not None
+    groups = swift.groups("w", found[0])
+    assert groups is not None
+
+    def runs(now_us: int, count: int) -> None:
+        for number in range(count // BATCH):
+            core.passing_together(now_us + number * TICK_US, "w", swift, found[0], groups)
+
+    return both(core, runs, 200_000)
+
+
 def main() -> dict[str, float]:
     figures: dict[str, float] = {}
 
     def tell(name: str, without_us: float, with_us: float) -> None:
-        print(f"{name:<12} {without_us:7.1f} µs without a studio, {with_us:7.1f} µs with one")
+        print(f"{name:<12} {without_us:7.2f} µs without a studio, {with_us:7.2f} µs with one")
         figures[f"{name} without us"], figures[f"{name} with us"] = round(without_us, 2), round(with_us, 2)
 
     for kind, subscribers, count in CASES:
@@ -68,6 +88,8 @@ def main() -> dict[str, float]:
                 core.passing(now_us + number * TICK_US, [("w", message)] * BATCH)
 
         tell(f"{kind} to {subscribers}", *both(core, passing, count))
+    for subscribers in (1, 50):
+        tell(f"run to {subscribers}", *together(subscribers))
     moving = core_of("plain", 1)
 
     def reports(now_us: int, count: int) -> None:

@@ -64,14 +64,16 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def clients(broker: RunningBroker, *names: str, clean: bool = True) -> AsyncIterator[list[aiomqtt.Client]]:
+async def clients(
+    broker: RunningBroker, *names: str, clean: bool = True, expiry_s: int = 600
+) -> AsyncIterator[list[aiomqtt.Client]]:
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(client(broker, name, clean)) for name in names]
+        yield [await stack.enter_async_context(client(broker, name, clean, expiry_s)) for name in names]
 
 
-def client(broker: RunningBroker, name: str, clean: bool = True) -> aiomqtt.Client:
+def client(broker: RunningBroker, name: str, clean: bool, expiry_s: int) -> aiomqtt.Client:
     properties = Properties(PacketTypes.CONNECT)
-    properties.SessionExpiryInterval = 600
+    properties.SessionExpiryInterval = expiry_s
     return aiomqtt.Client(
         "127.0.0.1",
         port_of(broker, "mqtt tcp"),

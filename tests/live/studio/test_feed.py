@@ -116,17 +116,23 @@ def test_l5_an_event_and_its_deliveries_are_told(tmp_path: Path) -> None:
     run(work)
 
 
-def test_l5_messages_of_qos_0_that_the_broker_makes_no_events_of_are_told_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("qos", [0, 1])
+def test_l5_messages_that_the_broker_makes_no_events_of_are_told_too(tmp_path: Path, qos: int) -> None:
     async def work() -> None:
-        async with broker_at(tmp_path) as broker, clients(broker, "w", "r") as (writer, reader):
-            await subscribe(reader, "t", qos=0)
+        # Sessions that end with their connections: what they get need not be logged, and goes on as the bytes it is.
+        async with broker_at(tmp_path) as broker, clients(broker, "w", "r", expiry_s=0) as (writer, reader):
+            await subscribe(reader, "t", qos=qos)
             async with page_of(broker) as page:
-                await publish(writer, "t", b"plain text", qos=0)
-                assert await next_payload(reader) == b"plain text"
-                await page.until(lambda it: bool(it.deliveries))
-                (event,) = page.events
-                assert (event["from"], event["payload"]) == ("w", None)
-                assert page.deliveries == [{"event": event["id"], "to": "r", "at_us": event["published_us"]}]
+                for number in range(3):
+                    await publish(writer, "t", b"plain %d" % number, qos=qos)
+                    assert await next_payload(reader) == b"plain %d" % number
+                assert broker.server.core.events.made == broker.server.core.events.passing_made == 0
+                await page.until(lambda it: len(it.deliveries) == 3)
+                assert [(each["from"], each["payload"]) for each in page.events] == [("w", None)] * 3
+                assert [(each["event"], each["to"]) for each in page.deliveries] == [
+                    (each["id"], "r") for each in page.events
+                ]
+                assert page.left_out == {"events": 0, "deliveries": 0}
 
     run(work)
 

@@ -4,10 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roamcast.live.broker.core import Core
+from roamcast.live.broker.inputs import Arrived
+from roamcast.live.broker.swift import Group
+from roamcast.live.mqtt import encode
+from roamcast.live.mqtt.packets import V5, Publish
+from roamcast.live.mqtt.runs import read_run
 from roamcast.live.studio import past as past_module
 from roamcast.live.studio import ways as ways_module
 from roamcast.live.studio.past import Known, Past
-from roamcast.live.studio.watcher import Ring
+from roamcast.live.studio.watcher import Ring, Watcher
 from roamcast.live.studio.ways import Ways
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -91,3 +97,22 @@ def test_l5_a_ring_is_read_by_number() -> None:
     assert ring.after(4, 10) == [4]
     assert ring.after(2, 2) == [3, 4]
     assert ring.after(5, 10) == []
+
+
+@pytest.mark.parametrize("together", [1, 7, 1_500])
+def test_l5_of_messages_without_events_the_last_thousand_or_so_are_kept_and_all_are_counted(together: int) -> None:
+    core = Core("b", 1)
+    core.handle(1, Arrived("r", True, 0))
+    watcher = Watcher(core)
+    packet = encode(Publish("t", b"{}"), V5)
+    found = read_run(packet * together, 0, V5, {}, together)
+    assert found is not None
+    groups = [Group(("r", "away"), 0, ())]
+    for _ in range(4_200 // together):
+        watcher.published_together(Context("w"), found[0], groups)
+    sent = 4_200 // together * together
+    assert watcher.counted() == (sent, 2 * sent)
+    assert len(watcher.ways) == 1_000
+    assert watcher.ways.seen == sent
+    (newest,) = watcher.ways.after(sent - 1, 10)
+    assert (list(newest.delivered), newest.from_client, newest.payload) == (["r"], "w", b"{}")

@@ -55,11 +55,6 @@ class Chronicle:
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "onlooker"}
 
-    @property
-    def listens(self) -> bool:
-        """Whether anybody is to be told of every message."""
-        return self.on or self.onlooker is not None
-
     def here(self, context: Context) -> None:
         if self.on:
             self._order(RecordContext(context))

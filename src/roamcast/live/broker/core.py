@@ -188,11 +188,13 @@ class Core:
         self._guarded(lambda: self.publishing.pass_on(batch), "passing", None)
         return self.station.take_orders()
 
-    def passing_together(self, now_us: int, swift: Swift, run: Run, groups: list[Group]) -> list[AnyOrder]:
+    def passing_together(
+        self, now_us: int, client: str, swift: Swift, run: Run, groups: list[Group]
+    ) -> list[AnyOrder]:
         """Messages of a client here that take the short way."""
         self.station.now_us = now_us
         try:
-            swift.hand(run, groups)
+            swift.hand(client, run, groups)
         except Exception as problem:
             self._mistaken("passing together", None, problem)
         return self.station.take_orders()

@@ -9,12 +9,20 @@ from typing import Protocol, TypeAlias
 
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.messages import Subscription as Asked
+from roamcast.live.mqtt.runs import Run
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 
 PlainPlan: TypeAlias = Sequence[tuple[list[Asked], tuple[str, ...]]]
 """Clients that get every message of a topic, as `Audience.plain` found them."""
+
+
+class Alike(Protocol):
+    """Clients that see messages alike."""
+
+    @property
+    def clients(self) -> tuple[str, ...]: ...
 
 
 class Onlooker(Protocol):
@@ -35,6 +43,10 @@ class Onlooker(Protocol):
     def published(self, client: str, event: Event) -> None: ...
     def published_plainly(self, publisher: Context, message: Message, plan: PlainPlan) -> None:
         """A message of QoS 0 that no event was made of: all of a topic's subscribers get it, and they are here."""
+        ...
+
+    def published_together(self, publisher: Context, run: Run, groups: Sequence[Alike]) -> None:
+        """The same of many that came in one piece, of QoS 0 or 1."""
         ...
 
     def heard(self, peer: str, event: Event) -> None:

@@ -1,6 +1,6 @@
 """The short way through a broker, for messages that came together (`mqtt/runs.py`) and need nothing but handing on.
 
-A run takes it if who gets it depends on its topic alone, all of them are here, nobody writes down what happens, and
+A run takes it if who gets it depends on its topic alone, all of them are here, nobody writes a journal, and
 nothing of it must outlive this process. With QoS 0 nothing ever must. With QoS 1 nothing must if everybody who gets
 it with QoS 1 has a session that ends with its connection: when the broker dies so do these sessions, and what was
 promised to the publisher is promised to nobody any more. So such a run changes no state that is logged, and need not
@@ -41,7 +41,7 @@ class Swift:
     def groups(self, client: str, run: Run) -> list[Group] | None:
         """Who gets a run, if it may take the short way."""
         station = self.station
-        if station.chronicle.listens or client not in station.visitors or station.has_neighbours():
+        if station.chronicle.on or client not in station.visitors or station.has_neighbours():
             return None
         plan = self.audience.plain(run.topic)
         if plan is None:
@@ -76,7 +76,10 @@ class Swift:
         session = self.station.broker.border.sessions.get(visitor.name)
         return session is not None and session.attached and session.awaits is None
 
-    def hand(self, run: Run, groups: list[Group]) -> None:
+    def hand(self, client: str, run: Run, groups: list[Group]) -> None:
+        onlooker = self.station.chronicle.onlooker
+        if onlooker is not None:
+            onlooker.published_together(self.station.visitors[client].context, run, groups)
         for group in groups:
             if run.qos and group.qos:
                 numbered = [(client, self._number(client, run.count)) for client in group.clients]

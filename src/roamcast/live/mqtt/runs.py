@@ -49,6 +49,23 @@ class Stretch(NamedTuple):
         return self.at + self.size * self.packets
 
 
+class Kept(NamedTuple):
+    """What a run says, without what was made of it for those who got it."""
+
+    topic: str
+    qos: int
+    frames: bytes
+    stretches: list[Stretch]
+    packets: int
+
+    def messages(self) -> list[Message]:
+        return [
+            Message(self.topic, self.frames[at + each.payload_at : at + each.size], self.qos)
+            for each in self.stretches
+            for at in range(each.at, each.end, each.size)
+        ]
+
+
 class Run:
     __slots__ = (
         "_messages",
@@ -94,12 +111,11 @@ class Run:
     def messages(self) -> list[Message]:
         """One by one."""
         if self._messages is None:
-            self._messages = [
-                Message(self.topic, self.frames[at + each.payload_at : at + each.size], self.qos)
-                for each in self._stretches
-                for at in range(each.at, each.end, each.size)
-            ]
+            self._messages = self.kept().messages()
         return self._messages
+
+    def kept(self) -> Kept:
+        return Kept(self.topic, self.qos, self.frames, self._stretches, self.count)
 
     def packets(self) -> list[Publish]:
         """As they would have been read one by one."""

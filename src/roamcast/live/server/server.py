@@ -163,7 +163,7 @@ class BrokerServer:
         groups = self.swift.groups(client.name, run)
         if groups is None or not self.gate.may_publish_anywhere(client, run.topic):
             return False
-        self.performing.perform(self.core.passing_together(now_us, self.swift, run, groups))
+        self.performing.perform(self.core.passing_together(now_us, client.name, self.swift, run, groups))
         return True
 
     def next_arrival(self) -> int:

@@ -7,6 +7,7 @@ event would cost clients times events; keeping what each change replaced costs o
 from collections import deque
 from collections.abc import Iterator
 from itertools import takewhile
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -16,6 +17,10 @@ CHANGES_MAX = 20_000
 CHANGES_BYTES_MAX = 16 * 1024 * 1024
 CONTEXT_BYTES = 400
 """About what a context takes without its texts."""
+
+
+Flips: TypeAlias = dict[str, list[tuple[int, bool]]]
+"""By client, when it changed and whether it was connected before that; the oldest first."""
 
 
 class Known(Struct, frozen=True):
@@ -65,9 +70,9 @@ class Past:
             found[change.client] = change.before
         return {client: known for client, known in found.items() if known is not None}
 
-    def flips(self, moment_us: int) -> dict[str, list[tuple[int, bool]]]:
+    def flips(self, moment_us: int) -> Flips:
         """By client, when it came or went since then, and whether it was connected before; the oldest first."""
-        found: dict[str, list[tuple[int, bool]]] = {}
+        found: Flips = {}
         for change in self._later(moment_us):
             found.setdefault(change.client, []).append(
                 (change.at_us, change.before is not None and change.before.connected)
@@ -76,7 +81,7 @@ class Past:
             each.reverse()
         return found
 
-    def was_connected(self, client: str, moment_us: int, flips: dict[str, list[tuple[int, bool]]]) -> bool:
+    def was_connected(self, client: str, moment_us: int, flips: Flips) -> bool:
         for at_us, before in flips.get(client, ()):
             if at_us > moment_us:
                 return before

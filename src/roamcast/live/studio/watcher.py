@@ -4,8 +4,8 @@ What is kept is bounded: events with their ways (`ways.py`), where clients were 
 (while a page is open) and handovers. A ring is read by number: whoever looks says how far it has read, so a slow page
 costs nothing here.
 
-A message of QoS 0 whose subscribers are all plain and here has no event: making one for each would slow the broker
-down. It is noted as it came, and events are made of the last of them when somebody looks.
+A message whose subscribers are all plain and here may have no event: making one for each would slow the broker down.
+It is noted as it came, and events are made of the last of them when somebody looks.
 """
 
 from collections import deque
@@ -17,9 +17,10 @@ from msgspec import Struct
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.events import event_made_of
 from roamcast.live.broker.modulating import MADE_OF
-from roamcast.live.broker.onlooker import Onlooker, PlainPlan
+from roamcast.live.broker.onlooker import Alike, Onlooker, PlainPlan
 from roamcast.live.mqtt.messages import Message
-from roamcast.live.studio.past import Known, Past
+from roamcast.live.mqtt.runs import Kept, Run
+from roamcast.live.studio.past import Flips, Known, Past
 from roamcast.live.studio.ways import DELIVERED_MAX, EVENTS_MAX, Way, Ways
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -64,13 +65,24 @@ class Handover(Struct, frozen=True, gc=False):
     at_us: int
 
 
-class Plain(Struct, frozen=True):
-    """A message that no event was made of."""
+class Plain(Struct, frozen=True, gc=False):
+    """Messages that no events were made of, and the clients that got them."""
 
     at_us: int
     publisher: Context
-    message: Message
-    plan: PlainPlan
+    said: Message | Kept
+    clients: Sequence[tuple[str, ...]]
+
+    @property
+    def count(self) -> int:
+        return self.said.packets if isinstance(self.said, Kept) else 1
+
+    @property
+    def deliveries(self) -> int:
+        return self.count * sum(map(len, self.clients))
+
+    def messages(self) -> list[Message]:
+        return self.said.messages() if isinstance(self.said, Kept) else [self.said]
 
 
 class Attendant:
@@ -103,6 +115,8 @@ class Watcher(Onlooker):
         """The feed, while any page is open."""
         self._ways = Ways()
         self._plain: deque[Plain] = deque()
+        self._plain_count = 0
+        """How many messages that is."""
         self._plain_made = 0
         self._latest: Event | None = None
         """The event that was delivered last, with its way."""
@@ -159,11 +173,21 @@ class Watcher(Onlooker):
             self._seen(event).from_client = client
 
     def published_plainly(self, publisher: Context, message: Message, plan: PlainPlan) -> None:
-        if len(self._plain) >= EVENTS_MAX:
+        clients = [each for _, each in plan]
+        self._note(Plain(self.core.station.now_us, publisher, message, clients), 1)
+
+    def published_together(self, publisher: Context, run: Run, groups: Sequence[Alike]) -> None:
+        clients = [each.clients for each in groups]
+        self._note(Plain(self.core.station.now_us, publisher, run.kept(), clients), run.count)
+
+    def _note(self, plain: Plain, count: int) -> None:
+        self._plain.append(plain)
+        self._plain_count += count
+        while self._plain_count - (first := self._plain[0].count) >= EVENTS_MAX:
             dropped = self._plain.popleft()
-            self._ways.seen += 1
-            self.deliveries.seen += sum(len(clients) for _, clients in dropped.plan)
-        self._plain.append(Plain(self.core.station.now_us, publisher, message, plan))
+            self._plain_count -= first
+            self._ways.seen += first
+            self.deliveries.seen += dropped.deliveries
 
     def heard(self, peer: str, event: Event) -> None:
         if not event.subject.startswith(OWN) and self._ways.get(event.id) is None:
@@ -224,26 +248,30 @@ class Watcher(Onlooker):
     # Messages without events.
 
     def _make_events(self) -> None:
-        plain, self._plain = self._plain, deque()
+        plain, self._plain, self._plain_count = self._plain, deque(), 0
         flips = self.past.flips(plain[0].at_us)
         for each in plain:
-            self._plain_made += 1
-            event_id = f"{self.core.host}~{self._began_us:x}p{self._plain_made}"
-            try:
-                event = event_made_of(event_id, each.publisher, each.message, each.at_us, self.space)
-            except BadValue:
-                # No broker would make one of it either.
-                self._ways.seen += 1
-                continue
-            way = self._add(event, each.message.payload, each.at_us)
-            way.from_client = each.publisher.host
-            for _, clients in each.plan:
-                got = [client for client in clients if self.past.was_connected(client, each.at_us, flips)]
-                self._deliver(way, got, each.at_us)
+            for message in each.messages():
+                self._make_event(each, message, flips)
+
+    def _make_event(self, plain: Plain, message: Message, flips: Flips) -> None:
+        self._plain_made += 1
+        event_id = f"{self.core.host}~{self._began_us:x}p{self._plain_made}"
+        try:
+            event = event_made_of(event_id, plain.publisher, message, plain.at_us, self.space)
+        except BadValue:
+            # No broker would make one of it either.
+            self._ways.seen += 1
+            return
+        way = self._add(event, message.payload, plain.at_us)
+        way.from_client = plain.publisher.host
+        for clients in plain.clients:
+            got = [client for client in clients if self.past.was_connected(client, plain.at_us, flips)]
+            self._deliver(way, got, plain.at_us)
 
     # Counting.
 
     def counted(self) -> tuple[int, int]:
         """How many events and deliveries there were."""
-        waiting = sum(len(clients) for each in self._plain for _, clients in each.plan)
-        return self._ways.seen + len(self._plain), self.deliveries.seen + waiting
+        waiting = sum(each.deliveries for each in self._plain)
+        return self._ways.seen + self._plain_count, self.deliveries.seen + waiting
