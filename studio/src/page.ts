@@ -36,7 +36,7 @@ export class Page implements FeedListener {
   private panels: Panel[] = [];
   private paused = false;
   private steppedTo = "";
-  private framed = false;
+  private readonly unframed = new Set<string>();
 
   start(origin: string): void {
     themes(() => this.stage?.recolour());
@@ -52,6 +52,7 @@ export class Page implements FeedListener {
 
   hello(hello: Hello): void {
     this.buffer.forget(hello.broker);
+    if (!this.world.brokers.has(hello.broker) || this.world.brokers.get(hello.broker)?.at_us === 0) this.unframed.add(hello.broker);
     this.world.hello(hello);
     if (this.stage === null) this.open(hello);
     this.stage?.scene.refresh();
@@ -63,12 +64,16 @@ export class Page implements FeedListener {
     this.stage = stage;
     this.find = new FindPanel(stage);
     const details = new DetailsPanel(stage);
-    stage.onSelect = () => details.show(stage.selection());
+    const legend = new Legend(stage, (layer, on) => stage.switch(layer, on));
+    stage.onSelect = () => {
+      details.show(stage.selection());
+      legend.giveWay(stage.selection() !== null);
+    };
     this.panels = [
       new Header(stage),
       new LivePanel(stage),
       this.find,
-      new Legend(stage, (layer, on) => stage.switch(layer, on)),
+      legend,
       new TryPanel(stage, this.tabs),
       new TalkPanel(stage, this.tabs),
       details,
@@ -89,9 +94,10 @@ export class Page implements FeedListener {
       const changes = this.world.apply(broker, tick);
       this.stage?.scene.take(changes);
     });
-    if (!this.framed && this.world.entities.size > 0) {
-      this.framed = true;
-      this.stage?.frame();
+    // Until the viewer takes the map in hand, it shows all that each broker has.
+    if (this.unframed.has(broker) && this.world.entities.size > 0) {
+      this.unframed.delete(broker);
+      if (this.stage?.touched === false) this.stage.frame();
     }
   }
 
@@ -162,6 +168,7 @@ export class Page implements FeedListener {
 class Stage implements Studio {
   readonly map: L.Map;
   readonly scene: Scene;
+  touched = false;
   onSelect: () => void = () => undefined;
   private readonly ground: Ground;
   private selected: Selection | null = null;
@@ -196,6 +203,8 @@ class Stage implements Studio {
     this.ground = new Ground(this.map, hello.space, palette);
     this.scene = new Scene(world, palette, calm).addTo(this.map);
     this.pointers();
+    const touch = (): void => void (this.touched = true);
+    for (const kind of ["pointerdown", "wheel", "keydown"]) this.map.getContainer().addEventListener(kind, touch, { passive: true });
     new ResizeObserver(() => this.map.invalidateSize({ animate: false, pan: false })).observe(this.map.getContainer());
   }
 

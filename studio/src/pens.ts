@@ -75,3 +75,15 @@ export class Curve {
     for (let step = 0; step <= steps; step += 1) pen.lineTo(...this.at(from + ((to - from) * step) / steps));
   }
 }
+
+/** Where names stand already. */
+export class Room {
+  private readonly taken: { readonly x: number; readonly y: number; readonly half: number }[] = [];
+
+  take(x: number, y: number, width: number): boolean {
+    const half = width / 2;
+    if (this.taken.some((other) => Math.abs(other.y - y) < 12 && Math.abs(other.x - x) < other.half + half)) return false;
+    this.taken.push({ x, y, half });
+    return true;
+  }
+}

@@ -6,7 +6,7 @@ import L from "leaflet";
 import type { Place } from "./feed.ts";
 import { Sprites, typeOf, type Detail, type Palette, type Type } from "./glyphs.ts";
 import { measured } from "./measure.ts";
-import { arrow, Curve, label, line, ring, TURN } from "./pens.ts";
+import { arrow, Curve, label, line, ring, Room, TURN } from "./pens.ts";
 import { flatten, View, type Flat } from "./projection.ts";
 import { Regions } from "./regions.ts";
 import type { Broker, Changes, Entity, World } from "./world.ts";
@@ -359,7 +359,12 @@ export class Scene extends L.Layer {
     const pen = this.pen;
     const all = inView.length <= NAMED_MAX && this.highlighted === null && this.way === null;
     const named = all ? inView : inView.filter(({ entity }) => bright.has(entity.id)).slice(0, NAMED_MAX);
-    for (const { entity, x, y } of named) label(pen, this.palette, entity.id, x, y + offset + 9, entity.id === this.selected);
+    // The selected one first; a name that would lie over another is left out.
+    const free = new Room();
+    const first = named.find(({ entity }) => entity.id === this.selected);
+    for (const { entity, x, y } of first === undefined ? named : [first, ...named]) {
+      if (free.take(x, y + offset + 9, entity.id.length * 6)) label(pen, this.palette, entity.id, x, y + offset + 9, entity.id === this.selected);
+    }
   }
 
   private drawLinks(view: View): void {

@@ -5,6 +5,8 @@ import type { Space } from "./feed.ts";
 import type { Palette } from "./glyphs.ts";
 import { latLng, placeOf, View } from "./projection.ts";
 
+const ROAD_M = 11;
+
 interface Street {
   readonly kind: string;
   readonly line: L.LatLng[];
@@ -15,14 +17,16 @@ export class Ground {
   private readonly group = L.layerGroup();
   private readonly grid: Grid;
   private streets: readonly Street[] = [];
+  private roads: readonly { readonly line: L.Polyline; readonly wider: number }[] = [];
 
   constructor(
     private readonly map: L.Map,
-    space: Space,
+    private readonly space: Space,
     private palette: Palette,
   ) {
     this.grid = new Grid(space, palette);
     this.show(true);
+    map.on("zoomend", () => this.widen());
   }
 
   /** Where the streets are, if there are any. */
@@ -52,6 +56,13 @@ export class Ground {
     else layer.remove();
   }
 
+  /** Roads are about as wide as they are, within what can be seen and looks calm. */
+  private widen(): void {
+    const perMetre = new View(this.map, this.space).pixelsPerMetre(placeOf(this.map.getCenter()));
+    const width = Math.max(1.5, Math.min(16, ROAD_M * perMetre));
+    for (const { line, wider } of this.roads) line.setStyle({ weight: width + wider });
+  }
+
   private draw(): void {
     if (this.streets.length === 0) return;
     const shown = this.map.hasLayer(this.grid) || this.map.hasLayer(this.group);
@@ -61,9 +72,12 @@ export class Ground {
     const of = (kind: string): L.LatLng[][] => this.streets.filter((one) => one.kind === kind).map((one) => one.line);
     const common = { renderer: this.renderer, interactive: false, smoothFactor: 0.6 } as const;
     this.group.addLayer(L.polygon(of("building").map((ring) => [ring]), { ...common, stroke: false, fillColor: building, fillOpacity: 1 }));
-    this.group.addLayer(L.polyline(of("road"), { ...common, color: roadEdge, weight: 8 }));
-    this.group.addLayer(L.polyline(of("path"), { ...common, color: path, weight: 2, dashArray: "1 5" }));
-    this.group.addLayer(L.polyline(of("road"), { ...common, color: road, weight: 6 }));
+    const edge = L.polyline(of("road"), { ...common, color: roadEdge });
+    const paths = L.polyline(of("path"), { ...common, color: path, weight: 1.5, dashArray: "1 5" });
+    const inside = L.polyline(of("road"), { ...common, color: road });
+    for (const layer of [edge, paths, inside]) this.group.addLayer(layer);
+    this.roads = [{ line: edge, wider: 2 }, { line: inside, wider: 0 }];
+    this.widen();
     if (shown) this.group.addTo(this.map);
   }
 }

@@ -319,7 +319,7 @@ interface Scope {
 /** Who is meant, in few words; empty where it is everybody. */
 function scope(value: unknown): string {
   if (value === null || typeof value !== "object") return "";
-  const { region, filter } = value as Scope;
+  const { region = null, filter = null } = value as Partial<Scope>;
   const shape = region === null ? "" : region.circle === undefined ? ("box" in region ? "in a box" : "in an area") : `within ${Math.round(region.circle.radius_m)} m`;
   const around = region?.anchored === undefined ? "" : ` of ${region.anchored}`;
   return [`${shape}${around}`, filter ?? ""].filter((part) => part !== "").join(", where ");

@@ -15,7 +15,11 @@ const NAMES: Readonly<Record<LayerName, string>> = {
   handovers: "Handovers",
 };
 
+const ROOM_PX = 900;
+
 export class Legend implements Panel {
+  private readonly open: (open: boolean) => void;
+  private aside = false;
   private readonly counts = new Map<Type, { readonly item: HTMLElement; readonly count: HTMLElement }>();
 
   constructor(
@@ -24,13 +28,24 @@ export class Legend implements Panel {
   ) {
     const content = el("div", { id: "legend-content" }, ...LAYERS.flatMap((layer) => this.layer(layer)));
     const fold = el("button", { type: "button", "aria-controls": "legend-content" }, "Legend");
-    const set = (open: boolean): void => {
+    this.open = (open) => {
       content.hidden = !open;
       fold.setAttribute("aria-expanded", String(open));
     };
-    set(matchMedia("(min-width: 761px)").matches);
-    fold.addEventListener("click", () => set(content.hidden));
+    this.open(matchMedia("(min-width: 761px)").matches);
+    fold.addEventListener("click", () => {
+      this.aside = false;
+      this.open(content.hidden);
+    });
     byId("legend").append(fold, content);
+  }
+
+  /** Makes room on a map that details have made narrow, and comes back when they are closed. */
+  giveWay(details: boolean): void {
+    if (details === this.aside || matchMedia("(max-width: 760px)").matches) return;
+    if (details && this.studio.map.getContainer().clientWidth > ROOM_PX) return;
+    this.aside = details;
+    this.open(!details);
   }
 
   refresh(): void {

@@ -123,8 +123,10 @@ export class TalkPanel implements Panel {
     this.watch = navigator.geolocation.watchPosition(
       ({ coords }) => this.report([coords.longitude, coords.latitude], velocity(coords), `within ${Math.round(coords.accuracy)} m`),
       (error) => {
-        this.unshare();
-        this.where.textContent = `Your location is not known: ${error.message || "it was refused"}`;
+        // Only a refusal is for good: satellites come into view again.
+        const refused = error.code === error.PERMISSION_DENIED;
+        if (refused) this.unshare();
+        this.where.textContent = refused ? "Your browser was told not to give your location." : "Your location is not known at the moment.";
       },
       { enableHighAccuracy: true, maximumAge: 2_000 },
     );
