@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import webbrowser
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -177,8 +178,8 @@ class Demo:
         stage = self.stage
         return Figures(
             clients=dict(self._clients),
-            said=dict(stage.said) | ({"market offer": self.market.offers} if self.market.offers else {}),
-            heard=dict(stage.heard) | ({"market order": self.market.orders} if self.market.orders else {}),
+            said=dict(stage.said + Counter(market=self.market.offers)),
+            heard=dict(stage.heard + Counter(market=self.market.orders)),
             handovers=stage.handovers,
             waiting_bytes=self._waiting_bytes,
         )
