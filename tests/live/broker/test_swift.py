@@ -95,6 +95,32 @@ def test_l2_the_short_way_of_one_topic_does_not_overtake_the_long_way_of_another
     assert reader.taken == MANY
 
 
+def test_l2_the_short_way_does_not_overtake_the_long_way_for_who_wants_qos_0() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
+    scene.subscribe(reader, "t", 0)
+    packets = [
+        Publish("t", each, 1, packet_id=number, user_properties=(("a", "b"),) if number % 3 == 0 else ())
+        for number, each in enumerate(MANY, start=1)
+    ]
+    writer._say(*packets)
+    scene.rest(2.0)
+    assert reader.taken == MANY
+
+
+def test_l8_what_needs_no_disk_does_not_wait_for_it() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
+    scene.subscribe(reader, "t")
+    waiting = scene.stage.brokers["a"].server.logbook
+    scene.stage.brokers["a"].head.submit = lambda *_: None  # type: ignore[method-assign]
+    writer.publish("other", b"x", 1, True)
+    scene.rest()
+    assert waiting.busy
+    say(scene, writer, qos=1)
+    assert reader.taken == MANY
+
+
 def test_l2_deliveries_of_both_ways_have_packet_identifiers_of_their_own() -> None:
     scene = Scene()
     reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")

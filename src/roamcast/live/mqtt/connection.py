@@ -373,27 +373,34 @@ class Connection:
     def _read(self, now_us: int) -> None:
         if self.stalled:
             self._heard_us = now_us
+            self.stalled = not self.wants_bytes
         try:
-            while self._decoder.has_more and self.wants_bytes:
-                dialogue = self._dialogue
-                if dialogue is not None and self._together and dialogue.handle_many(now_us, self._decoder):
-                    self._heard_us = now_us
-                    continue
-                packet = self._decoder.next_packet()
-                if packet is None:
+            while self._decoder.has_more and not self.stalled:
+                if not self._read_next(now_us):
                     break
                 self._heard_us = now_us
-                if dialogue is None:
-                    self._handle_first(now_us, packet)
-                    continue
-                last_word = dialogue.handle(now_us, packet)
-                if last_word is not None:
-                    self._left(now_us, last_word)
+                self.stalled = not self.wants_bytes
         except BadPacket as problem:
             self._fail(now_us, problem.reason, problem.detail)
-        self.stalled = not self.wants_bytes
+            self.stalled = True
         if self._paused and sum(map(len, self._output)) > self.limits.output_bytes_max:
             self._fail(now_us, Reason.QUOTA_EXCEEDED, "the client sends and does not read")
+
+    def _read_next(self, now_us: int) -> bool:
+        """False if there is no whole packet."""
+        dialogue = self._dialogue
+        if dialogue is not None and self._together and dialogue.handle_many(now_us, self._decoder):
+            return True
+        packet = self._decoder.next_packet()
+        if packet is None:
+            return False
+        if dialogue is None:
+            self._handle_first(now_us, packet)
+            return True
+        last_word = dialogue.handle(now_us, packet)
+        if last_word is not None:
+            self._left(now_us, last_word)
+        return True
 
     def _handle_first(self, now_us: int, packet: AnyPacket) -> None:
         if not isinstance(packet, Connect):

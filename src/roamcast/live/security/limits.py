@@ -59,8 +59,8 @@ class Bucket:
             return 0
         if now_us > self._since_us:
             self._fill(now_us)
-        self._tokens -= amount
-        return 0 if self._tokens >= 0 else int(-self._tokens / self._per_us) + 1
+        tokens = self._tokens = self._tokens - amount
+        return 0 if tokens >= 0 else int(-tokens / self._per_us) + 1
 
     def allows(self, now_us: int, amount: float = 1.0) -> bool:
         """Take it only if it is there."""
@@ -79,7 +79,8 @@ class Bucket:
     def _fill(self, now_us: int) -> None:
         # A clock that was set back fills nothing, and empties nothing.
         if now_us > self._since_us:
-            self._tokens = min(self._size, self._tokens + (now_us - self._since_us) * self._per_us)
+            tokens = self._tokens + (now_us - self._since_us) * self._per_us
+            self._tokens = tokens if tokens < self._size else self._size
             self._since_us = now_us
 
 

@@ -69,10 +69,11 @@ class Performing:
                     socket.transport.abort()
 
     def _perform(self, order: AnyOrder) -> None:
+        if isinstance(order, HandTogether):
+            self._hand_together(self.server.heard_us, order)
+            return
         watch, now_us = self.server.watch, self.server.now_us()
         match order:
-            case HandTogether():
-                self._hand_together(now_us, order)
             case Hand(names, delivery):
                 for name in names:
                     socket = self.server.clients.get(name)

@@ -173,7 +173,7 @@ class Reception:
             self.server.pass_on(name, message)
 
     def _published_together(self, client: ClientSocket, run: Run) -> None:
-        server, now_us = self.server, self.server.now_us()
+        server, now_us = self.server, self.server.heard_us
         if server.trackers is None and server.pass_on_together(now_us, client, run):
             self._pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
             server.watch.passed(run.qos, run.count, run.payload_bytes)

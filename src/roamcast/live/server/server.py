@@ -115,7 +115,8 @@ class BrokerServer:
         self._clock_us = clock_us
         self._stopwatch_s = stopwatch_s
         self._inputs = 0
-        self._now_us = core.station.now_us
+        self.heard_us = core.station.now_us
+        """When `now_us` was asked last, which is whenever bytes come."""
         self._arrivals = core.station.now_us
         """Numbers for those who come; no two lives of the broker have the same."""
         self._dirty: list[ClientSocket] = []
@@ -130,9 +131,9 @@ class BrokerServer:
     def now_us(self) -> int:
         """Never goes back, whatever the machine's clock does."""
         now_us = self._clock_us()
-        if now_us > self._now_us:
-            self._now_us = now_us
-        return self._now_us
+        if now_us > self.heard_us:
+            self.heard_us = now_us
+        return self.heard_us
 
     # Inputs.
 
@@ -157,11 +158,15 @@ class BrokerServer:
 
     def pass_on_together(self, now_us: int, client: ClientSocket, run: Run) -> bool:
         """Messages that came together; false if they must go one by one."""
-        if self._passing or (run.qos and self.logbook.owes):
-            # What came before them waits for the end of the tick, or for the disk, and they must not overtake it.
+        if self._passing or (run.qos and self.logbook.full is not None):
+            # They must not overtake what waits for the end of the tick; and while nothing can be stored, nothing of
+            # QoS 1 is taken, whoever it is for.
             return False
         groups = self.swift.groups(client.name, run)
         if groups is None or not self.gate.may_publish_anywhere(client, run.topic):
+            return False
+        if run.qos and self.logbook.owes and not all(group.qos for group in groups):
+            # With QoS 1 the session keeps the order of what waits for the disk and what does not; QoS 0 has none.
             return False
         self.performing.perform(self.core.passing_together(now_us, client.name, self.swift, run, groups))
         return True
