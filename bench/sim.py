@@ -9,6 +9,8 @@ Three settings at 100, 400 and 1,000 hosts, at the density of the base scenario 
 A frame's cost must not depend on how many hosts there are, only on who is near. The first seconds, in which everybody
 starts, are not measured.
 
+Where ns-3 is installed, geocast and flooding are run there as well (`ns3_peer.py`).
+
 Then two hosts that talk, all events scoped, with 10, 1,000 and 4,000 others ten kilometres away: what a delivery
 costs, with the ideal system and the check that only what matches is delivered, must stay flat too.
 """
@@ -20,6 +22,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from bench import ns3_peer
 from roamcast.experiments.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import Scenario, load_scenario, scenario_from
@@ -139,7 +142,12 @@ def main() -> dict[str, float]:
         cost_us = delivering_us(others)
         print(f"a pair talking, {others:5} others far away: {cost_us:6.1f} µs a delivery")
         figures[f"us_per_delivery_{others}_far"] = cost_us
-    return figures
+    return figures | ns3_peer.compare(
+        {
+            name: {hosts: SETTINGS[name](hosts, seconds) for hosts, (_, seconds) in ns3_peer.SECONDS.items()}
+            for name in ("geocast", "flooding")
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -68,11 +68,18 @@ class Host:
         """How far the host's own clock is ahead of the runtime's; the node knows only its own."""
 
     def give(self, now_us: int, given: Input) -> None:
-        # Most inputs by far are messages and timers, and nothing is journalled of those.
-        kind = type(given)
-        if kind is not Received and kind is not TimerFired:
+        if type(given) is not Received and type(given) is not TimerFired:
             self._journal_input(now_us, given)
-        for effect in self.node.handle(now_us + self.clock_offset_us, given):
+        self.tell(now_us, given)
+
+    def tell(self, now_us: int, given: Input) -> None:
+        """What nothing is journalled of, messages and timers, which are most inputs by far. Of most nothing comes."""
+        effects = self.node.handle(now_us + self.clock_offset_us, given)
+        if effects:
+            self._perform(now_us, effects)
+
+    def _perform(self, now_us: int, effects: list[Does]) -> None:
+        for effect in effects:
             # By type: effects are many, and `isinstance` of a msgspec struct is slow where the answer is no.
             if type(effect) is Deliver:
                 for observer in self.observers:

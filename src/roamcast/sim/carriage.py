@@ -130,7 +130,7 @@ class Carriage(ABC):
             if not body.up or (group is not None and group not in body.groups):
                 continue
             if body.waiting is None:
-                body.host.give(now_us, received)
+                body.host.tell(now_us, received)
             else:
                 self._give(body, received)
 

@@ -4,8 +4,9 @@ Every pair of an event and a subscription is looked at when the younger of the t
 live, ten times a second, because hosts move and attributes change. What holds for less than that between two looks
 may be overlooked: of the town scenario's 1,538 pairs looks 20 ms apart find all, 100 ms apart 1,535, a second apart
 1,504. An instantaneous event or subscription is looked at once only. A pair that can never match, because of its
-subjects or because two fixed regions lie apart, is not looked at again. All this is only faster than asking `matches`
-for each pair; a test holds the two against each other.
+subjects or because two fixed regions lie apart, is not looked at again, and one whose regions nobody comes to for a
+while not until then. All this is only faster than asking `matches` for each pair; a test holds the two against each
+other.
 
 Time is true time throughout. Hosts stamp events and subscriptions by their own clocks, which may be wrong; so both
 are taken to begin when they are observed, and to live for as long as their stamps are apart.
@@ -30,6 +31,19 @@ PERIOD_US = 100_000
 PLANE = Plane()
 
 
+class Pair:
+    """An event and a subscription that do not match yet, and still may."""
+
+    __slots__ = ("ends_us", "event", "nobody_until_us", "subscription")
+
+    def __init__(self, event: Event, subscription: Subscription) -> None:
+        self.event = event
+        self.subscription = subscription
+        self.ends_us = min(event.expires_us, subscription.expires_us)
+        self.nobody_until_us = 0
+        """Before this nobody is where both of its regions are."""
+
+
 class Ideal(SilentObserver):
     def __init__(self, period_us: int = PERIOD_US) -> None:
         self.period_us = period_us
@@ -38,8 +52,7 @@ class Ideal(SilentObserver):
         """(event, subscription) → when the ideal system would have delivered it."""
         self.events: dict[str, Event] = {}
         self.subscriptions: dict[str, Subscription] = {}
-        self.open: dict[tuple[str, str], tuple[Event, Subscription]] = {}
-        """The pairs that do not match yet, and still may."""
+        self.open: dict[tuple[str, str], Pair] = {}
         self._instant: Instant | None = None
         self._awake = False
 
@@ -86,7 +99,7 @@ class Ideal(SilentObserver):
         if self.instant().matches(event, subscription, now_us):
             self.expected.setdefault(pair, now_us)
         elif not lie_apart(event.relevance, subscription.interest):
-            self.open[pair] = (event, subscription)
+            self.open[pair] = Pair(event, subscription)
             self._wake(now_us)
 
     def _wake(self, now_us: int) -> None:
@@ -98,13 +111,19 @@ class Ideal(SilentObserver):
     def _look_again(self) -> None:
         assert self.world is not None
         now_us, instant = self.world.kernel.now_us, self.instant()
-        still: dict[tuple[str, str], tuple[Event, Subscription]] = {}
-        for pair, (event, subscription) in self.open.items():
-            if instant.matches(event, subscription, now_us):
-                self.expected.setdefault(pair, now_us)
-            elif now_us < event.expires_us and now_us < subscription.expires_us:
-                still[pair] = (event, subscription)
-        self.open = still
+        done: list[tuple[str, str]] = []
+        for key, pair in self.open.items():
+            if now_us >= pair.nobody_until_us:
+                event, subscription = pair.event, pair.subscription
+                pair.nobody_until_us = instant.nobody_until(event.relevance, subscription.interest)
+                if pair.nobody_until_us <= now_us and instant.matches(event, subscription, now_us):
+                    self.expected.setdefault(key, now_us)
+                    done.append(key)
+                    continue
+            if now_us >= pair.ends_us:
+                done.append(key)
+        for key in done:
+            del self.open[key]
         self._awake = False
         if self.open:
             self._wake(now_us)

@@ -96,6 +96,15 @@ class Instant(Configuration):
         overlap = overlap_of(one, other)
         return overlap is not None and bool(self.whereabouts.within(overlap, self.now_us))
 
+    def nobody_until(self, one: Scope, other: Scope) -> int:
+        """A time before which nobody can be in both scopes; now, if it cannot be said."""
+        if one.region is None or other.region is None:
+            return self.now_us
+        if isinstance(one.region, Anchored) or isinstance(other.region, Anchored):
+            return self.now_us
+        overlap = overlap_of(one.region, other.region)
+        return self.now_us if overlap is None else self.whereabouts.nobody_until(overlap, self.now_us)
+
     def share_a_host(self, one: Scope, other: Scope) -> bool:
         """Whether some host is in both. With a region in either, only those inside it are looked at; with none, the
         first host that fits both ends the search."""

@@ -116,6 +116,18 @@ class Whereabouts:
                 found.append(index)
         return found
 
+    def nobody_until(self, box: Box, now_us: int) -> int:
+        """A time before which nobody comes into the box: now, if somebody is near enough for the next renewal."""
+        if now_us >= self._renew_at_us:
+            self._renew(now_us)
+        low, high = box.low, box.high
+        drift_m = self._fastest_mps * (self._renew_at_us - self._renewed_us) / 1e6 + 1e-6
+        first = bisect_left(self._xs_then, low.x - drift_m)
+        last = bisect_right(self._xs_then, high.x + drift_m)
+        south, north, ys = low.y - drift_m, high.y + drift_m, self._ys_then
+        near = any(south <= ys[each] <= north for each in self._by_x_then[first:last])
+        return now_us if near else self._renew_at_us
+
     def candidates_of(self, index: int) -> list[int]:
         """Whom the last query had to choose from."""
         return self._settled[index] + self._candidates[index]

@@ -292,7 +292,7 @@ class World(Carriage):
     def _fire(self, body: Body, name: str) -> None:
         if body.waiting is None:
             del body.timers[name]
-            body.host.give(self.kernel.now_us, TimerFired(name))
+            body.host.tell(self.kernel.now_us, TimerFired(name))
         else:
             body.act(self._fired, body, name, body.timers[name])
 
@@ -300,7 +300,7 @@ class World(Carriage):
         # An input that waited with it in a pause may have cancelled this timer or set it anew.
         if body.timers.get(name) is handle:
             del body.timers[name]
-            body.host.give(self.kernel.now_us, TimerFired(name))
+            body.host.tell(self.kernel.now_us, TimerFired(name))
 
     def _connect(self, body: Body, peer: str) -> None:
         """The answer comes as an input of its own. An attempt that fails leaves a closed link closed."""

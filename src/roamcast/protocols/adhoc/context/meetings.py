@@ -67,8 +67,10 @@ class Meetings:
     def _match(self, now_us: int, event: HeldEvent, subscription: HeldSubscription) -> list[Does]:
         """Conditions (i) to (iii), and where to go from there."""
         open_domain = subscription.open_domain
+        if not coexist(event, subscription, now_us):
+            return []
         key = self._match_key(event, subscription, open_domain)
-        if key in self.handled or not coexist(event, subscription, now_us):
+        if key in self.handled:
             return []
         if not content_may_match(event.event, subscription.subscription, self.space):
             return []

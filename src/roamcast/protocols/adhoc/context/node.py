@@ -98,6 +98,8 @@ class ContextNode:
         self.keeping = Keeping(params, self.space, self.checks, self.held, self.digests, self.meetings)
         self.telling = Telling(params, self.around, self.issued, self.geocast, self.keeping)
         self._tick_us = round(params.tick_s * 1e6)
+        self._placed = False
+        """Whether it knows where it is."""
         # What every frame is looked up in: there are many nodes in a simulation, and the fewer places a frame leads
         # to at each, the more of them stay in the processor's cache.
         self._hears = self.neighbours.heard
@@ -138,7 +140,7 @@ class ContextNode:
             case Moved(context):
                 return self._moved(now_us, context)
             case Start(context):
-                self.around.context = context
+                self._take_context(context)
                 beacon_us = now_us + round(self.rng.random() * self.params.beacon_s * 1e6)
                 tick_us = now_us + round(self.rng.random() * self.params.tick_s * 1e6)
                 return [SetTimer("beacon", beacon_us), SetTimer("tick", tick_us)]
@@ -190,7 +192,7 @@ class ContextNode:
         return [again, *carried, *self.meetings.of_all(now_us)]
 
     def _moved(self, now_us: int, context: Context) -> list[Does]:
-        self.around.context = context
+        self._take_context(context)
         if context.position is None:
             return []
         self.held.prune(now_us, context.position)
@@ -198,10 +200,14 @@ class ContextNode:
         late = self.telling.withdraw_late(now_us)
         return [*late, *self.meetings.of_all(now_us), *self.telling.refresh(now_us)]
 
+    def _take_context(self, context: Context) -> None:
+        self.around.context = context
+        self._placed = context.position is not None
+
     # Hearing.
 
     def _received(self, now_us: int, message: Message, sender: str) -> list[Does]:
-        if self.around.context.position is None:
+        if not self._placed:
             return []
         # Asking a message whether it is `Routed` takes longer than asking it for its route.
         route = getattr(message, "route", None)
@@ -219,12 +225,14 @@ class ContextNode:
         effects: list[Does] = []
         if self._hears(now_us, sender, here) and (self._held_events or self._held_subscriptions):
             effects = self._look(now_us, sender, here)
-        if self._journeys.held:
+        under_way = self._under_way
+        if under_way and self._journeys.held:
             effects = effects + self._carry(now_us)
         if first is not None:
             more = self._heard_first(now_us, first)
             return effects + more if effects else more
-        entry = self._under_way.get(route.id)
+        # After what was carried on, which may be what this is a copy of.
+        entry = under_way.get(route.id) if under_way else None
         return effects if entry is None else effects + self.geocast.heard_again(now_us, entry, route)
 
     def _heard_first(self, now_us: int, message: Routed) -> list[Does]:
