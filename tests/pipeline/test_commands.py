@@ -1,13 +1,16 @@
 """P1, P2: the commands as a person meets them, on a journal of `roamcast sim`."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from rich.console import Console
 from typer.testing import CliRunner
 
 from roamcast.cli import app
+from roamcast.pipeline.runner import Bar
 from roamcast.terminal import EXIT_BAD_INPUT
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -40,6 +43,17 @@ def test_p2_audit_of_a_simulation_agrees_with_it_and_leaves_a_page(spark: SparkS
     assert (code, json.loads(output)) == (0, {"expected": simulated["expected"]})
 
 
+def test_l6_progress_is_shown_on_a_terminal_and_leaves_no_blank_lines_in_a_file(spark: SparkSession) -> None:
+    shown: dict[bool, str] = {}
+    for terminal in (False, True):
+        file = io.StringIO()
+        with Bar(spark, Console(file=file, force_terminal=terminal)).watching("count", 1, 1):
+            spark.range(3).count()
+        shown[terminal] = file.getvalue()
+    assert shown[False] == ""
+    assert "1 of 1: count" in shown[True]
+
+
 def test_p1_jobs_lists_what_each_reads_and_writes() -> None:
     code, output, _ = invoke("pipeline", "jobs")
     assert code == 0
@@ -69,3 +83,13 @@ def test_p2_what_was_not_ingested_cannot_be_judged(spark: SparkSession, tmp_path
     code, _, complaints = invoke("pipeline", "oracle", str(tmp_path))
     assert code == EXIT_BAD_INPUT
     assert "not ingested yet; run `roamcast pipeline ingest" in complaints
+
+
+def test_l6_p4_an_experiment_tells_programs_what_was_claimed_and_measured(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    code, output, _ = invoke("experiments", "run", "steam-placement", "--runs", "1", "--out", str(tmp_path), "--json")
+    (section,) = json.loads(output)
+    assert section["name"] == "steam-placement"
+    assert code == int(not all(claim["holds"] for claim in section["claims"]))
+    assert all(claim["measured"] for claim in section["claims"])
