@@ -141,3 +141,13 @@ def test_p2_brokers_that_open_a_journal_at_once_do_not_share_a_number() -> None:
     openings = [opening_of(Run(name, 1_700_000_000_000_000, Plane())) for name in ("a", "b", "c")]
     assert len(set(openings)) == 3
     assert opening_of(Run("a", 1_700_000_000_001_000, Plane())) > max(openings)
+
+
+def test_p2_what_a_client_that_is_away_does_not_get_is_no_delivery() -> None:
+    scene = watched()
+    reader, writer = scene.client("reader"), scene.client("writer")
+    scene.subscribe(reader, "t", 0)
+    reader.drop()
+    scene.rest()
+    scene.publish(writer, "t", b"gone", qos=0)
+    assert deliveries(scene) == []

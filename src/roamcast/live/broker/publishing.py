@@ -256,7 +256,8 @@ class Publishing:
                 self._hand_one(visitor, event, message, asked, True)
             else:
                 unchanged.append((client, asked))
-                self.station.chronicle.delivered(client, event, asked)
+                if visitor.connected:
+                    self.station.chronicle.delivered(client, event, asked)
         self._hand(message, alike(unchanged))
         if self.station.has_neighbours():
             said, _ = self.station.broker.neighbourhood.router.route(Notified(event, 0, None, hops), source)
