@@ -88,13 +88,14 @@ class ClientSocket(asyncio.Protocol):
         transport = self.transport
         if transport is None or transport.is_closing():
             return
-        data = self.mqtt.outgoing()
+        mqtt = self.mqtt
+        data = mqtt.outgoing()
         if data:
             transport.write(data)
-        if self.mqtt.closed:
+        if mqtt.closed:
             transport.close()
-            return
-        self._read_or_not(transport)
+        elif (mqtt.stalled or self._held or self._waits) == self._reading:
+            self._read_or_not(transport)
 
     def _read_or_not(self, transport: asyncio.Transport) -> None:
         reading = not (self.mqtt.stalled or self._held or self._waits)

@@ -116,7 +116,10 @@ class Performing:
             socket = clients.get(name)
             if socket is not None:
                 socket.mqtt.deliver_together(now_us, run, qos, first_id, order.subscription_ids)
-                socket.attend()
+                if socket.mqtt.eventful:
+                    socket.attend()
+                elif not socket.dirty:
+                    socket.mark()
         count = len(order.clients)
         self.server.watch.handed(qos, run.payload_bytes * count, run.count * count)
 

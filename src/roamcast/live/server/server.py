@@ -242,7 +242,8 @@ class BrokerServer:
 
     def wrote(self, client: ClientSocket) -> None:
         self._dirty.append(client)
-        self._tick_soon()
+        if not self._tick_is_due:
+            self._tick_soon()
 
     def closed(self, client: ClientSocket) -> None:
         if client in self.sockets:
