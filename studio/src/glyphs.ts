@@ -22,6 +22,7 @@ const ALIASES: Readonly<Record<string, Type>> = {
   truck: "car",
   tram: "bus",
   pedestrian: "person",
+  walker: "person",
   phone: "person",
   fire_engine: "ambulance",
   police: "ambulance",

@@ -10,6 +10,14 @@ import type { Region } from "./world.ts";
 const DRAWN_MAX = 400;
 const DISCS_MAX = 60;
 const COPIED_PX_MAX = 220;
+const CROWD = 15;
+
+type Strength = "quiet" | "plain" | "loud";
+const STRENGTHS: Readonly<Record<Strength, { readonly fill: number; readonly stroke: number; readonly width: number }>> = {
+  quiet: { fill: 0, stroke: 0.2, width: 1 },
+  plain: { fill: 0.08, stroke: 0.6, width: 1.25 },
+  loud: { fill: 0.12, stroke: 0.95, width: 1.75 },
+};
 
 export interface RegionView {
   readonly view: View;
@@ -31,15 +39,22 @@ export class Regions {
 
   draw(pen: Pen, regions: Iterable<Region>, given: RegionView): void {
     const loud: Region[] = [];
-    let count = 0;
+    const others = new Map<string, Region>();
     for (const region of regions) {
       if (region.of === given.focus) loud.push(region);
-      else if (++count <= DRAWN_MAX) this.one(pen, region, given, given.focus === null ? 1 : 0.3);
+      else others.set(likeness(region), region);
     }
-    for (const region of loud) this.one(pen, region, given, 1.6);
+    const rest = [...others.values()].slice(-DRAWN_MAX);
+    // Hundreds of subscribers each with a circle would be all that is seen: then those are mere outlines.
+    const crowded = rest.filter(({ what }) => wanted(what)).length > CROWD;
+    for (const region of rest) {
+      const quiet = given.focus !== null || (crowded && wanted(region.what));
+      this.one(pen, region, given, quiet ? "quiet" : "plain");
+    }
+    for (const region of loud) this.one(pen, region, given, "loud");
   }
 
-  private one(pen: Pen, region: Region, given: RegionView, strength: number): void {
+  private one(pen: Pen, region: Region, given: RegionView, strength: Strength): void {
     const circle = circleOf(region, given);
     if (circle === null) {
       pen.beginPath();
@@ -60,7 +75,7 @@ export class Regions {
     pen.drawImage(disc, snap(x - side / 2, this.ratio), snap(y - side / 2, this.ratio), side, side);
   }
 
-  private disc(what: RegionKind, radius: number, strength: number): ImageBitmap {
+  private disc(what: RegionKind, radius: number, strength: Strength): ImageBitmap {
     const key = `${what} ${radius} ${strength}`;
     const known = this.discs.get(key);
     if (known !== undefined) return known;
@@ -80,15 +95,23 @@ export class Regions {
   }
 }
 
+const wanted = (kind: RegionKind): boolean => kind === "near" || kind === "interest";
+
+/** Of events that a host raises again and again with the same scope, the newest stands for all. */
+function likeness({ what, anchored, shape, key }: Region): string {
+  return anchored !== null && "circle" in shape ? `${what} ${anchored} ${shape.circle.radius_m}` : key;
+}
+
 const snap = (at: number, ratio: number): number => Math.round(at * ratio) / ratio;
 
-function ink(pen: Pen | OffscreenCanvasRenderingContext2D, colour: string, kind: RegionKind, strength: number): void {
+function ink(pen: Pen | OffscreenCanvasRenderingContext2D, colour: string, kind: RegionKind, strength: Strength): void {
+  const { fill, stroke, width } = STRENGTHS[strength];
   pen.fillStyle = pen.strokeStyle = colour;
-  pen.globalAlpha = 0.07 * strength;
+  pen.globalAlpha = fill;
   pen.fill();
-  pen.globalAlpha = Math.min(1, 0.6 * strength);
-  pen.lineWidth = strength > 1 ? 1.75 : 1.25;
-  if (kind === "near" || kind === "interest") pen.setLineDash([5, 4]);
+  pen.globalAlpha = stroke;
+  pen.lineWidth = width;
+  if (wanted(kind)) pen.setLineDash([5, 4]);
   pen.stroke();
   pen.setLineDash([]);
   pen.globalAlpha = 1;

@@ -73,7 +73,7 @@ export class Ground {
     const common = { renderer: this.renderer, interactive: false, smoothFactor: 0.6 } as const;
     this.group.addLayer(L.polygon(of("building").map((ring) => [ring]), { ...common, stroke: false, fillColor: building, fillOpacity: 1 }));
     const edge = L.polyline(of("road"), { ...common, color: roadEdge });
-    const paths = L.polyline(of("path"), { ...common, color: path, weight: 1.5, dashArray: "1 5" });
+    const paths = L.polyline(of("path"), { ...common, color: path, weight: 1, opacity: 0.7 });
     const inside = L.polyline(of("road"), { ...common, color: road });
     for (const layer of [edge, paths, inside]) this.group.addLayer(layer);
     this.roads = [{ line: edge, wider: 2 }, { line: inside, wider: 0 }];

@@ -14,9 +14,14 @@ SOURCES = ("index.html", "package-lock.json", "package.json", "public", "src", "
 
 
 def hashes(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
-    places = [folder / name for name in names]
-    files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file()]
-    return {file.relative_to(folder).as_posix(): sha256(file.read_bytes()).hexdigest() for file in files}
+    files = [
+        file
+        for name in names
+        for file in ((folder / name).rglob("*") if (folder / name).is_dir() else [folder / name])
+    ]
+    return {
+        file.relative_to(folder).as_posix(): sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()
+    }
 
 
 def differences(told: dict[str, str], found: dict[str, str]) -> list[str]:
@@ -25,8 +30,9 @@ def differences(told: dict[str, str], found: dict[str, str]) -> list[str]:
 
 def test_the_bundle_was_built_from_this_source() -> None:
     manifest = json.loads((DIST / "manifest.json").read_text())
-    changed = differences(manifest["source"], hashes(SOURCE, SOURCES))
-    assert changed == [], "run `make studio`, and commit what it builds"
+    assert differences(manifest["source"], hashes(SOURCE, SOURCES)) == [], (
+        "run `make studio`, and commit what it builds"
+    )
 
 
 def test_nothing_in_the_bundle_was_changed_by_hand() -> None:

@@ -149,18 +149,17 @@ export class LivePanel implements Panel {
 
   private brokerRow(broker: Broker): BrokerRow {
     const mark = el("span", { class: "mark" });
-    const note = el("span", { class: "soft" });
-    const rates = el("span", { class: "side-note" });
+    const note = el("b");
+    const rates = el("span");
     const bar = el("i");
     const choose = button(
       `Broker ${broker.name}`,
       { class: "row" },
       () => this.studio.select({ kind: "broker", id: broker.name }),
       mark,
-      el("span", { class: "grow" }, el("b", {}, broker.name), " ", note, el("span", { class: "meter", style: null }, bar)),
-      rates,
+      el("span", { class: "grow" }, el("b", {}, broker.name), el("span", { class: "meter" }, bar)),
+      el("span", { class: "side-note" }, note, rates),
     );
-    (choose.querySelector(".meter") as HTMLElement).style.display = "block";
     const item = el("li", { "data-broker": broker.name }, choose);
     this.brokers.append(item);
     return { item, mark, note, rates, bar };
