@@ -162,7 +162,8 @@ def node(
 
     Exit codes: 0 stopped in order, 2 an option, a file, the port, the network or the brokers cannot be used.
     """
-    from roamcast.noding import MISTAKES, Options, run_node
+    from roamcast.node_options import Options
+    from roamcast.noding import MISTAKES, run_node
 
     options = Options(
         name=name,

@@ -1,0 +1,196 @@
+"""The options of `roamcast node`: what they mean, and what is wrong with them."""
+
+import math
+import os
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from roamcast.experiments.assemble import kit_of
+from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, identity_at, next_session_us, read_key, read_known
+from roamcast.live.adhoc.multicast import PORT
+from roamcast.live.adhoc.running import NodeSettings
+from roamcast.live.adhoc.wording import (
+    event_type_of,
+    own_attribute_of,
+    point_of,
+)
+from roamcast.live.gateway.running import GatewaySettings
+from roamcast.live.links.frames import check_name
+from roamcast.location import BadSource, Source
+from roamcast.location import source as source_of
+from roamcast.location.choosing import check_space
+from roamcast.model.context import Context
+from roamcast.model.space import Earth, Plane
+from roamcast.model.values import Point
+from roamcast.node.kit import ProtocolKit
+from roamcast.node.port import PERIOD_MIN_S
+
+WHOLE_LAN_M = 20_100_000.0
+"""Farther than any two places on Earth are apart: on a LAN everybody hears everybody."""
+WITHIN_M = 200.0
+PRESET = {"proximity": "vehicle", "context": "recommended"}
+SPACES: dict[str, Plane | Earth] = {"earth": Earth(), "plane": Plane()}
+NOWHERE = Point(0.0, 0.0)
+"""Where a node is that was not told: with all others that were not."""
+
+
+class BadOption(Exception):
+    """An option that makes no sense; the message says which and why."""
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """As `roamcast node` has them."""
+
+    name: str
+    announce: tuple[str, ...] = ()
+    within_m: float | None = None
+    stationary: bool = False
+    raised: tuple[str, ...] = ()
+    every_s: float | None = None
+    lifetime_s: float = 0.0
+    subscribe: tuple[str, ...] = ()
+    filter: str = ""
+    publishers: str = ""
+    publishers_within_m: float | None = None
+    interest_within_m: float | None = None
+    relevant_within_m: float | None = None
+    position: str | None = None
+    at: str | None = None
+    location: str | None = None
+    space: str | None = None
+    attributes: tuple[str, ...] = ()
+    key_file: Path | None = None
+    identity: Path | None = None
+    known_keys: Path | None = None
+    trust_gateways: tuple[str, ...] = ()
+    gateway: tuple[str, ...] = ()
+    carry: tuple[str, ...] = ()
+    username: str | None = None
+    password: str | None = None
+    application: str | None = None
+    protocol: str = "proximity"
+    preset: str | None = None
+    range_m: float | None = None
+    interfaces: tuple[str, ...] = ()
+    port: int | None = None
+    journal: Path | None = None
+    seconds: float | None = None
+    json: bool = False
+
+    @property
+    def tells_nothing(self) -> bool:
+        """Then it says what is typed, and hears everything."""
+        return not (self.announce or self.subscribe or self.gateway or self.application)
+
+
+def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
+    try:
+        check_name(options.name)
+    except ValueError as problem:
+        raise BadOption(f"the name '{options.name}': {problem}") from problem
+    check_amounts(options)
+    port = PORT if options.port is None else options.port
+    if not 0 < port < 65_536:
+        raise BadOption(f"--port {port}: give a port from 1 to 65535, the same at all nodes")
+    key_path = options.identity or own_key_path(options.name)
+    return NodeSettings(
+        name=options.name,
+        identity=identity_at(key_path),
+        began_us=next_session_us(key_path.with_suffix(".session"), time.time_ns() // 1_000),
+        space=space,
+        group_key=OPEN_GROUP_KEY if options.key_file is None else read_key(options.key_file),
+        known=None if options.known_keys is None else read_known(options.known_keys),
+        gateways=options.trust_gateways or None,
+        port=port,
+        interfaces=options.interfaces,
+        journal=options.journal,
+        range_m=options.range_m or WHOLE_LAN_M,
+    )
+
+
+def check_amounts(options: Options) -> None:
+    amounts = (
+        ("every", options.every_s, PERIOD_MIN_S),
+        ("range", options.range_m, 1.0),
+        ("lifetime", options.lifetime_s, 0.0),
+        ("seconds", options.seconds, 0.0),
+    )
+    for name, value, least in amounts:
+        if value is not None and not least <= value < math.inf:
+            raise BadOption(f"--{name} {value:g}: give {least:g} or more")
+
+
+def own_key_path(name: str) -> Path:
+    """Where programs keep what they must find again."""
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "roamcast" / f"{name.replace('/', '%2F')}.key"
+
+
+def whereabouts_of(options: Options) -> tuple[Source | None, Plane | Earth]:
+    """The source of locations, if one is named, and the space that this node is in: a source knows its own."""
+    given = [each for each in ("position", "at", "location") if getattr(options, each) is not None]
+    if len(given) > 1:
+        raise BadOption(f"--{' and --'.join(given)}: a node is in one place; give one of them")
+    source = None if options.location is None else source_of(options.location)
+    flat = options.at is not None or isinstance(getattr(source, "space", None), Plane)
+    space = asked_space(options) or (Plane() if flat else Earth())
+    if source is not None and options.location is not None:
+        check_placed(options.location, source, space, options.space)
+    return source, space
+
+
+def asked_space(options: Options) -> Plane | Earth | None:
+    if options.space is None:
+        return None
+    if options.space not in SPACES:
+        raise BadOption(f"--space {options.space}: give {' or '.join(SPACES)}")
+    for name, word in (("position", "earth"), ("at", "plane")):
+        if getattr(options, name) is not None and options.space != word:
+            raise BadOption(
+                f"--{name} is a place on {'Earth' if word == 'earth' else 'a plane'}; --space says otherwise"
+            )
+    return SPACES[options.space]
+
+
+def check_placed(text: str, source: Source, space: Plane | Earth, asked: str | None) -> None:
+    """Raises `BadSource` for one whose places are not in the space."""
+    try:
+        check_space(text, source, space)
+    except BadSource as problem:
+        hint = "; metres on a plane need --space plane" if asked is None and text.startswith("fixed:") else ""
+        raise BadSource(f"{problem}{hint}") from problem
+
+
+def kit_for(options: Options) -> ProtocolKit:
+    if options.protocol not in PRESET:
+        raise BadOption(f"--protocol {options.protocol}: give {' or '.join(PRESET)}")
+    return kit_of(
+        {
+            "kind": options.protocol,
+            "preset": options.preset or PRESET[options.protocol],
+            "radio_range_m": options.range_m or WHOLE_LAN_M,
+        }
+    )
+
+
+def context_of(options: Options, space: Plane | Earth) -> Context:
+    attributes = dict(own_attribute_of(text) for text in options.attributes)
+    given = options.position or options.at
+    here = point_of(given) if given is not None else (NOWHERE if options.location is None else None)
+    if here is not None:
+        space.check(here)
+    return Context(options.name, here, attributes=attributes)
+
+
+def gateway_settings_of(options: Options) -> GatewaySettings:
+    subjects, types = dict[str, None](), []
+    for text in options.carry:
+        if "(" in text:
+            types.append(event_type_of(text))
+            subjects[types[-1].subject] = None
+        else:
+            subjects[text.strip()] = None
+    within_m = GatewaySettings().within_m if options.within_m is None else options.within_m
+    return GatewaySettings(subjects=tuple(subjects) or ("#",), types=tuple(types), within_m=within_m)
