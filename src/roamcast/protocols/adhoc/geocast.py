@@ -45,7 +45,7 @@ from roamcast.model.values import Point
 from roamcast.node.boundary import Broadcast, Does, Note, SetTimer
 from roamcast.protocols.adhoc.geocast_params import GeocastParams
 from roamcast.protocols.adhoc.journeys import Journeys
-from roamcast.protocols.adhoc.nearness import distance_to_m, farthest_m
+from roamcast.protocols.adhoc.nearness import distance_to_m, farthest_m, sender_distance_of
 from roamcast.protocols.adhoc.neighbours import Here, Neighbour, NeighbourTable
 from roamcast.protocols.adhoc.routes import Route, Routed, UnderWay, Walk
 from roamcast.protocols.adhoc.walks import Walks
@@ -66,6 +66,7 @@ class Geocast:
         "refuses",
         "rng",
         "seen",
+        "sender_m",
         "space",
         "timer_prefix",
         "under_way",
@@ -86,6 +87,7 @@ class Geocast:
         self.params = params
         self.rng = rng
         self.space = space
+        self.sender_m = sender_distance_of(space).of
         self.neighbours = neighbours
         self.refuses = refuses
         self.timer_prefix = timer_prefix
@@ -176,7 +178,7 @@ class Geocast:
             return self.journeys.wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))
         before_m = route.escape_m
         if before_m is None:
-            before_m = distance_to_m(route.target, route.here.position, self.space)
+            before_m = self.sender_m(route.target, route.here.position)
         if distance_m < before_m:
             progress = min(1.0, (before_m - distance_m) / params.range_m)
             delay_ms = params.greedy_delay_ms * (1 - progress) + self.rng.uniform(0, params.jitter_ms)
@@ -200,7 +202,7 @@ class Geocast:
         """Another copy of what is under way here."""
         if entry.way == "greedy":
             target = entry.message.route.target
-            if distance_to_m(target, route.here.position, self.space) >= entry.distance_m:
+            if self.sender_m(target, route.here.position) >= entry.distance_m:
                 return []
             self._overhear(entry, route)
             if entry.state == "waiting" and self.params.bridges and self._bridges(now_us, entry):
@@ -221,7 +223,7 @@ class Geocast:
     def _overhear(self, entry: UnderWay, route: Route) -> None:
         """Inside, only copies from inside count: the last hop outside listens for the first one."""
         position = route.here.position
-        if entry.way == "detour" or distance_to_m(entry.message.route.target, position, self.space) == 0:
+        if entry.way == "detour" or self.sender_m(entry.message.route.target, position) == 0:
             entry.copies += 1
             entry.forwarders.append(position)
 

@@ -1,6 +1,7 @@
 """How far a point is from a region: what greedy forwarding makes smaller with every hop (C8)."""
 
 import math
+from functools import cache
 
 from roamcast.model.region import Box, Circle, Polygon, Shape, bounds, contains, nearest_in_box
 from roamcast.model.space import Plane, Space
@@ -22,6 +23,34 @@ def distance_to_m(shape: Shape, point: Point, space: Space) -> float:
     if isinstance(shape, Box):
         return space.distance_m(point, nearest_in_box(shape, point, space))
     return distance_to_outline_m(shape, point, space)
+
+
+class SenderDistance:
+    """How far the sender of a frame is from the region that its message goes to.
+
+    In a simulation all who hear a frame are given the same value, one after the other, and ask the same: the last
+    answer is known by the identity of what was asked.
+    """
+
+    __slots__ = ("_distance_m", "_position", "_shape", "_space")
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._shape: Shape | None = None
+        self._position: Point | None = None
+        self._distance_m = 0.0
+
+    def of(self, shape: Shape, position: Point) -> float:
+        if position is not self._position or shape is not self._shape:
+            self._distance_m = distance_to_m(shape, position, self._space)
+            self._shape, self._position = shape, position
+        return self._distance_m
+
+
+@cache
+def sender_distance_of(space: Space) -> SenderDistance:
+    """One for all nodes of a space."""
+    return SenderDistance(space)
 
 
 def distance_to_outline_m(polygon: Polygon, point: Point, space: Space) -> float:
