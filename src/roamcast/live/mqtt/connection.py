@@ -379,7 +379,6 @@ class Connection:
                 if not self._read_next(now_us):
                     break
                 self._heard_us = now_us
-                self.stalled = not self.wants_bytes
         except BadPacket as problem:
             self._fail(now_us, problem.reason, problem.detail)
             self.stalled = True
@@ -389,17 +388,23 @@ class Connection:
     def _read_next(self, now_us: int) -> bool:
         """False if there is no whole packet."""
         dialogue = self._dialogue
-        if dialogue is not None and self._together and dialogue.handle_many(now_us, self._decoder):
-            return True
+        if dialogue is not None and self._together:
+            if dialogue.handle_plain(self._decoder):
+                # Nothing has to be answered, so there is as much room for more as before.
+                return True
+            if dialogue.handle_many(now_us, self._decoder):
+                self.stalled = not self.wants_bytes
+                return True
         packet = self._decoder.next_packet()
         if packet is None:
             return False
         if dialogue is None:
             self._handle_first(now_us, packet)
-            return True
-        last_word = dialogue.handle(now_us, packet)
-        if last_word is not None:
-            self._left(now_us, last_word)
+        else:
+            last_word = dialogue.handle(now_us, packet)
+            if last_word is not None:
+                self._left(now_us, last_word)
+        self.stalled = not self.wants_bytes
         return True
 
     def _handle_first(self, now_us: int, packet: AnyPacket) -> None:

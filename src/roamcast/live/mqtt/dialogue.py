@@ -93,14 +93,19 @@ class Dialogue:
         agreed = self.agreed
         return fitting(packet, agreed.version, agreed.packet_bytes_max, agreed.tells_problems)
 
+    def handle_plain(self, decoder: Decoder) -> bool:
+        """Messages of QoS 0, many at once. False: what is next is something else."""
+        if decoder.next_byte != PLAIN_ONCE:
+            return False
+        run = decoder.next_run()
+        if run is None:
+            return False
+        self._report(PublishedTogether(run))
+        return True
+
     def handle_many(self, now_us: int, decoder: Decoder) -> bool:
-        """What is most of all traffic, many packets at once. False: the next one is to be looked at by itself."""
+        """The same of what else there is much of. False: the next packet is to be looked at by itself."""
         first = decoder.next_byte
-        if first == PLAIN_ONCE:
-            run = decoder.next_run()
-            if run is not None:
-                self._report(PublishedTogether(run))
-            return run is not None
         if first == PLAIN_SAFE and self._limits.qos_max:
             run = decoder.next_run(self.incoming.room)
             if run is not None:

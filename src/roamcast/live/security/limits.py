@@ -57,9 +57,12 @@ class Bucket:
         """Take it in any case; how many microseconds to wait before taking more, 0 if there is no debt."""
         if self._per_us == 0:
             return 0
+        tokens = self._tokens - amount
         if now_us > self._since_us:
-            self._fill(now_us)
-        tokens = self._tokens = self._tokens - amount
+            # As `_fill`; this is asked for every message.
+            tokens = min(self._size, self._tokens + (now_us - self._since_us) * self._per_us) - amount
+            self._since_us = now_us
+        self._tokens = tokens
         return 0 if tokens >= 0 else int(-tokens / self._per_us) + 1
 
     def allows(self, now_us: int, amount: float = 1.0) -> bool:

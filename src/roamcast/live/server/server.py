@@ -20,7 +20,6 @@ from roamcast.live.broker.inputs import (
 )
 from roamcast.live.broker.orders import AnyOrder
 from roamcast.live.broker.swift import Swift
-from roamcast.live.mqtt import events
 from roamcast.live.mqtt.limits import Limits
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.outgoing import Frames
@@ -112,6 +111,7 @@ class BrokerServer:
         self.brake = Brake(self.logbook)
         self.swift = Swift(core.station, core.audience)
         self.reception = Reception(self)
+        self.told = self.reception.told
         self._clock_us = clock_us
         self._stopwatch_s = stopwatch_s
         self._inputs = 0
@@ -251,9 +251,6 @@ class BrokerServer:
             self.watch.closed(client.listener)
         self.brake.forget(client)
         self.gate.closed(client)
-
-    def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
-        self.reception.told(client, event)
 
     # The end.
 
