@@ -44,6 +44,7 @@ class ClientSocket(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.address = ""
         self.dirty = False
+        self._telling = False
         self._reading = True
         self.held_until_us: int | None = None
         """How long nothing is read from it, if that is so."""
@@ -69,13 +70,22 @@ class ClientSocket(asyncio.Protocol):
 
     def attend(self) -> None:
         """Tells what happened, and has written what there is to say."""
-        if self.mqtt.eventful:
-            for event in self.mqtt.events():
-                self.desk.told(self, event)
+        if self.mqtt.eventful and not self._telling:
+            self._tell()
         mqtt = self.mqtt
         if not self.dirty and (mqtt.has_output or mqtt.closed or mqtt.stalled == self._reading):
             self.dirty = True
             self.desk.wrote(self)
+
+    def _tell(self) -> None:
+        """An answer that is given at once may have more read, and so more to tell; all of it in its order."""
+        self._telling = True
+        try:
+            while self.mqtt.eventful:
+                for event in self.mqtt.events():
+                    self.desk.told(self, event)
+        finally:
+            self._telling = False
 
     def mark(self) -> None:
         if not self.dirty:
@@ -140,7 +150,6 @@ class ClientSocket(asyncio.Protocol):
 
     def connection_lost(self, problem: Exception | None) -> None:
         self.mqtt.lost(self.desk.now_us())
-        for event in self.mqtt.events():
-            self.desk.told(self, event)
+        self._tell()
         self.transport = None
         self.desk.closed(self)

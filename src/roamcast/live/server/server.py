@@ -138,6 +138,9 @@ class BrokerServer:
     # Inputs.
 
     def give(self, given: AnyGiven) -> None:
+        if self._passing and isinstance(given, Left):
+            # Who leaves has said so before, and when its session ends nobody knows it any more.
+            self._pass_waiting()
         now_us, took_s = self.now_us(), 0.0
         self._inputs += 1
         if self._inputs % MEASURED_EVERY == 0:
@@ -155,6 +158,11 @@ class BrokerServer:
         """A message of QoS 0: with all others of this tick."""
         self._passing.append((client, message))
         self._tick_soon()
+
+    def _pass_waiting(self) -> None:
+        if self._passing:
+            batch, self._passing = self._passing, []
+            self.performing.perform(self.core.passing(self.now_us(), batch))
 
     def pass_on_together(self, now_us: int, client: ClientSocket, run: Run) -> bool:
         """Messages that came together; false if they must go one by one."""
@@ -188,9 +196,7 @@ class BrokerServer:
     def _tick(self) -> None:
         self._tick_is_due = False
         try:
-            if self._passing:
-                batch, self._passing = self._passing, []
-                self.performing.perform(self.core.passing(self.now_us(), batch))
+            self._pass_waiting()
         finally:
             self.logbook.commit()
             self.flush()
