@@ -1,7 +1,7 @@
 """L2, L8: the short way of plain messages gives clients what the long way gives them, and leaves the disk alone."""
 
 from roamcast.live.broker.orders import RecordDelivery
-from roamcast.live.mqtt.packets import V311, PubAck, Publish
+from roamcast.live.mqtt.packets import PACKET_ID_MAX, V311, PubAck, Publish
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.stage import SimClient
 
@@ -174,3 +174,20 @@ def test_p2_a_journal_is_told_of_every_message_that_came_together() -> None:
         say(scene, writer, qos=qos)
     recorded = [each for each in broker.watch.recorded if isinstance(each, RecordDelivery)]
     assert len(recorded) == 2 * len(MANY)
+
+
+def test_l2_what_took_the_short_way_and_is_not_acknowledged_keeps_its_packet_identifier() -> None:
+    """All identifiers have been used once since, by a client that never answers the first delivery."""
+    scene = Scene()
+    reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
+    scene.subscribe(reader, "t", 1, 7)
+    visitor = scene.stage.brokers["a"].server.core.station.visitors["reader"]
+    writer._say(Publish("t", b"first", 1, packet_id=1))
+    reader.drop(noticed=False)
+    scene.rest()
+    (first,) = visitor.session.sent
+    scene.stage.brokers["a"].server.swift._take_numbers(visitor, PACKET_ID_MAX - 1)
+    writer._say(Publish("t", b"second", 1, packet_id=2, user_properties=(("a", "b"),)))
+    scene.rest()
+    assert visitor.session.sent[first].message.payload == b"first"
+    assert "delivery_dropped" in scene.remarks()

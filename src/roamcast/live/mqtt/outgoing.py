@@ -135,7 +135,7 @@ class Outgoing:
             self._deliver_each(now_us, run, qos, first_id, ids)
 
     def _deliver_each(self, now_us: int, run: Run, qos: int, first_id: int, ids: tuple[int, ...]) -> None:
-        packet_ids = ids_from(first_id, run.count)
+        packet_ids = ids_from(first_id, run.count) if qos else [PLAIN] * run.count
         for message, packet_id in zip(run.messages(), packet_ids, strict=True):
             delivery = Delivery(UNASKED, message, qos, False, ids)
             if not qos:
