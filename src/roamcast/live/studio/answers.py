@@ -8,11 +8,11 @@ import msgspec
 from roamcast.live.broker.events import plain
 from roamcast.live.broker.visitor import Visitor
 from roamcast.live.http.routes import HttpRequest, HttpResponse
-from roamcast.live.studio.explaining import Explaining
+from roamcast.live.studio.explaining import HOSTS_ASKED_MAX, Explaining
 from roamcast.live.studio.shapes import near_m, payload_json, point_json, scope_json
 from roamcast.live.studio.watcher import Watcher
 from roamcast.live.studio.ways import Way
-from roamcast.model.context import Configuration
+from roamcast.model.context import Configuration, Context
 from roamcast.model.filter import (
     EVERYTHING,
     BadFilter,
@@ -50,6 +50,16 @@ def problem(status: int, text: str) -> HttpResponse:
 
 def name_in(request: HttpRequest, folder: str) -> str:
     return unquote(request.path.partition(f"/{folder}/")[2])
+
+
+class Counting(Configuration):
+    """Counts how many hosts were looked at: the broker does nothing else meanwhile."""
+
+    asked = 0
+
+    def neighbours(self, host: str) -> list[Context]:
+        self.asked += len(self.contexts)
+        return super().neighbours(host)
 
 
 class Answers:
@@ -135,8 +145,12 @@ class Answers:
         clients: list[dict[str, object]] = []
         names = list(self.watcher.past.now)[:TRIED_CLIENTS_MAX]
         contexts = {name: self.watcher.past.now[name].context.at(now_us, self.core.space) for name in names}
-        configuration = Configuration(self.core.space, contexts)
+        configuration = Counting(self.core.space, contexts)
+        tried = 0
         for name, context in contexts.items():
+            if configuration.asked > HOSTS_ASKED_MAX:
+                break
+            tried += 1
             verdict = truth(Scene(context.value, context, None, neighbours_of(name, configuration)))
             unknown += verdict is None
             if verdict:
@@ -149,7 +163,7 @@ class Answers:
                 unknown += verdict is None
                 if verdict:
                     events.append({"id": event.id, "subject": event.subject})
-        left_out = len(self.watcher.past.now) - len(names) + max(0, len(clients) - SHOWN_CLIENTS_MAX)
+        left_out = len(self.watcher.past.now) - tried + max(0, len(clients) - SHOWN_CLIENTS_MAX)
         shown = clients[:SHOWN_CLIENTS_MAX]
         return answer(200, {"clients": shown, "events": events, "unknown": unknown, "left_out": left_out})
 
