@@ -8,6 +8,7 @@ from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Arrived
 from roamcast.live.broker.swift import Group
 from roamcast.live.mqtt import encode
+from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.packets import V5, Publish
 from roamcast.live.mqtt.runs import read_run
 from roamcast.live.studio import past as past_module
@@ -116,3 +117,15 @@ def test_l5_of_messages_without_events_the_last_thousand_or_so_are_kept_and_all_
     assert watcher.ways.seen == sent
     (newest,) = watcher.ways.after(sent - 1, 10)
     assert (list(newest.delivered), newest.from_client, newest.payload) == (["r"], "w", b"{}")
+
+
+def test_l5_messages_without_events_are_bounded_in_bytes_and_in_who_got_them() -> None:
+    watcher = Watcher(Core("b", 1))
+    many = tuple(str(number) for number in range(100_000))
+    for clients, payload in ((("r",), b"x" * 1_000_000), (many, b"")):
+        for _ in range(100):
+            watcher.published_plainly(Context("w"), Message("t", payload), [([], (*clients,))])
+    kept = watcher._plain
+    assert sum(len(each.messages()[0].payload) for each in kept) <= ways_module.EVENTS_BYTES_MAX
+    assert sum(map(len, (each.clients[0] for each in kept))) <= ways_module.EVENTS_BYTES_MAX // 8
+    assert watcher.counted() == (200, 100 + 100 * len(many))

@@ -21,7 +21,7 @@ from roamcast.live.broker.onlooker import Alike, Onlooker, PlainPlan
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.runs import Kept, Run
 from roamcast.live.studio.past import Flips, Known, Past
-from roamcast.live.studio.ways import DELIVERED_MAX, EVENTS_MAX, Way, Ways
+from roamcast.live.studio.ways import DELIVERED_MAX, EVENTS_BYTES_MAX, EVENTS_MAX, Way, Ways
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
@@ -29,6 +29,8 @@ from roamcast.model.values import BadValue
 
 DELIVERIES_MAX = 5_000
 HANDOVERS_MAX = 200
+CLIENT_BYTES = 8
+"""What a client takes among those that got a message."""
 OWN = "$"
 """Topics that begin so are the brokers' own."""
 
@@ -74,6 +76,11 @@ class Plain(Struct, frozen=True, gc=False):
     clients: Sequence[tuple[str, ...]]
 
     @property
+    def size_bytes(self) -> int:
+        content = self.said.frames if isinstance(self.said, Kept) else self.said.payload
+        return len(content) + CLIENT_BYTES * sum(map(len, self.clients))
+
+    @property
     def count(self) -> int:
         return self.said.packets if isinstance(self.said, Kept) else 1
 
@@ -117,6 +124,7 @@ class Watcher(Onlooker):
         self._plain: deque[Plain] = deque()
         self._plain_count = 0
         """How many messages that is."""
+        self._plain_bytes = 0
         self._plain_made = 0
         self._latest: Event | None = None
         """The event that was delivered last, with its way."""
@@ -183,11 +191,16 @@ class Watcher(Onlooker):
     def _note(self, plain: Plain, count: int) -> None:
         self._plain.append(plain)
         self._plain_count += count
-        while self._plain_count - (first := self._plain[0].count) >= EVENTS_MAX:
+        self._plain_bytes += plain.size_bytes
+        while len(self._plain) > 1 and self._is_overfull(self._plain[0]):
             dropped = self._plain.popleft()
-            self._plain_count -= first
-            self._ways.seen += first
+            self._plain_count -= dropped.count
+            self._plain_bytes -= dropped.size_bytes
+            self._ways.seen += dropped.count
             self.deliveries.seen += dropped.deliveries
+
+    def _is_overfull(self, first: Plain) -> bool:
+        return self._plain_count - first.count >= EVENTS_MAX or self._plain_bytes > EVENTS_BYTES_MAX
 
     def heard(self, peer: str, event: Event) -> None:
         if not event.subject.startswith(OWN) and self._ways.get(event.id) is None:
@@ -248,7 +261,8 @@ class Watcher(Onlooker):
     # Messages without events.
 
     def _make_events(self) -> None:
-        plain, self._plain, self._plain_count = self._plain, deque(), 0
+        plain, self._plain = self._plain, deque()
+        self._plain_count = self._plain_bytes = 0
         flips = self.past.flips(plain[0].at_us)
         for each in plain:
             for message in each.messages():
