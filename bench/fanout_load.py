@@ -108,9 +108,10 @@ class Client:
         if spec.nats:
             self._ask(connect(spec, name), b"PONG\r\n")
         else:
-            self._ask(connect(spec, name), b"\x20\x02\x00\x00")
+            # With or without a session from the last run.
+            self._ask(connect(spec, name), (b"\x20\x02\x00\x00", b"\x20\x02\x01\x00"))
 
-    def _ask(self, question: bytes, answer_end: bytes) -> None:
+    def _ask(self, question: bytes, answer_end: bytes | tuple[bytes, ...]) -> None:
         self.socket.sendall(question)
         said = b""
         while not said.endswith(answer_end):
