@@ -30,8 +30,9 @@ from roamcast.sim.scenario import Scenario
 SOURCE = Path(__file__).parent / "ns3" / "adhoc.cc"
 PARTS = ("core", "network", "mobility", "wifi", "propagation")
 WARM_UP_S = 10
+"""Publishers begin within the first ten seconds."""
 SECONDS = {100: (60, 60), 400: (8, 20), 1_000: (3, 10)}
-"""For how many hosts, and how long: in ns-3, which is slow, and here."""
+"""For how many hosts, and how long after the warm-up: in ns-3, which is slow, and here."""
 
 
 def why_not() -> str:
