@@ -1,9 +1,11 @@
 """L2, L8: the short way of plain messages gives clients what the long way gives them, and leaves the disk alone."""
 
+from roamcast.live.broker.core import Core
+from roamcast.live.broker.inputs import decode_batch
 from roamcast.live.broker.orders import RecordDelivery
 from roamcast.live.mqtt.packets import PACKET_ID_MAX, V311, PubAck, Publish
 from tests.live.broker.scene import Scene, published
-from tests.live.broker.stage import SimClient
+from tests.live.broker.stage import SimBroker, SimClient, Stage
 
 MANY = [b"%d" % number for number in range(40)]
 
@@ -191,3 +193,38 @@ def test_l2_what_took_the_short_way_and_is_not_acknowledged_keeps_its_packet_ide
     scene.rest()
     assert visitor.session.sent[first].message.payload == b"first"
     assert "delivery_dropped" in scene.remarks()
+
+
+def read_again(broker: SimBroker) -> Core:
+    snapshot = broker.disk.snapshot
+    core = Core("a", 1) if snapshot is None else Core.restored(snapshot)
+    for batch in broker.disk.batches:
+        for entry in decode_batch(batch):
+            core.handle(entry.now_us, entry.given)
+    return core
+
+
+def test_l8_when_a_broker_meets_another_its_log_knows_what_the_short_way_has_numbered() -> None:
+    """What it says to that one of a session that goes there must be the same when it is said again."""
+    stage = Stage(1, (("a", "b"),))
+    stage.unlink("a", "b")
+    reader, writer = SimClient(stage, "reader", 0), SimClient(stage, "writer", 0)
+    for each in (reader, writer):
+        each.connect("a")
+        stage.run(0.5)
+    reader.subscribe("t", 1)
+    stage.run(0.5)
+    broker = stage.brokers["a"]
+    for number, each in enumerate(MANY, start=1):
+        pairs = (("a", "b"),) if number % 5 == 0 else ()
+        writer._say(Publish("t", each, 1, packet_id=number, user_properties=pairs))
+    stage.run(1.0)
+    assert reader.taken == MANY
+    stage.link("a", "b")
+    stage.run(1.0)
+    seen = [
+        (visitor.last, visitor.acknowledged, len(core.station.broker.border.sessions[visitor.name].counterpart.kept))
+        for core in (broker.server.core, read_again(broker))
+        for visitor in (core.station.visitors["reader"],)
+    ]
+    assert seen[0] == seen[1]

@@ -7,7 +7,9 @@ promised to the publisher is promised to nobody any more. So such a run changes 
 be logged itself.
 
 The one thing that it changes are numbers: deliveries of QoS 1 take the next of the client's session, as all others
-do, so that their packet identifiers are never those of another delivery.
+do, so that their packet identifiers are never those of another delivery. As long as the broker is alone they are
+nobody else's concern. When it meets a neighbour, to which such a session may go, the whole state is stored
+(`server.py`): what is said on a stream must be the same when the log is read again.
 """
 
 from msgspec import Struct
@@ -37,6 +39,8 @@ class Swift:
         self.audience = audience
         self._known: dict[str, tuple[Plan, list[Group]]] = {}
         """By topic, the groups made of a plan, as long as that holds."""
+        self.unlogged = False
+        """Whether numbers were taken since the whole state was last asked for."""
 
     def groups(self, client: str, run: Run) -> list[Group] | None:
         """Who gets a run, if it may take the short way."""
@@ -100,6 +104,7 @@ class Swift:
         return 0
 
     def _take_numbers(self, visitor: Visitor, count: int) -> int:
+        self.unlogged = True
         counterpart = self.station.broker.border.sessions[visitor.name].counterpart
         first = max(visitor.last + 1, counterpart.next_number)
         visitor.last = first + count - 1

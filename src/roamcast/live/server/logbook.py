@@ -158,7 +158,7 @@ class Logbook:
 
     def snapshot(self) -> None:
         """Have the whole state stored, with what waits, as soon as the disk is free."""
-        self._state_is_due = True
+        self._state_is_due = self._store is not None
         self.commit()
 
     def _take(self) -> Waiting:

@@ -151,6 +151,9 @@ class BrokerServer:
             orders = self.core.handle(now_us, given)
         self.watch.given(now_us, given)
         self.logbook.add(now_us, given, self.performing.recorded(orders), took_s)
+        if self.swift.unlogged and self.core.station.has_neighbours():
+            self.swift.unlogged = False
+            self.logbook.snapshot()
         self._tick_soon()
         self._set_timer()
 
