@@ -213,15 +213,24 @@ class Engine:
 
     def place(self, context: Context) -> int:
         """The host's context is this one from now on; by which number `move` knows it."""
-        known = self._hosts.names.find(context.host)
-        in_cells = known >= 0 and self._is_in_cells(self._hosts.position(known))
-        number = self._hosts.put(context)
-        if in_cells and self._is_in_cells(context.position):
-            assert context.position is not None
-            self._move(np.array([number], np.int32), np.array([context.position.x]), np.array([context.position.y]))
-        else:
-            self._follow_all(number)
-        return number
+        return self.place_all((context,))[0]
+
+    def place_all(self, contexts: Sequence[Context]) -> list[int]:
+        """The same of many hosts, in one move."""
+        numbers, moved = list[int](), list[int]()
+        for context in contexts:
+            known = self._hosts.names.find(context.host)
+            in_cells = known >= 0 and self._is_in_cells(self._hosts.position(known))
+            number = self._hosts.put(context)
+            numbers.append(number)
+            if in_cells and self._is_in_cells(context.position):
+                moved.append(number)
+            else:
+                self._follow_all(number)
+        if moved:
+            rows = self._hosts.rows[moved]
+            self._move(np.array(moved, np.int32), rows["x"], rows["y"])
+        return numbers
 
     def forget(self, host: str) -> bool:
         """The host is not there any more; its subscriptions stay. Whether it was there."""

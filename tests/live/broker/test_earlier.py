@@ -1,12 +1,20 @@
 """L3: what a broker remembers of where its clients were is what they had reported by then."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.earlier import EARLIER_MAX, EARLIER_US, Earlier
+from roamcast.live.broker.properties import subscription_of
+from roamcast.live.mqtt.messages import Subscription
+from roamcast.live.mqtt.topics import parse_filter
 from roamcast.model.context import Context
-from roamcast.model.values import Point
+from roamcast.model.event import Event
+from roamcast.model.space import Plane
+from roamcast.model.values import Point, Velocity
 
 HOSTS = ("ann", "bob", "eve")
 REPORTS = st.lists(st.tuples(st.sampled_from(HOSTS), st.integers(1, 200_000)), max_size=40)
@@ -53,3 +61,48 @@ def test_l3_what_it_remembers_is_bounded(every_us: int) -> None:
     assert before.at_us - oldest.at_us <= max(EARLIER_US + every_us, EARLIER_MAX * every_us)
     earlier.forget("ann")
     assert earlier.at(0) == []
+
+
+def near_by(hosts: int) -> Audience:
+    """Clients on a line, ten metres from each other and ten metres further with each of their two reports."""
+    audience = Audience(Plane())
+    asked = Subscription(parse_filter("t"), 1, user_properties=(("filter", "near(position, 4)"),))
+    for number in range(hosts):
+        name = f"c{number}"
+        for report in range(2):
+            place = Point(10.0 * (number + report), 0.0)
+            audience.moved(Context(name, place, (100 + report) * 1_000_000, velocity=Velocity(10.0, 0.0)))
+        audience.subscribe(name, asked, subscription_of(name, asked, 0, Plane()))
+    return audience
+
+
+def event_at(x: float, published_us: int) -> Event:
+    here = Point(x, 0.0)
+    return Event("e", "t", Context("w", here, published_us), published_us, published_us, {"position": here})
+
+
+@pytest.mark.parametrize("published_s", [40, 99])
+def test_l3_what_is_late_beyond_memory_is_judged_by_the_oldest_report_as_it_was(published_s: int) -> None:
+    """And not by where its client would have come from, a minute before, at the speed that it had later."""
+    audience = near_by(3)
+    found = audience.of(event_at(10.0, published_s * 1_000_000), 102_000_000)
+    assert [client for client, _ in found] == ["c1"]
+    now = audience.of(event_at(20.0, 101_000_000), 102_000_000)
+    assert [client for client, _ in now] == ["c1"]
+
+
+def test_l3_going_back_with_many_is_one_move_there_and_one_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    audience = near_by(200)
+    moves = 0
+    move = audience._engine._move
+
+    def counted(*given: Any) -> None:
+        nonlocal moves
+        moves += 1
+        move(*given)
+
+    monkeypatch.setattr(audience._engine, "_move", counted)
+    found = audience.of(event_at(55.0 + 1_000.0, 100_500_000), 101_500_000)
+    assert [client for client, _ in found] == ["c105"]
+    # All who have a velocity are carried first.
+    assert moves <= 3

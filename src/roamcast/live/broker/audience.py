@@ -284,16 +284,15 @@ class Audience:
         return found
 
     def _go_back(self, moment_us: int) -> list[str]:
-        """To what held then, of those who have reported since."""
+        """To what held then, of those who have reported since. Whose reports of then are forgotten is where the
+        oldest that is known says: nobody knows how it came there."""
         earlier = self._earlier.at(moment_us)
-        for context in earlier:
-            self._engine.place(context.at(moment_us, self.space))
-        return [context.host for context in earlier]
+        self._engine.place_all([each.at(max(moment_us, each.at_us), self.space) for each in earlier])
+        return [each.host for each in earlier]
 
     def _come_back(self, hosts: Sequence[str]) -> None:
-        for host in hosts:
-            self._engine.place(self.contexts[host])
         if hosts:
+            self._engine.place_all([self.contexts[host] for host in hosts])
             self._carried_us = 0
 
     def _guest(self, event: Event, now_us: int) -> bool:
