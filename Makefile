@@ -48,7 +48,7 @@ docs: install    ## build the documentation into site/
 	$(BIN)/zensical build
 
 studio:          ## check and build the page that brokers serve at /studio/; needs Node 20
-	cd studio && npm ci --no-audit --no-fund && npm test && npm run build
+	cd studio && npm install --no-save --no-audit --no-fund && npm test && npm run build
 
 clean:           ## remove the virtual environment and everything generated
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis
