@@ -41,7 +41,7 @@ export class Page implements FeedListener {
   start(origin: string): void {
     themes(() => this.stage?.recolour());
     this.controls();
-    intro();
+    intro(() => this.stage?.touched === false && this.stage.frame());
     this.feeds.start(origin);
     setInterval(() => this.refresh(), REFRESH_MS);
   }
@@ -189,7 +189,7 @@ class Stage implements Studio {
       attributionControl: attribution !== null,
       minZoom: plane ? -8 : 2,
       maxZoom: plane ? 6 : 21,
-      zoomSnap: 0.5,
+      zoomSnap: 0.25,
       zoomAnimation: !calm(),
       fadeAnimation: false,
       inertia: !calm(),
@@ -221,12 +221,16 @@ class Stage implements Studio {
       const hit = this.aiming === null ? this.scene.hit(event.containerPoint) : null;
       this.map.getContainer().classList.toggle("pointing", hit !== null);
       tooltip.hidden = hit === null;
+      this.scene.point(hit?.kind === "client" ? hit.id : null);
       if (hit === null) return;
       tooltip.textContent = hit.id;
       tooltip.style.left = `${event.containerPoint.x}px`;
       tooltip.style.top = `${event.containerPoint.y}px`;
     });
-    this.map.on("mouseout", () => (tooltip.hidden = true));
+    this.map.on("mouseout", () => {
+      tooltip.hidden = true;
+      this.scene.point(null);
+    });
   }
 
   async loadStreets(url: string, frame: boolean): Promise<void> {
@@ -235,23 +239,31 @@ class Stage implements Studio {
     } catch {
       this.say("The streets could not be loaded.");
     }
-    if (frame) this.frame();
+    if (frame && !this.touched) this.frame();
   }
 
-  /** Everything that is known, in view: entities and brokers, or else the streets. */
+  /** Everything that is known, in view: entities and brokers, and the streets if those are about all over them. */
   frame(): void {
     const places = [...this.world.entities.values()].map((entity) => latLng(entity.at));
     for (const broker of this.world.brokers.values()) if (broker.address.place !== null) places.push(latLng(broker.address.place));
-    const bounds = places.length > 0 ? L.latLngBounds(places) : this.streets;
+    const bounds = this.around(places);
     if (bounds?.isValid() !== true) return;
     const wide = this.map.getSize().x > 700;
+    const intro = byId("intro").hidden ? 0 : this.map.getContainer().getBoundingClientRect().bottom - byId("intro").getBoundingClientRect().top;
     this.map.fitBounds(bounds, {
       maxZoom: this.world.space === "plane" ? 3 : 18,
       animate: false,
       paddingTopLeft: [36, 36],
-      // The legend stands there.
-      paddingBottomRight: [wide ? 222 : 36, 44],
+      // The legend stands there, and at first what this is.
+      paddingBottomRight: [wide ? 238 : 36, Math.max(44, intro + 12)],
     });
+  }
+
+  private around(places: L.LatLngExpression[]): L.LatLngBounds | null {
+    if (places.length === 0 || this.streets === null) return places.length === 0 ? this.streets : L.latLngBounds(places);
+    const bounds = L.latLngBounds(places);
+    const high = bounds.getNorth() - bounds.getSouth();
+    return 2 * high >= this.streets.getNorth() - this.streets.getSouth() ? bounds.extend(this.streets) : bounds;
   }
 
   /** Moves the map only if some of these places are not on it. */
@@ -342,11 +354,12 @@ function themes(changed: () => void): void {
   set();
 }
 
-function intro(): void {
+function intro(closed: () => void): void {
   byId("intro").hidden = remembered.get("intro") === "seen";
   byId("intro-close").addEventListener("click", () => {
     byId("intro").hidden = true;
     remembered.set("intro", "seen");
+    closed();
     byId("map").focus();
   });
 }

@@ -27,6 +27,10 @@ export interface RegionView {
   readonly host: (id: string) => Flat | undefined;
   /** Whose regions stand out, the others stepping back; null: nobody's. */
   readonly focus: string | null;
+  /** Under the pointer. */
+  readonly pointed: string | null;
+  /** What everybody wants, or only what the one in focus or under the pointer wants. */
+  readonly everybody: boolean;
 }
 
 export class Regions {
@@ -38,20 +42,7 @@ export class Regions {
   ) {}
 
   draw(pen: Pen, regions: Iterable<Region>, given: RegionView): void {
-    const loud: Region[] = [];
-    const others = new Map<string, Region>();
-    for (const region of regions) {
-      if (region.of === given.focus) loud.push(region);
-      else others.set(likeness(region), region);
-    }
-    const rest = [...others.values()].slice(-DRAWN_MAX);
-    // Hundreds of subscribers each with a circle would be all that is seen: then those are mere outlines.
-    const crowded = rest.filter(({ what }) => wanted(what)).length > CROWD;
-    for (const region of rest) {
-      const quiet = given.focus !== null || (crowded && wanted(region.what));
-      this.one(pen, region, given, quiet ? "quiet" : "plain");
-    }
-    for (const region of loud) this.one(pen, region, given, "loud");
+    for (const [region, strength] of chosen(regions, given)) this.one(pen, region, given, strength);
   }
 
   private one(pen: Pen, region: Region, given: RegionView, strength: Strength): void {
@@ -94,6 +85,23 @@ export class Regions {
     return disc;
   }
 }
+
+/** What is drawn, and how much it stands out. Hundreds of subscribers each with a circle would be all that is seen. */
+export function chosen(regions: Iterable<Region>, { focus, pointed, everybody }: Choice): readonly (readonly [Region, Strength])[] {
+  const loud: Region[] = [];
+  const others = new Map<string, Region>();
+  for (const region of regions) {
+    if (region.of === focus) loud.push(region);
+    else if (everybody || region.of === pointed || !wanted(region.what)) others.set(likeness(region), region);
+  }
+  const rest = [...others.values()].slice(-DRAWN_MAX);
+  const crowded = rest.filter(({ what }) => wanted(what)).length > CROWD;
+  const strength = ({ of, what }: Region): Strength =>
+    of !== pointed && (focus !== null || (crowded && wanted(what))) ? "quiet" : "plain";
+  return [...rest.map((region) => [region, strength(region)] as const), ...loud.map((region) => [region, "loud"] as const)];
+}
+
+type Choice = Pick<RegionView, "focus" | "pointed" | "everybody">;
 
 const wanted = (kind: RegionKind): boolean => kind === "near" || kind === "interest";
 

@@ -11,7 +11,7 @@ import { flatten, View, type Flat } from "./projection.ts";
 import { Regions } from "./regions.ts";
 import type { Broker, Changes, Entity, World } from "./world.ts";
 
-export const LAYERS = ["streets", "entities", "names", "regions", "brokers", "deliveries", "handovers"] as const;
+export const LAYERS = ["streets", "entities", "names", "regions", "interests", "brokers", "deliveries", "handovers"] as const;
 export type LayerName = (typeof LAYERS)[number];
 
 export type Hit = { readonly kind: "client"; readonly id: string } | { readonly kind: "broker"; readonly id: string };
@@ -68,6 +68,7 @@ const HIT_PX = 14;
 export class Scene extends L.Layer {
   selected: string | null = null;
   selectedBroker: string | null = null;
+  private pointed: string | null = null;
   highlighted: ReadonlySet<string> | null = null;
   way: ShownWay | null = null;
   readonly shown = new Set<LayerName>(LAYERS);
@@ -151,6 +152,13 @@ export class Scene extends L.Layer {
   /** Nothing new comes while paused; what is in flight stands still, but for a moment after each step. */
   hold(paused: boolean): void {
     this.runUntil = paused ? this.clock : Infinity;
+    this.refresh();
+  }
+
+  /** What the client under the pointer wants is shown, even where that of others is not. */
+  point(id: string | null): void {
+    if (id === this.pointed) return;
+    this.pointed = id;
     this.refresh();
   }
 
@@ -267,7 +275,8 @@ export class Scene extends L.Layer {
     if (this.shown.has("regions")) {
       const host = (id: string): Flat | undefined => this.sprites.get(id);
       const focus = this.selected ?? this.way?.event ?? null;
-      this.regions.draw(pen, this.world.regions.values(), { view, width, height, host, focus });
+      const everybody = this.shown.has("interests");
+      this.regions.draw(pen, this.world.regions.values(), { view, width, height, host, focus, pointed: this.pointed, everybody });
     }
     if (this.shown.has("brokers")) this.drawLinks(view);
     if (this.way !== null) this.drawWay(view, this.way);

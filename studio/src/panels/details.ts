@@ -37,7 +37,7 @@ const FAILED: Readonly<Record<string, string>> = {
   audience: "Not in its audience",
   publishers: "Its publisher is not wanted",
   expired: "It had expired",
-  withheld: "A modulator kept it back",
+  withheld: "Something else kept it back",
 };
 
 export class DetailsPanel implements Panel {
@@ -308,7 +308,7 @@ function facts(rows: readonly (readonly [string, string | Node])[]): HTMLElement
 
 function position(at: Place | null, space: Space): string {
   if (at === null) return "not known";
-  return space === "plane" ? `${at[0].toFixed(0)} m, ${at[1].toFixed(0)} m` : `${at[1].toFixed(5)}°, ${at[0].toFixed(5)}°`;
+  return space === "plane" ? `${at[0].toFixed(0)} m, ${at[1].toFixed(0)} m` : `${at[0].toFixed(5)}, ${at[1].toFixed(5)}`;
 }
 
 interface Scope {

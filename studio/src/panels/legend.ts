@@ -8,13 +8,16 @@ import type { Panel, Studio } from "../studio.ts";
 const NAMES: Readonly<Record<LayerName, string>> = {
   streets: "Streets",
   entities: "Entities",
-  names: "Names",
+  names: "Names that fit",
   regions: "Proximities and scopes",
+  interests: "Near and interest of all",
   brokers: "Brokers and links",
   deliveries: "Deliveries",
   handovers: "Handovers",
 };
 
+/** What would hide all else is off until the viewer wants it. */
+const OFF_AT_FIRST: ReadonlySet<LayerName> = new Set(["interests"]);
 const ROOM_PX = 900;
 
 export class Legend implements Panel {
@@ -62,13 +65,14 @@ export class Legend implements Panel {
 
   private layer(layer: LayerName): HTMLElement[] {
     const box = el("input", { type: "checkbox", "data-layer": layer });
-    box.checked = remembered.get(`layer.${layer}`) !== "off";
+    box.checked = (remembered.get(`layer.${layer}`) ?? (OFF_AT_FIRST.has(layer) ? "off" : "on")) !== "off";
     this.switched(layer, box.checked);
     box.addEventListener("change", () => {
       remembered.set(`layer.${layer}`, box.checked ? "on" : "off");
       this.switched(layer, box.checked);
     });
     const label = el("label", {}, box, el("span", {}, NAMES[layer]));
+    if (layer === "interests") label.title = "Else only of the one that is chosen or pointed at";
     const lines = this.lines(layer);
     return lines.length === 0 ? [label] : [label, el("ul", {}, ...lines)];
   }
@@ -97,6 +101,7 @@ export class Legend implements Panel {
         return [line("stroke dashed of-handover", "Client changes broker")];
       case "streets":
       case "names":
+      case "interests":
         return [];
     }
   }
