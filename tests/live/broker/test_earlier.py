@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roamcast.live.broker.audience import Audience
-from roamcast.live.broker.earlier import EARLIER_MAX, EARLIER_US, Earlier
+from roamcast.live.broker.earlier import EARLIER_MAX, EARLIER_US, PUT_BACK_MAX, Earlier
 from roamcast.live.broker.properties import subscription_of
 from roamcast.live.mqtt.messages import Subscription
 from roamcast.live.mqtt.topics import parse_filter
@@ -48,6 +48,14 @@ def test_l3_a_report_from_another_broker_hides_nobody_who_reported_before_it() -
     earlier.replaced(Context("ann", Point(0, 0), 0), Context("ann", Point(9, 0), 900))
     earlier.replaced(Context("bob", Point(0, 0), 0), Context("bob", Point(1, 0), 100))
     assert [each.host for each in earlier.at(500)] == ["ann"]
+
+
+def test_l3_of_very_many_only_those_who_reported_last_are_put_back() -> None:
+    earlier = Earlier()
+    names = [f"c{number}" for number in range(PUT_BACK_MAX + 100)]
+    for number, name in enumerate(names, start=1):
+        earlier.replaced(Context(name, Point(0, 0), 0), Context(name, Point(1, 0), number))
+    assert [each.host for each in earlier.at(0)] == names[:-PUT_BACK_MAX - 1 : -1]
 
 
 @pytest.mark.parametrize("every_us", [1_000, EARLIER_US // 4])

@@ -3,7 +3,8 @@
 A message concerns who was where it matters when it was published (docs/PROTOCOL.md, P-7): so the oracle has it, and
 so does whoever published it. When it comes from another broker some clients have reported since: for these the broker
 goes back to the report that held then. Memory is bounded in time and number; of what is older, the oldest that is
-remembered counts.
+remembered counts. So is the work: of very many who have reported since, which takes a clock that is seconds behind,
+those who did so last are put back, and the others are where they are.
 """
 
 from collections import deque
@@ -13,6 +14,8 @@ from roamcast.model.context import Context
 EARLIER_US = 5_000_000
 EARLIER_MAX = 64
 """Reports of one client."""
+PUT_BACK_MAX = 2_000
+"""Clients, for one message."""
 
 
 class Earlier:
@@ -48,7 +51,7 @@ class Earlier:
         found: list[Context] = []
         for host in reversed(self._latest):
             told_us, latest_us = self._latest[host]
-            if told_us <= moment_us:
+            if told_us <= moment_us or len(found) == PUT_BACK_MAX:
                 break
             if latest_us <= moment_us:
                 continue
