@@ -182,8 +182,11 @@ class Talk:
         if self.gateway is not None:
             crossed = f"; gateway: {', '.join(f'{what} {count}' for what, count in self.gateway.counts.items())}"
         dropped = [f"{reason} {count}" for reason, count in air.drops.counts.items() if count and reason != "own"]
+        # What an application gets is not printed, and so not counted here.
+        counted = self.application is None or self.delivered > 0
+        delivered = f", delivered {self.delivered} events" if counted else ""
         return (
-            f"sent {air.sent} frames, heard {air.taken}, delivered {self.delivered} events; "
+            f"sent {air.sent} frames, heard {air.taken}{delivered}; "
             f"dropped: {', '.join(dropped) or 'nothing'}{crossed}"
         )
 

@@ -78,6 +78,7 @@ def test_l1_an_application_of_the_examples_runs_on_real_nodes_as_it_does_in_the_
     )
     assert "an ambulance comes nearer at 25 m/s: I let it pass" in car.until("comes nearer")
     assert ambulance.stop() == car.stop() == 0
+    assert "delivered" not in car.until("dropped: ")
 
 
 BROKEN = """

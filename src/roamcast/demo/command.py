@@ -26,7 +26,7 @@ def run_demo(wishes: Wishes, audits: bool) -> bool:
         skipped = "--no-audit" if not audits else no_java()
         verdict = None
         if skipped is None:
-            screen.say("the audit on Spark looks at the journal ...")
+            screen.say("the audit on Spark looks at the journal; it takes a minute or so ...")
             verdict = audit(demo.fleet.journal)
         elif audits:
             screen.say(f"the audit is skipped. {skipped}")
