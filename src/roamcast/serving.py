@@ -8,6 +8,7 @@ import gc
 import signal
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,20 @@ def with_studio(settings: Settings) -> Settings:
     return replace(settings, http=http, listeners=listeners, studio=studio)
 
 
+class LogLines:
+    """Where log lines go: to whatever is standard error when they are said. A broker outlives the terminal or pipe
+    that it was started with, so one that is gone takes lines with it and nothing else."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def msg(self, line: str) -> None:
+        with suppress(OSError, ValueError):
+            print(line, file=sys.stderr, flush=True)
+
+    debug = info = warning = error = critical = msg
+
+
 def configure_log(level: str) -> None:
     structlog.configure(
         processors=[
@@ -104,7 +119,7 @@ def configure_log(level: str) -> None:
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=LogLines,
     )
 
 

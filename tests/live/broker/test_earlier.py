@@ -55,7 +55,7 @@ def test_l3_of_very_many_only_those_who_reported_last_are_put_back() -> None:
     names = [f"c{number}" for number in range(PUT_BACK_MAX + 100)]
     for number, name in enumerate(names, start=1):
         earlier.replaced(Context(name, Point(0, 0), 0), Context(name, Point(1, 0), number))
-    assert [each.host for each in earlier.at(0)] == names[:-PUT_BACK_MAX - 1 : -1]
+    assert [each.host for each in earlier.at(0)] == names[: -PUT_BACK_MAX - 1 : -1]
 
 
 @pytest.mark.parametrize("every_us", [1_000, EARLIER_US // 4])
