@@ -26,7 +26,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import ContentType, EventType
 from roamcast.model.region import Circle
 from roamcast.model.space import Plane
-from roamcast.model.values import Point
+from roamcast.model.values import Point, Value
 from roamcast.protocols.adhoc.proximity.messages import Withdrawn
 
 SCALES = (1, 10, 100, 1_000)
@@ -75,7 +75,7 @@ class Pair:
     async def turn(self) -> None:
         raising_ns, handling_ns = [], []
         for count in range(EVENTS_A_TURN):
-            content = {"count": count, "where": Point(1.0, 2.0)}
+            content: dict[str, Value] = {"count": count, "where": Point(1.0, 2.0)}
             started = time.thread_time_ns()
             self.producer.port.raise_("measured", content)
             raising_ns.append(time.thread_time_ns() - started)

@@ -12,7 +12,7 @@ from roamcast.model.filter.mask import Column, Columns, mask
 from roamcast.model.filter.parse import parse_text
 from roamcast.model.filter.scene import Scene
 from roamcast.model.space import Plane
-from roamcast.model.values import Point, Velocity
+from roamcast.model.values import Point, Value, Velocity
 
 TEXT = "severity >= 3 AND what IN ('accident', 'ice') AND near(position, 200) AND price <= me.budget"
 ROWS = 100_000
@@ -30,7 +30,7 @@ def main() -> dict[str, float]:
     space = Plane()
     wanted = parse_text(TEXT)
     me = Context("car", Point(0, 0), velocity=Velocity(1, 0), attributes={"budget": 5.0})
-    event = {"severity": 4, "what": "ice", "position": Point(100, 100), "price": 3.0}
+    event: dict[str, Value] = {"severity": 4, "what": "ice", "position": Point(100, 100), "price": 3.0}
     closure = compile_filter(wanted, space, None)
     scene = Scene(event.get, me)
     figures = {

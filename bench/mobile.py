@@ -18,6 +18,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -219,7 +220,7 @@ async def played(world: World, way: Way, port: int, cpu_s: Callable[[], float]) 
     loop = asyncio.get_running_loop()
     movers: list[Mover] = []
     for number in range(world.clients):
-        _, mover = await loop.create_connection(lambda name=f"m{number}": Mover(name), "127.0.0.1", port)
+        _, mover = await loop.create_connection(partial(Mover, f"m{number}"), "127.0.0.1", port)
         movers.append(mover)
         await mover.answered(1)
         way.stand(mover, world.places[0, number])
@@ -269,9 +270,9 @@ async def walked(world: World, way: Way, movers: list[Mover], source: Mover) -> 
             spot = world.events[number]
             source.say(event_packet(way, number, spot))
             always, never = world.around(number, second)
-            for each in np.flatnonzero(always):
+            for each in np.flatnonzero(always).tolist():
                 inside[each].add(number)
-            for each in np.flatnonzero(never):
+            for each in np.flatnonzero(never).tolist():
                 outside[each].add(number)
             number += 1
         await asyncio.sleep(max(0.0, begun + (step + 1) / STEPS_PER_S - loop.time()))
