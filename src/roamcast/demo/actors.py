@@ -12,6 +12,7 @@ it is in. What each wants and says is what the papers are about:
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import AsyncExitStack
 
@@ -57,7 +58,7 @@ class Stage:
         return False
 
 
-class Actor:
+class Actor(ABC):
     """One client. `begin` connects and subscribes, `live` is what it does until the demo closes."""
 
     def __init__(self, stage: Stage, name: str, place: Point) -> None:
@@ -82,8 +83,8 @@ class Actor:
     async def subscribe(self) -> None:
         return
 
-    async def live(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def live(self) -> None: ...
 
     async def listen(self) -> None:
         async for event in self.client.events():
@@ -246,8 +247,8 @@ class Fixture(Actor):
             await self.tell()
             going_on = await self.stage.pause(self.every_s)
 
-    async def tell(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def tell(self) -> None: ...
 
 
 class Light(Fixture):
