@@ -83,6 +83,10 @@ class Connection:
         """Reading has stopped for the broker's sake; the client's silence counts from when it goes on."""
 
     @property
+    def version(self) -> int:
+        return self._decoder.version
+
+    @property
     def session(self) -> Session | None:
         return None if self._dialogue is None else self._dialogue.session
 
@@ -95,6 +99,23 @@ class Connection:
         self._read(now_us)
         if self.stalled and self._decoder.waiting_bytes > 2 * self.limits.packet_bytes_max + len(data):
             self._fail(now_us, Reason.QUOTA_EXCEEDED, "more bytes than may wait")
+
+    def hears_one(self, now_us: int) -> bool:
+        """Whether a message that comes now is the next thing to be read; then its client has been heard."""
+        if self.state is not State.OPEN or self.stalled or self._decoder.waiting_bytes:
+            return False
+        self._heard_us = now_us
+        return True
+
+    def takes_as_it_is(self, version: int) -> bool:
+        """Whether packets with plain messages of QoS 0 from a client of that version may be said to this one."""
+        if self._dialogue is None or self.state is not State.OPEN or version != self._decoder.version:
+            return False
+        return self._dialogue.outgoing.takes_as_it_is
+
+    def say(self, frames: bytes) -> None:
+        """Packets as they are."""
+        self._output.append(frames)
 
     @property
     def eventful(self) -> bool:

@@ -17,7 +17,7 @@ from roamcast.live.mqtt.limits import Limits
 from roamcast.live.mqtt.messages import UNASKED, Delivery, Message, publish_of
 from roamcast.live.mqtt.packets import PubAck, PubComp, PubRec, PubRel
 from roamcast.live.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason, Unsendable
-from roamcast.live.mqtt.runs import Run, ids_from
+from roamcast.live.mqtt.runs import RUN_PACKET_BYTES_MAX, Run, ids_from
 from roamcast.live.mqtt.session import Releasing, Session
 
 ALIAS_BYTES = 3
@@ -133,6 +133,13 @@ class Outgoing:
             self._send(seen.numbered(first_id))
         else:
             self._deliver_each(now_us, run, qos, first_id, ids)
+
+    @property
+    def takes_as_it_is(self) -> bool:
+        """Whether what a run says could go to this client as its publisher wrote it, whatever the run."""
+        longest = self._packet_bytes_max
+        roomy = longest is None or longest >= RUN_PACKET_BYTES_MAX
+        return roomy and not self.paused and self._aliases is None and not self._plain
 
     def _deliver_each(self, now_us: int, run: Run, qos: int, first_id: int, ids: tuple[int, ...]) -> None:
         packet_ids = ids_from(first_id, run.count) if qos else [PLAIN] * run.count

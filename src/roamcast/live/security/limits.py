@@ -98,7 +98,8 @@ class ClientBuckets:
         self._subscribes = Bucket(now_us, limits.subscribes_per_s, limits.burst_s)
 
     def published(self, now_us: int, size_bytes: int, messages: int = 1) -> int:
-        return max(self._messages.take(now_us, messages), self._bytes.take(now_us, size_bytes))
+        wait_us, also_us = self._messages.take(now_us, messages), self._bytes.take(now_us, size_bytes)
+        return wait_us if wait_us > also_us else also_us
 
     def subscribed(self, now_us: int, filters: int) -> int:
         return self._subscribes.take(now_us, filters)

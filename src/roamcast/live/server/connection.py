@@ -21,6 +21,14 @@ class Desk(Protocol):
         """False: there are too many."""
         ...
 
+    def takes(self, client: "ClientSocket", data: bytes) -> bool:
+        """Whether what came from a client's socket has gone on already, unread."""
+        ...
+
+    def unsettled(self) -> None:
+        """A socket cannot be written to as before."""
+        ...
+
     def told(self, client: "ClientSocket", event: AnyEvent) -> None: ...
     def wrote(self, client: "ClientSocket") -> None:
         """It has something to send at the end of this tick."""
@@ -65,6 +73,8 @@ class ClientSocket(asyncio.Protocol):
             self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        if self.desk.takes(self, data):
+            return
         self.mqtt.receive(self.desk.now_us(), data)
         self.attend()
 
@@ -91,6 +101,14 @@ class ClientSocket(asyncio.Protocol):
         if not self.dirty:
             self.dirty = True
             self.desk.wrote(self)
+
+    def say(self, frames: bytes) -> None:
+        """Packets as they are, at once, or after what is to be written at the end of the tick."""
+        if self.dirty or self.mqtt.has_output:
+            self.mqtt.say(frames)
+            self.mark()
+        elif self.transport is not None:
+            self.transport.write(frames)
 
     def flush(self) -> None:
         """At the end of a tick."""
@@ -119,6 +137,7 @@ class ClientSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.mqtt.pause_writing()
+        self.desk.unsettled()
 
     def resume_writing(self) -> None:
         self.mqtt.resume_writing(self.desk.now_us())

@@ -62,11 +62,15 @@ class Performing:
             try:
                 self._perform(order)
             except Exception as problem:
-                self.server.watch.remark("internal_error", f"{type(order).__name__}: {problem!r}")
                 client = getattr(order, "client", None)
                 socket = None if client is None else self.server.clients.get(client)
-                if socket is not None and socket.transport is not None:
-                    socket.transport.abort()
+                self.failed(type(order).__name__, problem, socket)
+
+    def failed(self, what: str, problem: Exception, socket: "ClientSocket | None") -> None:
+        """A client for which something could not be done starts again."""
+        self.server.watch.remark("internal_error", f"{what}: {problem!r}")
+        if socket is not None and socket.transport is not None:
+            socket.transport.abort()
 
     def _perform(self, order: AnyOrder) -> None:
         if isinstance(order, HandTogether):

@@ -153,7 +153,7 @@ class Reception:
 
     def _published(self, client: ClientSocket, event: events.Published) -> None:
         message, packet_id, name = event.message, event.packet_id, client.name
-        self._pace(client, self.server.gate.pace_us(client, len(message.payload), 0, self.server.now_us()))
+        self.pace(client, self.server.gate.pace_us(client, len(message.payload), 0, self.server.now_us()))
         refusal = self._refusal(client, event)
         if refusal is not None:
             self.server.watch.remark("publish_refused", f"{name}: {refusal[1]}")
@@ -175,7 +175,7 @@ class Reception:
     def _published_together(self, client: ClientSocket, run: Run) -> None:
         server, now_us = self.server, self.server.heard_us
         if server.trackers is None and server.pass_on_together(now_us, client, run):
-            self._pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
+            self.pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
             server.watch.passed(run.qos, run.count, run.payload_bytes)
             if run.qos:
                 client.mqtt.acknowledge_together(now_us, run.packet_ids)
@@ -185,7 +185,7 @@ class Reception:
         for message, packet_id in zip(run.messages(), packet_ids, strict=True):
             self._published(client, events.Published(message, packet_id))
 
-    def _pace(self, client: ClientSocket, wait_us: int) -> None:
+    def pace(self, client: ClientSocket, wait_us: int) -> None:
         """Who sends too much is not read from for a while: TCP tells it to wait. All that came in one piece is taken,
         and each message of it makes the wait longer."""
         if wait_us:
@@ -248,7 +248,7 @@ class Reception:
             )
             client.mark()
             return
-        self._pace(client, self.server.gate.pace_us(client, None, len(event.subscriptions), self.server.now_us()))
+        self.pace(client, self.server.gate.pace_us(client, None, len(event.subscriptions), self.server.now_us()))
         refused = {
             each.filter.text: reason
             for each in event.subscriptions

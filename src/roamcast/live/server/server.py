@@ -28,6 +28,7 @@ from roamcast.live.mqtt.runs import Run
 from roamcast.live.server.brake import Brake
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.gate import Gate, OpenGate
+from roamcast.live.server.lanes import Lanes
 from roamcast.live.server.logbook import Due, Logbook, Store
 from roamcast.live.server.performing import Performing
 from roamcast.live.server.picture import Camera, StandStill
@@ -112,6 +113,8 @@ class BrokerServer:
         self.swift = Swift(core.station, core.audience)
         self.reception = Reception(self)
         self.told = self.reception.told
+        self.lanes = Lanes(self)
+        self.takes, self.unsettled = self.lanes.take, self.lanes.forget
         self._clock_us = clock_us
         self._stopwatch_s = stopwatch_s
         self._inputs = 0
@@ -150,6 +153,7 @@ class BrokerServer:
         else:
             orders = self.core.handle(now_us, given)
         self.watch.given(now_us, given)
+        self.lanes.given(given)
         self.logbook.add(now_us, given, self.performing.recorded(orders), took_s)
         if self.swift.unlogged and self.core.station.has_neighbours():
             self.swift.unlogged = False
@@ -180,7 +184,14 @@ class BrokerServer:
             # With QoS 1 the session keeps the order of what waits for the disk and what does not; QoS 0 has none.
             return False
         self.performing.perform(self.core.passing_together(now_us, client.name, self.swift, run, groups))
+        if run.count == 1 and not run.qos:
+            self.lanes.lay(run, groups)
         return True
+
+    @property
+    def has_passing(self) -> bool:
+        """Whether messages of QoS 0 wait for the end of the tick."""
+        return bool(self._passing)
 
     def next_arrival(self) -> int:
         self._arrivals += 1
@@ -257,6 +268,7 @@ class BrokerServer:
     def closed(self, client: ClientSocket) -> None:
         if client in self.sockets:
             del self.sockets[client]
+            self.lanes.forget()
             self.watch.closed(client.listener)
         self.brake.forget(client)
         self.gate.closed(client)

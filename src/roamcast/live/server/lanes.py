@@ -1,0 +1,116 @@
+"""The way of a plain message that comes alone: where the last one of its topic went, as it came.
+
+Who sends a message now and then sends it in a segment of its own, and everything that a broker asks about it (who
+gets it, in which form, may it be) was answered a moment ago for the one before. So the answers are kept: a `Lane` is
+the sockets that a topic's messages of QoS 0 go to unchanged. It is laid when a message has taken the short way
+(`broker/swift.py`) and all who got it take its very bytes. All lanes are forgotten at once when anything happens that
+could change one of them: an input other than those in `QUIET`, a socket that takes no more or is gone.
+
+The bytes are written at once and not at the end of the tick: the event loop collects what is written in one of its
+rounds by itself.
+"""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from roamcast.live.broker.inputs import AnyGiven, Published, Received, Released, Reported, Settled, SettledTogether
+from roamcast.live.broker.swift import Group
+from roamcast.live.mqtt.packets import V5
+from roamcast.live.mqtt.runs import PACKET_BYTES_MIN, PLAIN_ONCE, Run
+
+if TYPE_CHECKING:
+    from roamcast.live.server.connection import ClientSocket
+    from roamcast.live.server.server import BrokerServer
+
+LANES_MAX = 1_024
+SOCKETS_MAX = 10_000
+"""Of all lanes together."""
+QUIET = frozenset((Published, Received, Released, Reported, Settled, SettledTogether))
+"""Inputs that change neither who is connected, nor who wants which topics, nor who the neighbours are."""
+
+
+class Lane(Struct, frozen=True):
+    topic: str
+    sockets: "tuple[ClientSocket, ...]"
+
+
+class Lanes:
+    def __init__(self, server: "BrokerServer") -> None:
+        self._server = server
+        self._chronicle = server.core.station.chronicle
+        self._visitors = server.core.station.visitors
+        self._of: dict[bytes, Lane] = {}
+        """By how the topic is written in a packet, with what follows it in MQTT 5 where there are no properties."""
+        self._sockets = 0
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def forget(self) -> None:
+        if self._of:
+            self._of.clear()
+            self._sockets = 0
+
+    def given(self, given: AnyGiven) -> None:
+        if self._of and type(given) not in QUIET:
+            self.forget()
+
+    def lay(self, run: Run, groups: list[Group]) -> None:
+        """For the messages that follow one of QoS 0."""
+        found = [self._server.clients.get(name) for group in groups for name in group.clients]
+        sockets = tuple(each for each in found if each is not None)
+        if any(group.subscription_ids for group in groups):
+            return
+        if not all(each.mqtt.takes_as_it_is(run.version) for each in sockets):
+            return
+        if len(self._of) >= LANES_MAX or self._sockets + len(sockets) > SOCKETS_MAX:
+            self.forget()
+        self._of[head_of(run)] = Lane(run.topic, sockets)
+        self._sockets += len(sockets)
+
+    def take(self, client: "ClientSocket", data: bytes) -> bool:
+        """Whether it was one plain message, of a topic that has a lane, and has gone."""
+        size = len(data)
+        if size < PACKET_BYTES_MIN or data[0] != PLAIN_ONCE:
+            return False
+        if size < 130:
+            at = 2
+            if data[1] != size - 2:
+                return False
+        else:
+            at = 3
+            if data[1] < 128 or not 0 < data[2] < 128 or data[1] - 128 + (data[2] << 7) != size - 3:
+                return False
+        version = client.mqtt.version
+        payload_at = at + 2 + (data[at] << 8 | data[at + 1]) + (version == V5)
+        lane = self._of.get(data[at:payload_at])
+        return lane is not None and self._goes(client, lane, data, size - payload_at)
+
+    def _goes(self, client: "ClientSocket", lane: Lane, data: bytes, payload_bytes: int) -> bool:
+        server, gate = self._server, self._server.gate
+        if self._chronicle.onlooker is not None or self._chronicle.on or server.has_passing:
+            return False
+        if client.client not in self._visitors or not gate.may_publish_anywhere(client, lane.topic):
+            return False
+        now_us = server.now_us()
+        if not client.mqtt.hears_one(now_us):
+            return False
+        wait_us = gate.pace_us(client, payload_bytes, 0, now_us)
+        if wait_us:
+            server.reception.pace(client, wait_us)
+        for socket in lane.sockets:
+            try:
+                socket.say(data)
+            except Exception as problem:
+                server.performing.failed("say", problem, socket)
+        server.watch.passed(0, 1, payload_bytes)
+        count = len(lane.sockets)
+        server.watch.handed(0, payload_bytes * count, count)
+        return True
+
+
+def head_of(run: Run) -> bytes:
+    """A topic as it is written, up to where the payload begins."""
+    topic = run.topic.encode()
+    return len(topic).to_bytes(2, "big") + topic + (b"\0" if run.version == V5 else b"")
