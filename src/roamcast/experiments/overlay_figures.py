@@ -268,6 +268,7 @@ HOMES = Experiment(
 # Figures 13 and 14.
 
 LIGHT, NEAREST_UNTIL = 0.3, 0.7
+CROWDED = "Single brokers are overloaded long before the average is, and with balancing their clients go elsewhere."
 BALANCED, NEAREST, UNMOVED = "balanced", "nearest broker", "static"
 
 
@@ -337,18 +338,20 @@ LOAD = Experiment(
                 0.0,
                 ".1f",
             ),
+            CROWDED,
         ),
         Claim("overloaded from half load on: balancing against the nearest broker", "fewer", fewer_overloaded),
         Claim(
             "paths with balancing below 30 %, % longer than to the nearest broker",
             "the same",
             between(as_near(0.0, LIGHT - 0.01), 0.0, 0.0, ".1f"),
+            CROWDED,
         ),
         Claim(
             "paths with balancing from 30 to 70 %, % longer than to the nearest broker",
             "the nearest is always chosen; at most 5",
             between(as_near(LIGHT, NEAREST_UNTIL - 0.01), -5.0, 5.0, ".1f"),
-            "Single brokers are overloaded long before the average is, and their clients go elsewhere.",
+            CROWDED,
         ),
         Claim(
             "hops shorter than static below 70 %",
