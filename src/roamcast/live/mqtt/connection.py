@@ -79,12 +79,10 @@ class Connection:
         self._output: list[bytes] = []
         self._dialogue: Dialogue | None = None
         self._paused = False
+        self.is_v5 = True
+        """Which of the two ways to write messages it is; known when it is accepted."""
         self.stalled = False
         """Reading has stopped for the broker's sake; the client's silence counts from when it goes on."""
-
-    @property
-    def version(self) -> int:
-        return self._decoder.version
 
     @property
     def session(self) -> Session | None:
@@ -102,7 +100,7 @@ class Connection:
 
     def hears_one(self, now_us: int) -> bool:
         """Whether a message that comes now is the next thing to be read; then its client has been heard."""
-        if self.state is not State.OPEN or self.stalled or self._decoder.waiting_bytes:
+        if self.state is not State.OPEN or self.stalled or not self._decoder.empty:
             return False
         self._heard_us = now_us
         return True
@@ -211,6 +209,7 @@ class Connection:
             return False
         session.attach(self, agreed.session_expiry_s)
         self._dialogue = dialogue
+        self.is_v5 = self._decoder.version == V5
         self.state = State.OPEN
         self._heard_us = now_us
         dialogue.outgoing.resume_session(now_us)

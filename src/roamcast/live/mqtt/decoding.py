@@ -152,6 +152,10 @@ class Decoder:
     def waiting_bytes(self) -> int:
         return len(self._data) - self._at if self._partial is None else len(self._partial)
 
+    @property
+    def empty(self) -> bool:
+        return self._partial is None and self._at == len(self._data)
+
     def feed(self, data: bytes) -> None:
         if self._partial is None:
             if self._at == len(self._data):

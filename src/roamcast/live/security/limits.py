@@ -60,7 +60,8 @@ class Bucket:
         tokens = self._tokens - amount
         if now_us > self._since_us:
             # As `_fill`; this is asked for every message.
-            tokens = min(self._size, self._tokens + (now_us - self._since_us) * self._per_us) - amount
+            tokens = self._tokens + (now_us - self._since_us) * self._per_us
+            tokens = (tokens if tokens < self._size else self._size) - amount
             self._since_us = now_us
         self._tokens = tokens
         return 0 if tokens >= 0 else int(-tokens / self._per_us) + 1

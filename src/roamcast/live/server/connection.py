@@ -10,6 +10,10 @@ from roamcast.live.mqtt.limits import Limits
 from roamcast.live.mqtt.outgoing import Frames
 
 
+CLOSE_US = 40
+"""What follows so soon probably comes in the same tick as more of its kind. To write twice costs more than to wait."""
+
+
 class Desk(Protocol):
     """Who decides on what clients say."""
 
@@ -53,6 +57,8 @@ class ClientSocket(asyncio.Protocol):
         self.address = ""
         self.dirty = False
         self._telling = False
+        self._said_us = 0
+        """When it was last said something at once."""
         self._reading = True
         self.held_until_us: int | None = None
         """How long nothing is read from it, if that is so."""
@@ -102,11 +108,14 @@ class ClientSocket(asyncio.Protocol):
             self.dirty = True
             self.desk.wrote(self)
 
-    def say(self, frames: bytes) -> None:
-        """Packets as they are, at once, or after what is to be written at the end of the tick."""
-        if self.dirty or self.mqtt.has_output:
-            self.mqtt.say(frames)
-            self.mark()
+    def say(self, now_us: int, frames: bytes) -> None:
+        """Packets as they are: at once, or with others that come in the same tick where they come close together."""
+        mqtt, since_us = self.mqtt, now_us - self._said_us
+        self._said_us = now_us
+        if since_us < CLOSE_US or self.dirty or mqtt.has_output:
+            mqtt.say(frames)
+            if not self.dirty:
+                self.mark()
         elif self.transport is not None:
             self.transport.write(frames)
 

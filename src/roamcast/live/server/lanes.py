@@ -33,6 +33,8 @@ QUIET = frozenset((Published, Received, Released, Reported, Settled, SettledToge
 class Lane(Struct, frozen=True):
     topic: str
     sockets: "tuple[ClientSocket, ...]"
+    publishers: "dict[ClientSocket, None]" = {}
+    """Clients that are known to be let publish to it."""
 
 
 class Lanes:
@@ -82,26 +84,31 @@ class Lanes:
             at = 3
             if data[1] < 128 or not 0 < data[2] < 128 or data[1] - 128 + (data[2] << 7) != size - 3:
                 return False
-        version = client.mqtt.version
-        payload_at = at + 2 + (data[at] << 8 | data[at + 1]) + (version == V5)
+        payload_at = at + 2 + (data[at] << 8 | data[at + 1]) + client.mqtt.is_v5
         lane = self._of.get(data[at:payload_at])
-        return lane is not None and self._goes(client, lane, data, size - payload_at)
+        if lane is None or not (client in lane.publishers or self._may(client, lane)):
+            return False
+        return self._goes(client, lane, data, size - payload_at)
+
+    def _may(self, client: "ClientSocket", lane: Lane) -> bool:
+        if client.client not in self._visitors or not self._server.gate.may_publish_anywhere(client, lane.topic):
+            return False
+        lane.publishers[client] = None
+        return True
 
     def _goes(self, client: "ClientSocket", lane: Lane, data: bytes, payload_bytes: int) -> bool:
-        server, gate = self._server, self._server.gate
-        if self._chronicle.onlooker is not None or self._chronicle.on or server.has_passing:
-            return False
-        if client.client not in self._visitors or not gate.may_publish_anywhere(client, lane.topic):
+        server, chronicle = self._server, self._chronicle
+        if chronicle.onlooker is not None or chronicle.on or server.passing:
             return False
         now_us = server.now_us()
         if not client.mqtt.hears_one(now_us):
             return False
-        wait_us = gate.pace_us(client, payload_bytes, 0, now_us)
+        wait_us = server.gate.pace_us(client, payload_bytes, 0, now_us)
         if wait_us:
             server.reception.pace(client, wait_us)
         for socket in lane.sockets:
             try:
-                socket.say(data)
+                socket.say(now_us, data)
             except Exception as problem:
                 server.performing.failed("say", problem, socket)
         server.watch.passed(0, 1, payload_bytes)

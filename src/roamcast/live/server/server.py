@@ -123,7 +123,7 @@ class BrokerServer:
         self._arrivals = core.station.now_us
         """Numbers for those who come; no two lives of the broker have the same."""
         self._dirty: list[ClientSocket] = []
-        self._passing: list[tuple[str, Message]] = []
+        self.passing: list[tuple[str, Message]] = []
         """Messages of QoS 0 of this tick, with their publishers."""
         self._tick_is_due = False
         self._timer: Handle | None = None
@@ -141,7 +141,7 @@ class BrokerServer:
     # Inputs.
 
     def give(self, given: AnyGiven) -> None:
-        if self._passing and isinstance(given, Left):
+        if self.passing and isinstance(given, Left):
             # Who leaves has said so before, and when its session ends nobody knows it any more.
             self._pass_waiting()
         now_us, took_s = self.now_us(), 0.0
@@ -163,17 +163,17 @@ class BrokerServer:
 
     def pass_on(self, client: str, message: Message) -> None:
         """A message of QoS 0: with all others of this tick."""
-        self._passing.append((client, message))
+        self.passing.append((client, message))
         self._tick_soon()
 
     def _pass_waiting(self) -> None:
-        if self._passing:
-            batch, self._passing = self._passing, []
+        if self.passing:
+            batch, self.passing = self.passing, []
             self.performing.perform(self.core.passing(self.now_us(), batch))
 
     def pass_on_together(self, now_us: int, client: ClientSocket, run: Run) -> bool:
         """Messages that came together; false if they must go one by one."""
-        if self._passing or (run.qos and self.logbook.full is not None):
+        if self.passing or (run.qos and self.logbook.full is not None):
             # They must not overtake what waits for the end of the tick; and while nothing can be stored, nothing of
             # QoS 1 is taken, whoever it is for.
             return False
@@ -187,11 +187,6 @@ class BrokerServer:
         if run.count == 1 and not run.qos:
             self.lanes.lay(run, groups)
         return True
-
-    @property
-    def has_passing(self) -> bool:
-        """Whether messages of QoS 0 wait for the end of the tick."""
-        return bool(self._passing)
 
     def next_arrival(self) -> int:
         self._arrivals += 1
