@@ -9,9 +9,8 @@ from roamcast.live.mqtt.events import AnyEvent
 from roamcast.live.mqtt.limits import Limits
 from roamcast.live.mqtt.outgoing import Frames
 
-
 CLOSE_US = 40
-"""What follows so soon probably comes in the same tick as more of its kind. To write twice costs more than to wait."""
+"""What follows so soon probably comes in one tick with more of its kind, and to write twice costs more than to wait."""
 
 
 class Desk(Protocol):
