@@ -10,7 +10,7 @@ from roamcast.live.mqtt.limits import Limits
 from roamcast.live.mqtt.outgoing import Frames
 
 CLOSE_US = 40
-"""What follows so soon probably comes in one tick with more of its kind, and to write twice costs more than to wait."""
+"""What follows so soon probably comes in one tick with more of its kind; two writes cost more than a wait."""
 
 
 class Desk(Protocol):
