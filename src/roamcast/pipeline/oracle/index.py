@@ -114,6 +114,14 @@ class EventSide:
         counts: Rows = np.diff(self["bucket_first"])
         return counts
 
+    def each_in_one_bucket(self, settings: Settings) -> bool:
+        """Whether no event lasts into the next bucket and all ids are there once: then every pair is found once."""
+        begin_us, end_us = self["event_begin_us"] - settings.first_us, self["event_end_us"] - settings.first_us
+        again = any(pc.any(table["again"]).as_py() for table in (self.events, self.lives))
+        return not again and bool(
+            ((begin_us >= 0) & (begin_us // settings.bucket_us == end_us // settings.bucket_us)).all()
+        )
+
     def numbers_of(self, hosts: Any) -> Rows:
         """The numbers of hosts by name, in a column that may be coded; -1 for one that neither sends nor wants."""
         column = one_array(hosts)

@@ -99,35 +99,45 @@ def met(ways: Any, grid: Any, wide: Any, boxes: Any, host_first: Any, bucket: An
     low_x, low_y, high_x, high_y = boxes
     start_us, stop_us, _ = bucket
     held, count = np.empty((2, HELD_AT_FIRST), np.int64), 0
+    known, early, late = (stop_us, stop_us), 0, -1
     for row in range(len(host)):
         begins, ends = max(from_us[row], start_us), min(until_us[row], stop_us)
         if begins >= ends or host_first[host[row]] == host_first[host[row] + 1]:
             continue
+        if known != (begins, ends):
+            # Mostly that of the row before, and to divide is dear.
+            known = (begins, ends)
+            early = (begins - start_us) * sides[0] // (stop_us - start_us)
+            late = (ends - 1 - start_us) * sides[0] // (stop_us - start_us)
         early_s, late_s = (begins - from_us[row]) / 1e6, (ends - from_us[row]) / 1e6
         west, right_end = swept(x[row], east[row], early_s, late_s)
         south, top_end = swept(y[row], north[row], early_s, late_s)
         left, right = cell(west, origin[0], origin[2], sides[2]), cell(right_end, origin[0], origin[2], sides[2])
         low, high = cell(south, origin[1], origin[3], sides[1]), cell(top_end, origin[1], origin[3], sides[1])
-        early = (begins - start_us) * sides[0] // (stop_us - start_us)
-        late = (ends - 1 - start_us) * sides[0] // (stop_us - start_us)
-        across, cells = right - left + 1, (right - left + 1) * (high - low + 1)
-        # The last turn is for events that are too wide for the grid.
-        for nth in range(cells * (late - early + 1) + 1):
-            slot, line, column = early + nth // cells, low + nth % cells // across, left + nth % across
-            gridded = slot <= late
-            key = (slot * sides[1] + line) * sides[2] + column if gridded else 0
-            lists = entries if gridded else wide
-            stop = first[key + 1] if gridded else len(wide)
-            for entry in range(first[key] if gridded else 0, stop):
-                event = lists[entry]
-                # Where two meet in several cells they are a pair in the first of them.
-                once = not gridded or (
-                    max(spans[event, 0], early) == slot
-                    and max(spans[event, 1], low) == line
-                    and max(spans[event, 2], left) == column
-                )
-                if not once or low_x[event] > right_end or high_x[event] < west:
-                    continue
+        for slot in range(early, late + 1):
+            for line in range(low, high + 1):
+                begin = (slot * sides[1] + line) * sides[2]
+                for column in range(left, right + 1):
+                    for entry in range(first[begin + column], first[begin + column + 1]):
+                        event = entries[entry]
+                        # Where two meet in several cells they are a pair in the first of them.
+                        if (
+                            (max(spans[event, 0], early) != slot)
+                            | (max(spans[event, 1], low) != line)
+                            | (max(spans[event, 2], left) != column)
+                            | (low_x[event] > right_end)
+                            | (high_x[event] < west)
+                            | (low_y[event] > top_end)
+                            | (high_y[event] < south)
+                        ):
+                            continue
+                        if count == held.shape[1]:
+                            held = grown_to(held, count * 2)
+                        held[0, count], held[1, count] = row, event
+                        count += 1
+        for entry in range(len(wide)):
+            event = wide[entry]
+            if low_x[event] <= right_end and high_x[event] >= west:
                 if low_y[event] > top_end or high_y[event] < south:
                     continue
                 if count == held.shape[1]:
@@ -159,8 +169,7 @@ def entered(
             since_us = max(begin_us[event], life_begin_us[life])
             last_us = min(min(end_us[event], life_end_us[life]), min(until_us[row], stop_us) - 1)
             at_us = first_look_us(since_us, from_us[row], start_us, period_us)
-            inside = False
-            while at_us <= last_us and not inside:
+            while at_us <= last_us:
                 seconds = (at_us - from_us[row]) / 1e6
                 here_x, here_y = x[row] + east[row] * seconds, y[row] + north[row] * seconds
                 inside = (
@@ -174,5 +183,7 @@ def entered(
                     found[0, count], found[1, count], found[2, count] = event, life, at_us
                     places[0, count], places[1, count] = here_x, here_y
                     count += 1
+                if inside or at_us == last_us:
+                    break
                 at_us = (at_us // period_us + 1) * period_us
     return found[:, :count], places[:, :count]

@@ -92,11 +92,13 @@ def index_place(inputs: Inputs) -> str:
 def expected(inputs: Inputs) -> DataFrame:
     place = index_place(inputs)
     spark = inputs[EVENTS].sparkSession
-    pieces = pieces_of(EventSide(local(place)), inputs.settings)
+    side = EventSide(local(place))
+    pieces = pieces_of(side, inputs.settings)
     tasks = tasks_for(len(pieces), BUCKETS_A_TASK)
     places = {table.name: inputs.place(table) for table in (TRACKS, STATES)}
     judge = Judge(inputs.settings, places, shipped(spark, place), inputs.beside(EXPECTED), pieces, tasks)
-    return earliest(spark.range(0, tasks, 1, tasks).mapInArrow(judge, MATCHED.struct))
+    found = spark.range(0, tasks, 1, tasks).mapInArrow(judge, MATCHED.struct)
+    return found if side.each_in_one_bucket(inputs.settings) else earliest(found)
 
 
 def pieces_of(side: EventSide, settings: Settings) -> list[Piece]:
