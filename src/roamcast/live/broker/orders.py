@@ -121,6 +121,12 @@ class Cut(Order, frozen=True, gc=False):
     peer: str
 
 
+class CaughtUp(Order, frozen=True, gc=False):
+    """All that these publishers had said on these topics by then is performed (`ahead.py`)."""
+
+    keys: tuple[tuple[str, str], ...]
+
+
 class RecordContext(Order, frozen=True, gc=False):
     """For the journal, as all that follow: where and what a client is."""
 
@@ -184,6 +190,7 @@ AnyOrder: TypeAlias = (
     | HandTogether
     | Tell
     | Cut
+    | CaughtUp
     | Remark
     | AnyRecord
 )

@@ -68,6 +68,9 @@ class Publishing:
         if message.qos == 0 and not goes_to_all(event):
             self._route_passing(event, message, CLIENT, 0)
             return
+        if message.qos == 0:
+            # Its event may have another publisher, for whom this client speaks.
+            self.station.goes_ahead(visitor.client, message.topic)
         session = self.station.broker.border.sessions.get(visitor.name)
         published = 0 if session is None else session.published
         visitor.serial = max(self.station.now_us, visitor.serial + 1, published + 1)
@@ -119,6 +122,8 @@ class Publishing:
         if goes_to_all(event) and not self.keeping.take(event):
             return []
         message = self.events.message_of(event)
+        if message is not None and not message.qos:
+            self.station.goes_ahead(event.publisher.host, event.subject)
         if message is not None and self.events.is_copy(event, message):
             return []
         chosen = () if message is None else message.chosen
@@ -159,6 +164,8 @@ class Publishing:
     def _hand_one(
         self, visitor: Visitor, event: Event, message: Message, asked: list[Subscription], passing: bool
     ) -> None:
+        if not passing and not message.qos:
+            self.station.goes_ahead(event.publisher.host, event.subject)
         plain = [each for each in asked if each.filter.text not in visitor.modulators]
         if plain:
             seen = with_origin(event, message, plain)
@@ -260,8 +267,12 @@ class Publishing:
                     self.station.chronicle.delivered(client, event, asked)
         self._hand(message, alike(unchanged))
         if self.station.has_neighbours():
-            said, _ = self.station.broker.neighbourhood.router.route(Notified(event, 0, None, hops), source)
+            neighbourhood = self.station.broker.neighbourhood
+            said, _ = neighbourhood.router.route(Notified(event, 0, None, hops), source)
             for peer, _ in said:
+                if peer not in neighbourhood.streams.of or not neighbourhood.streams.of[peer].up:
+                    # A link that is back is not in step yet: this would be there before what waits in the stream.
+                    continue
                 self.station.order(Tell(peer, Passing(event, hops + 1)))
                 if self.station.chronicle.onlooker is not None:
                     self.station.chronicle.onlooker.passed_on(peer, event)

@@ -7,6 +7,7 @@ orders that it collects.
 import msgspec
 from msgspec.structs import replace
 
+from roamcast.live.broker.ahead import Ahead
 from roamcast.live.broker.chronicle import Chronicle
 from roamcast.live.broker.events import Events, with_origin
 from roamcast.live.broker.inputs import Received, Settled, SettledTogether
@@ -57,6 +58,9 @@ AWAY = "away:"
 
 
 class Station:
+    ahead: Ahead | None = None
+    """Of this life of the process alone."""
+
     def __init__(
         self, host: str, life: int, params: BrokerParams, space: Space, events: Events, limits: Limits
     ) -> None:
@@ -80,6 +84,14 @@ class Station:
         self.chronicle = Chronicle(self.order)
         self._orders: list[AnyOrder] = []
         self._let_go: dict[str, LetGo] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "ahead"}
+
+    def goes_ahead(self, publisher: str, topic: str) -> None:
+        """A message of QoS 0 is in the orders of an input that is logged."""
+        if self.ahead is not None:
+            self.ahead.mark(publisher, topic)
 
     # Orders.
 
@@ -117,9 +129,19 @@ class Station:
                     self.chronicle.onlooker.heard(peer, event)
             if isinstance(message.message, ABOUT_CLIENTS):
                 self.touched[message.message.client.removeprefix(SOURCE)] = None
-        if isinstance(message, Hello) and not self.broker.neighbourhood.streams.continues(peer, message):
-            self.met[peer] = None
+        if isinstance(message, Hello):
+            self._greeted(peer, message)
         self.give(boundary.Received(message, peer))
+
+    def _greeted(self, peer: str, hello: Hello) -> None:
+        streams = self.broker.neighbourhood.streams
+        if not streams.continues(peer, hello):
+            self.met[peer] = None
+            return
+        for carried in streams.of[peer].waiting:
+            # It goes once more, behind the log again.
+            for event in events_in(carried.message):
+                self.goes_ahead(event.publisher.host, event.subject)
 
     def link(self, peer: str, up: bool) -> None:
         self.give(LinkUp(peer) if up else LinkDown(peer))

@@ -203,6 +203,8 @@ class Subscribing:
                 continue
             if is_lasting(message):
                 visitor.unseen(event.id, [asked])
+            if not message.qos:
+                self.station.goes_ahead(event.publisher.host, event.subject)
             if min(message.qos, asked.qos) == 0:
                 for each in self.station.messages_for(visitor, event, message, asked, False):
                     self.station.order(Hand((visitor.client,), delivery_of(0, each, [asked], True)))

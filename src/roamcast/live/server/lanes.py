@@ -42,6 +42,7 @@ class Lanes:
         self._server = server
         self._chronicle = server.core.station.chronicle
         self._visitors = server.core.station.visitors
+        self._ahead = server.ahead.waiting
         self._of: dict[bytes, Lane] = {}
         """By how the topic is written in a packet, with what follows it in MQTT 5 where there are no properties."""
         self._sockets = 0
@@ -99,6 +100,8 @@ class Lanes:
     def _goes(self, client: "ClientSocket", lane: Lane, data: bytes, payload_bytes: int) -> bool:
         server, chronicle = self._server, self._chronicle
         if chronicle.onlooker is not None or chronicle.on or server.passing:
+            return False
+        if self._ahead and (client.client, lane.topic) in self._ahead:
             return False
         now_us = server.now_us()
         if not client.mqtt.hears_one(now_us):

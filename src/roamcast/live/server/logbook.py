@@ -126,6 +126,12 @@ class Logbook:
             self.waiting_bytes += ENTRY_BYTES + size_bytes(given)
         self._waiting.orders += orders
 
+    def add_behind(self, orders: list[AnyOrder], size: int) -> None:
+        """These need no storing, and wait for what does: they are performed behind all that was added before."""
+        self._waiting.orders += orders
+        self._waiting.pressing |= bool(self._waiting.entries)
+        self.waiting_bytes += size
+
     @property
     def settled(self) -> bool:
         """Nothing waits to be stored or performed."""
@@ -145,6 +151,8 @@ class Logbook:
                 self._write_state()
             elif self._taken is not None:
                 self._write_picture(self._store, self._taken)
+            elif self._waiting.orders and not self._waiting.entries:
+                self._perform(self._take().orders)
             elif self._waiting.pressing or self.waiting_bytes > REPORTS_BYTES_MAX:
                 self._write_batch(self._store)
             elif self._waiting.entries and not self._reports_wait:

@@ -84,8 +84,8 @@ class LinkDesk:
         except BadMessage as problem:
             self.remark("bad_link_message", f"{peer}: {problem}")
             return
-        if isinstance(passing, Passing):
-            self.server.performing.perform(self.server.core.heard_passing(self.server.now_us(), peer, passing))
+        if isinstance(passing, Passing) and self.server.heard_passing(peer, passing):
+            self.server.brake.said(self._held(peer))
 
     # To the neighbours.
 

@@ -9,6 +9,7 @@ from roamcast.live.broker.orders import (
     Admit,
     AnyOrder,
     AnyRecord,
+    CaughtUp,
     Complete,
     Cut,
     Deny,
@@ -104,6 +105,8 @@ class Performing:
                 self.record(order)
             case Remark(what, detail):
                 watch.remark(what, detail)
+            case CaughtUp(keys):
+                self.server.ahead.caught_up(keys)
             case Admit() | Deny():
                 self._answer_arrival(now_us, order)
             case _:

@@ -8,10 +8,12 @@ written once for each socket at the end of the tick. A message of QoS 0 takes th
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
 
+from roamcast.live.broker.ahead import Ahead, Key
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import (
     AnyGiven,
@@ -19,6 +21,7 @@ from roamcast.live.broker.inputs import (
     Left,
 )
 from roamcast.live.broker.orders import AnyOrder
+from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.swift import Swift
 from roamcast.live.mqtt.limits import Limits
 from roamcast.live.mqtt.messages import Message
@@ -111,6 +114,7 @@ class BrokerServer:
         )
         self.brake = Brake(self.logbook)
         self.swift = Swift(core.station, core.audience)
+        self.ahead = core.station.ahead = Ahead()
         self.reception = Reception(self)
         self.told = self.reception.told
         self.lanes = Lanes(self)
@@ -154,7 +158,10 @@ class BrokerServer:
             orders = self.core.handle(now_us, given)
         self.watch.given(now_us, given)
         self.lanes.given(given)
-        self.logbook.add(now_us, given, self.performing.recorded(orders), took_s)
+        orders = self.performing.recorded(orders)
+        if self.ahead.marked:
+            orders.append(self.ahead.take())
+        self.logbook.add(now_us, given, orders, took_s)
         if self.swift.unlogged and self.core.station.has_neighbours():
             self.swift.unlogged = False
             self.logbook.snapshot()
@@ -163,7 +170,34 @@ class BrokerServer:
 
     def pass_on(self, client: str, message: Message) -> None:
         """A message of QoS 0: with all others of this tick."""
+        if self.ahead.waiting and (client, message.topic) in self.ahead.waiting:
+            pass_it = partial(self.core.passing, self.now_us(), [(client, message)])
+            self._stay_behind((client, message.topic), pass_it, message.size_bytes)
+            socket = self.clients.get(client)
+            if socket is not None:
+                self.brake.said(socket)
+            return
         self.passing.append((client, message))
+        self._tick_soon()
+
+    def heard_passing(self, peer: str, passing: Passing) -> bool:
+        """One of a neighbour; whether it waits for the disk."""
+        event, pass_it = passing.event, partial(self.core.heard_passing, self.now_us(), peer, passing)
+        key = event.publisher.host, event.subject
+        if self.ahead.waiting and key in self.ahead.waiting:
+            self._stay_behind(key, pass_it, len(event.body or b""))
+            return True
+        self.performing.perform(pass_it())
+        return False
+
+    def _stay_behind(self, key: Key, pass_it: Callable[[], list[AnyOrder]], size: int) -> None:
+        """What would overtake something that waits to be stored waits too; while nothing can be, it is lost."""
+        if self.logbook.full is not None:
+            self.watch.remark("passing_dropped", key[0])
+            return
+        orders = self.performing.recorded(pass_it())
+        self.ahead.mark(*key)
+        self.logbook.add_behind([*orders, self.ahead.take()], size)
         self._tick_soon()
 
     def _pass_waiting(self) -> None:
@@ -176,6 +210,8 @@ class BrokerServer:
         if self.passing or (run.qos and self.logbook.full is not None):
             # They must not overtake what waits for the end of the tick; and while nothing can be stored, nothing of
             # QoS 1 is taken, whoever it is for.
+            return False
+        if self.ahead.waiting and (client.name, run.topic) in self.ahead.waiting:
             return False
         groups = self.swift.groups(client.name, run)
         if groups is None or not self.gate.may_publish_anywhere(client, run.topic):

@@ -36,6 +36,7 @@ COUNTED = {
     "modulator_missing": "modulator",
     "retained_dropped": "retained_full",
     "lasting_dropped": "lasting_full",
+    "passing_dropped": "storage_full",
 }
 """Remarks that say that a message will not arrive, by what to count it under."""
 ROAMED: dict[str, RoamDirection] = {"roamed_in": "in", "roamed_out": "out"}
