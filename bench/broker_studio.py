@@ -52,7 +52,7 @@ def best_us(work: Callable[[int, int], None], count: int) -> float:
 
 def both(core: Core, work: Callable[[int, int], None], count: int) -> tuple[float, float]:
     without = best_us(work, count)
-    core.station.chronicle.onlooker = Watcher(core)
+    core.station.chronicle.look_on(Watcher(core))
     return without, best_us(work, count)
 
 

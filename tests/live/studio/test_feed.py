@@ -7,6 +7,7 @@ import pytest
 import websockets
 
 from roamcast.live.broker.core import Core
+from roamcast.live.server.running import RunningBroker
 from tests.live.studio.stage import (
     broker_at,
     clients,
@@ -317,6 +318,30 @@ def test_l5_who_does_not_look_costs_nothing(tmp_path: Path) -> None:
                 assert studio_of(broker).watcher.attendant is feed
             await until(lambda: studio_of(broker).watcher.attendant is None)
             assert not feed.drawn
+
+    run(work)
+
+
+def test_l5_a_mistake_in_a_frame_closes_the_pages_and_costs_the_broker_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def look(broker: RunningBroker, breaks: bool) -> None:
+        async with page_of(broker) as page:
+            if breaks:
+                monkeypatch.setattr(studio_of(broker).feed, "_load", lambda: 1 / 0)
+            while True:
+                await page.read()
+
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, clients(broker, "w", "r") as (writer, reader):
+            await subscribe(reader, "t")
+            for breaks in (True, False):
+                with pytest.raises(websockets.ConnectionClosed):
+                    await look(broker, breaks)
+            await publish(writer, "t", "still here")
+            assert str((await anext(reader.messages)).topic) == "t"
+            assert broker.server.core.station.chronicle.onlooker is None
+            assert b'roamcast_mistakes_total{part="studio"} 1.0' in broker.metrics.render()
 
     run(work)
 

@@ -19,11 +19,12 @@ Whoever looks on without a journal (`onlooker.py`) is told of the same from here
 """
 
 from collections.abc import Callable, Iterable
+from typing import cast
 
 from msgspec.structs import replace
 
 from roamcast.live.broker.modulating import MADE_OF
-from roamcast.live.broker.onlooker import Onlooker
+from roamcast.live.broker.onlooker import GuardedOnlooker, Onlooker
 from roamcast.live.broker.orders import (
     AnyOrder,
     RecordContext,
@@ -32,6 +33,7 @@ from roamcast.live.broker.orders import (
     RecordNote,
     RecordPublication,
     RecordSubscription,
+    Remark,
 )
 from roamcast.live.broker.properties import is_lasting, subscription_id
 from roamcast.live.mqtt.messages import Message
@@ -54,6 +56,16 @@ class Chronicle:
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "onlooker"}
+
+    def look_on(self, onlooker: Onlooker, failed: Callable[[], None] = lambda: None) -> None:
+        """Up to its first mistake; then it is told nothing more, and `failed` is called."""
+
+        def over(what: str, problem: Exception) -> None:
+            self.onlooker = None
+            self._order(Remark("onlooker_failed", f"{what}: {problem!r}"))
+            failed()
+
+        self.onlooker = cast(Onlooker, GuardedOnlooker(onlooker, over))
 
     def here(self, context: Context) -> None:
         if self.on:

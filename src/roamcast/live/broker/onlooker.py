@@ -1,11 +1,12 @@
 """Who looks on while a broker works: told what happens, as it happens (L5).
 
 Nothing that an onlooker does reaches the state machine, and nothing of it is stored: a broker whose log is read again
-has none. Where nobody looks on, that costs one question at each of these places.
+has none. So a mistake of an onlooker must not reach it either, or the state would be another than what the log makes
+again: it looks on behind a guard. Where nobody looks on, that costs one question at each of these places.
 """
 
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, Protocol, TypeAlias
 
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.messages import Subscription as Asked
@@ -60,3 +61,33 @@ class Onlooker(Protocol):
     def delivered(self, client: str, event: Event) -> None:
         """Also of a client that is away, if it is of QoS 0: then it is lost."""
         ...
+
+
+Told = ParamSpec("Told")
+
+
+class GuardedOnlooker:
+    """Tells another, up to its first mistake. It is an `Onlooker` by the names in `TOLD`."""
+
+    def __init__(self, onlooker: Onlooker, failed: Callable[[str, Exception], None]) -> None:
+        """`failed` is told once, of what it was not able to take in and why."""
+        self.onlooker = onlooker
+        self._failed = failed
+        self._over = False
+        for name in TOLD:
+            setattr(self, name, self._guarded(name, getattr(onlooker, name)))
+
+    def _guarded(self, name: str, tell: Callable[Told, None]) -> Callable[Told, None]:
+        def told(*args: Told.args, **kwargs: Told.kwargs) -> None:
+            try:
+                tell(*args, **kwargs)
+            except Exception as problem:
+                if not self._over:
+                    self._over = True
+                    self._failed(name, problem)
+
+        return told
+
+
+TOLD = tuple(name for name, each in vars(Onlooker).items() if callable(each) and not name.startswith("_"))
+"""All that an onlooker is told."""

@@ -124,9 +124,10 @@ class Station:
             self.order(Remark("bad_link_message", f"{peer}: {problem}"))
             return
         if isinstance(message, Carried):
-            if self.chronicle.onlooker is not None:
+            onlooker = self.chronicle.onlooker
+            if onlooker is not None:
                 for event in events_in(message.message):
-                    self.chronicle.onlooker.heard(peer, event)
+                    onlooker.heard(peer, event)
             if isinstance(message.message, ABOUT_CLIENTS):
                 self.touched[message.message.client.removeprefix(SOURCE)] = None
         if isinstance(message, Hello):

@@ -57,6 +57,7 @@ class Metrics:
         self._locations = Family(
             "roamcast_locations_unused", "OwnTracks locations that did not move their client.", "cause", registry
         )
+        self._mistakes = Family("roamcast_mistakes", "Mistakes of ours, by what made them.", "part", registry)
         self._queue_bytes = Gauge("roamcast_queue_bytes", "What waits for clients.", registry=registry)
         self._commit_s = Histogram(
             "roamcast_commit_seconds", "Time of a commit to disk.", buckets=COMMIT_S, registry=registry
@@ -100,6 +101,9 @@ class Metrics:
 
     def location_unused(self, cause: str) -> None:
         self._locations.add(cause)
+
+    def failed(self, part: str) -> None:
+        self._mistakes.add(part)
 
     def queue_bytes(self, size_bytes: int) -> None:
         self._queue_bytes.set(size_bytes)

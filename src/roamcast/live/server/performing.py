@@ -143,8 +143,12 @@ class Performing:
         return others
 
     def record(self, order: AnyRecord) -> None:
-        """With the time at which the state machine worked, so that what it knew then is what the journal says."""
-        self.server.watch.record(self.server.core.station.now_us, order)
+        """With the time at which the state machine worked, so that what it knew then is what the journal says. What
+        cannot be written down happened all the same, and must be logged."""
+        try:
+            self.server.watch.record(self.server.core.station.now_us, order)
+        except Exception as problem:
+            self.server.watch.remark("internal_error", f"{type(order).__name__}: {problem!r}")
 
     def _order(
         self,

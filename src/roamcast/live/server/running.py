@@ -93,7 +93,14 @@ class RunningBroker:
         if settings.shows_studio:
             peers = [peer.name for peer in settings.links.peers]
             self.studio = Studio(
-                core, settings.name, settings.studio, self.addresses, streets, self.server.now_us, peers
+                core,
+                settings.name,
+                settings.studio,
+                self.addresses,
+                streets,
+                self.server.now_us,
+                peers,
+                remark=self.witness.remark,
             )
         self.server.give(Restarted())
         try:

@@ -138,7 +138,14 @@ class Witness(Watch):
             return
         if what == "connect_refused" or what == "connection_refused":
             self.metrics.refused(what)
+        if what == "onlooker_failed":
+            self.metrics.failed("studio")
+            self.log.error(
+                "the studio made a mistake and is off until the next start; please report it", detail=detail
+            )
+            return
         if what == "internal_error":
+            self.metrics.failed("broker")
             self.log.error("a mistake in the broker; please report it", detail=detail)
             return
         (self._debug if what in QUIET or what in COUNTED else self.log.info)(what.replace("_", " "), detail=detail)

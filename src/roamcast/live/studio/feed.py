@@ -51,9 +51,10 @@ class Feed(Attendant):
         now_us: Callable[[], int],
         hello: Callable[[asyncio.Transport], dict[str, object]],
         peers: Sequence[str] = (),
+        failed: Callable[[str, Exception], None] = lambda _, __: None,
     ) -> None:
         """`hello` says what a page that came over this transport is told first; `peers` are the brokers that this one
-        is to be linked to."""
+        is to be linked to; `failed` is told of a mistake here, with what was being done."""
         self.watcher = watcher
         self.pages: dict[Page, None] = {}
         self.drawn: dict[str, Drawn] = {}
@@ -68,11 +69,13 @@ class Feed(Attendant):
         self._counts: deque[tuple[int, int, int]] = deque()
         """When so many events and deliveries had been."""
         self._looked_us = 0
+        self._tell_failure = failed
+        self._failed = False
 
     # Pages.
 
     def opened(self, page: Page) -> bool:
-        if len(self.pages) >= PAGES_MAX:
+        if self._failed or len(self.pages) >= PAGES_MAX:
             return False
         if not self.pages:
             self._begin()
@@ -90,6 +93,11 @@ class Feed(Attendant):
             if page.transport is not None:
                 page.transport.close()
         self._end()
+
+    def fail(self) -> None:
+        """The watcher is told nothing any more: pages would show what was."""
+        self._failed = True
+        self.close()
 
     def _begin(self) -> None:
         watcher = self.watcher
@@ -164,6 +172,13 @@ class Feed(Attendant):
 
     def _tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(FRAME_S, self._tick)
+        try:
+            self._tell_pages()
+        except Exception as problem:
+            self.fail()
+            self._tell_failure("a frame", problem)
+
+    def _tell_pages(self) -> None:
         now_us = self._now_us()
         self._counts.append((now_us, *self.watcher.counted()))
         while len(self._counts) > 1 and self._counts[0][0] < now_us - RATE_US:

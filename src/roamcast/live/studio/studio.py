@@ -44,17 +44,19 @@ class Studio:
         now_us: Callable[[], int],
         peers: Sequence[str] = (),
         bundle: Bundle | None = None,
+        remark: Callable[[str, str], None] = lambda _, __: None,
     ) -> None:
-        """`addresses` may still grow: what a page is told is looked up when it comes."""
+        """`addresses` may still grow: what a page is told is looked up when it comes. `remark` hears of mistakes."""
         self.name = name
         self.settings = settings
         self.watcher = Watcher(core)
-        core.station.chronicle.onlooker = self.watcher
-        self.feed = Feed(self.watcher, now_us, self._hello, peers)
+        self.feed = Feed(self.watcher, now_us, self._hello, peers, self._feed_failed)
+        core.station.chronicle.look_on(self.watcher, self.feed.fail)
         self.bundle = bundle or Bundle()
         self._addresses = addresses
         self._streets = streets
         self._now_us = now_us
+        self._remark = remark
         self._answers = Answers(self.watcher, now_us)
         self.others = Others(settings.others, self._learned)
 
@@ -77,6 +79,10 @@ class Studio:
         self.watcher.core.station.chronicle.onlooker = None
         self.feed.close()
         self.others.close()
+
+    def _feed_failed(self, what: str, problem: Exception) -> None:
+        self.watcher.core.station.chronicle.onlooker = None
+        self._remark("onlooker_failed", f"{what}: {problem!r}")
 
     def _page(self) -> asyncio.Protocol:
         return WebSocketProtocol(Page(self.feed), None, self.settings.origins or None, text=True)
