@@ -20,10 +20,11 @@ class Desk(Protocol):
     limits: Limits
 
     def now_us(self) -> int: ...
-    def opened(self, client: "ClientSocket") -> bool:
-        """False: there are too many."""
+    def may_open(self, client: "ClientSocket") -> bool:
+        """False: there are too many. Who may must be told of by `closed`, in the end."""
         ...
 
+    def opened(self, client: "ClientSocket") -> None: ...
     def takes(self, client: "ClientSocket", data: bytes) -> bool:
         """Whether what came from a client's socket has gone on already, unread."""
         ...
@@ -55,6 +56,7 @@ class ClientSocket(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.address = ""
         self.dirty = False
+        self._may_open = False
         self._telling = False
         self._said_us = 0
         """When it was last said something at once."""
@@ -70,11 +72,22 @@ class ClientSocket(asyncio.Protocol):
     def name(self) -> str:
         return self.client or ""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
+    def knock(self, transport: asyncio.BaseTransport) -> bool:
+        """A connection begins, and may not be able to carry anything yet: it counts from now on."""
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else ""
-        if not self.desk.opened(self):
+        self._may_open = self.desk.may_open(self)
+        return self._may_open
+
+    def give_up(self) -> None:
+        """It ends before it could carry anything."""
+        self.desk.closed(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        if self._may_open or self.knock(transport):
+            self.desk.opened(self)
+        else:
             self.transport.abort()
 
     def data_received(self, data: bytes) -> None:

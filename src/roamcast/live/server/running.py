@@ -193,7 +193,7 @@ class RunningBroker:
         def protocol() -> asyncio.Protocol:
             client = ClientSocket(self.server, listener.kind)
             if listener.kind in ("ws", "wss"):
-                return WebSocketProtocol(client, origins=listener.origins or None)
+                return WebSocketProtocol(client, origins=listener.origins or None, door=client)
             return client
 
         loop = asyncio.get_running_loop()

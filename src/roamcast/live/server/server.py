@@ -282,14 +282,15 @@ class BrokerServer:
 
     # Sockets.
 
-    def opened(self, client: ClientSocket) -> bool:
+    def may_open(self, client: ClientSocket) -> bool:
         why_not = "the broker is shutting down" if self.closing else self.gate.may_open(client, self.now_us())
         if why_not is not None:
             self.watch.remark("connection_refused", f"{client.address}: {why_not}")
-            return False
+        return why_not is None
+
+    def opened(self, client: ClientSocket) -> None:
         self.sockets[client] = None
         self.watch.opened(client.listener)
-        return True
 
     def wrote(self, client: ClientSocket) -> None:
         self._dirty.append(client)

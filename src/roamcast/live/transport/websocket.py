@@ -14,7 +14,7 @@ most 4 KiB), and answers to pings are left out while the peer does not read.
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
@@ -36,6 +36,18 @@ HANDSHAKE_S = 10.0
 TEXT_CHARS_MAX = 4_096
 
 
+class Door(Protocol):
+    """Who counts connections: those count too that never get further than the handshake."""
+
+    def knock(self, transport: asyncio.BaseTransport) -> bool:
+        """Whether it may go on."""
+        ...
+
+    def give_up(self) -> None:
+        """It ended before the inner protocol saw it."""
+        ...
+
+
 class WebSocketProtocol(asyncio.Protocol):
     """`origins` are the pages, such as `https://example.org`, that a browser may come from; None: any."""
 
@@ -46,12 +58,14 @@ class WebSocketProtocol(asyncio.Protocol):
         origins: tuple[str, ...] | None = None,
         handshake_s: float = HANDSHAKE_S,
         text: bool = False,
+        door: Door | None = None,
     ) -> None:
         self.inner = inner
         self._subprotocol = subprotocol
         self._origins = origins
         self._handshake_s = handshake_s
         self._text = text
+        self._door = door
         self._said = ""
         """Of a text message that is not complete."""
         self._socket = WSConnection(ConnectionType.SERVER)
@@ -62,6 +76,8 @@ class WebSocketProtocol(asyncio.Protocol):
         # Not `isinstance`: the transports of uvloop are none of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._patience = asyncio.get_running_loop().call_later(self._handshake_s, self._transport.abort)
+        if self._door is not None and not self._door.knock(transport):
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -152,6 +168,8 @@ class WebSocketProtocol(asyncio.Protocol):
         if self._open:
             self._open = False
             self.inner.connection_lost(problem)
+        elif self._door is not None:
+            self._door.give_up()
 
     def pause_writing(self) -> None:
         self._peer_reads = False
