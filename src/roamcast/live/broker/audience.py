@@ -118,6 +118,11 @@ class Audience:
         """The topic filters of a client's subscriptions here."""
         return [text_of(each) for each in self._of.get(client, ())]
 
+    def asked(self, client: str, text: str) -> Asked | None:
+        """What a client asked for with this topic filter."""
+        entry = self._entries.get(subscription_id(client, text))
+        return None if entry is None else entry.asked
+
     def remove(self, client: str, text: str) -> None:
         self._remove(subscription_id(client, text))
 

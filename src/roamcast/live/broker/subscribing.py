@@ -1,11 +1,12 @@
 """What clients here want, and where they are."""
 
 import msgspec
+from msgspec.structs import replace
 
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.groups import Groups
 from roamcast.live.broker.inputs import Asked, Withdrew
-from roamcast.live.broker.orders import Grant, Hand, Revoke
+from roamcast.live.broker.orders import Grant, Hand, Remark, Revoke
 from roamcast.live.broker.properties import BadProperty, is_common, is_lasting, subscription_of
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
@@ -129,11 +130,9 @@ class Subscribing:
         asked = visitor.asked.pop(text)
         self.audience.unsubscribe(visitor.client, asked)
         self.groups.left(visitor.client, (asked,))
-        wanted = visitor.wanted.pop(text, None)
-        visitor.forget_subscription(text)
-        self.station.timers.cancel(expiry_timer(visitor.client, text))
+        wanted = visitor.wanted.get(text)
+        self._forget(visitor, text)
         if wanted is not None:
-            self.station.tell_broker(visitor, Unsub(wanted.id))
             self.station.chronicle.withdrawn(asked, wanted)
 
     def _expire_later(self, visitor: Visitor, text: str, wanted: Wanted) -> None:
@@ -177,19 +176,49 @@ class Subscribing:
     def realign(self, visitor: Visitor) -> None:
         """What its last border said in the end may differ from what it had said first: the client was still there."""
         self.audience.moved(visitor.context)
-        for text in [each for each in visitor.wanted if each not in visitor.asked]:
-            gone = visitor.wanted.pop(text)
-            visitor.forget_subscription(text)
-            self.station.tell_broker(visitor, Unsub(gone.id))
         for text in self.audience.texts_of(visitor.client):
             if text not in visitor.asked:
                 self.audience.remove(visitor.client, text)
-        for text, asked in visitor.asked.items():
-            if text not in visitor.wanted:
-                wanted = subscription_of(visitor.client, asked, self.station.now_us, self.station.space)
-                visitor.wanted[text] = wanted
-                self.audience.subscribe(visitor.client, asked, wanted)
-                self.station.tell_broker(visitor, Sub(wanted))
+        for text in [each for each in visitor.wanted if each not in visitor.asked]:
+            self._forget(visitor, text)
+        for text, asked in list(visitor.asked.items()):
+            if text not in visitor.wanted or self.audience.asked(visitor.client, text) != asked:
+                self._take_over(visitor, asked)
+
+    def _take_over(self, visitor: Visitor, asked: Subscription) -> None:
+        """It was granted elsewhere, to last for as long as was said there. What is over, or finds no room here, goes
+        as if its client had withdrawn it."""
+        text, now_us = asked.filter.text, self.station.now_us
+        try:
+            wanted = subscription_of(visitor.client, asked, now_us, self.station.space)
+            wanted = replace(wanted, expires_us=visitor.ends_us().get(text, wanted.expires_us))
+            self._check_room(visitor, asked, wanted)
+        except (BadProperty, BadValue, NoRoom) as problem:
+            self.station.order(Remark("subscription_dropped", f"{visitor.client}: {text}: {problem}"))
+            self._lapse(visitor, text)
+            return
+        if wanted.expires_us < now_us:
+            self._lapse(visitor, text)
+            return
+        visitor.wanted[text] = wanted
+        visitor.sizes[text] = size_of(asked, wanted)
+        self._expire_later(visitor, text, wanted)
+        self.audience.subscribe(visitor.client, asked, wanted)
+        self.station.tell_broker(visitor, Sub(wanted))
+
+    def _lapse(self, visitor: Visitor, text: str) -> None:
+        asked = visitor.asked.pop(text)
+        visitor.session.unsubscribe(text)
+        self.audience.remove(visitor.client, text)
+        self.groups.left(visitor.client, (asked,))
+        self._forget(visitor, text)
+
+    def _forget(self, visitor: Visitor, text: str) -> None:
+        visitor.forget_subscription(text)
+        self.station.timers.cancel(expiry_timer(visitor.client, text))
+        gone = visitor.wanted.pop(text, None)
+        if gone is not None:
+            self.station.tell_broker(visitor, Unsub(gone.id))
 
     def _give_retained(self, visitor: Visitor, asked: Subscription, replaced: bool) -> None:
         if asked.filter.group is not None or asked.retain_handling == NEVER:

@@ -19,6 +19,7 @@ from roamcast.live.mqtt.packets import PACKET_ID_MAX
 from roamcast.live.mqtt.session import Releasing, Session
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription as Wanted
+from roamcast.model.values import FOREVER_US
 from roamcast.protocols.broker.relocation import NUMBER_MAX
 
 RETAINED = "\0retained"
@@ -46,6 +47,8 @@ class Luggage(Struct, frozen=True, array_like=True):
     seen: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """By the id of an event that lasts, the topic filters that have had it."""
     user: str | None = None
+    ends_us: tuple[tuple[str, int], ...] = ()
+    """By topic filter, when a subscription is over; those that never are, are left out."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -141,6 +144,7 @@ class Visitor:
                 self.modulators.states(),
                 tuple((event_id, tuple(names)) for event_id, names in self.seen.items()),
                 self.user,
+                tuple((text, each.expires_us) for text, each in self.wanted.items() if each.expires_us != FOREVER_US),
             )
         )
 
@@ -162,6 +166,10 @@ class Visitor:
         for event_id, names in luggage.seen:
             self.seen.setdefault(event_id, {}).update(dict.fromkeys(names))
         put_modulators(self.modulators, luggage)
+
+    def ends_us(self) -> dict[str, int]:
+        """By topic filter, when its subscriptions are over as its last border said; without those that never are."""
+        return {} if self.luggage is None else dict(_luggage_decoder.decode(self.luggage).ends_us)
 
     def forget_subscription(self, name: str) -> None:
         """Another one on the same filter begins anew."""
