@@ -149,6 +149,7 @@ class Core:
                 self.station.heard(peer, data)
                 self.admission.look_around()
                 self.keeping.hand_over()
+                self.groups.insist()
             case Asked():
                 self.subscribing.subscribe(given)
             case Withdrew():

@@ -2,7 +2,9 @@
 
 Every broker knows every member: that a client joins a group, leaves it, or is connected or away, is a message that
 goes to all brokers and is kept by them, as a retained one is (`keeping.py`), under a topic that no client can name.
-So it spreads, is handed to brokers that meet, and of two that contradict each other the later one holds.
+So it spreads, is handed to brokers that meet, and of two that contradict each other the later one holds. The broker
+at which a member is connected knows best: what others say of it that is not so, because they were cut off or their
+clocks are ahead, it contradicts.
 
 The broker at which a message is published chooses the member, in turn, and the choice travels with the message. It is
 a client and not a broker: wherever the client goes meanwhile, the message comes to its session, as any other does. A
@@ -61,12 +63,14 @@ class Groups:
         """How many messages each group has had from here."""
         self._passing_turns: dict[Key, int] = {}
         """Of QoS 0, which is not logged: it must not change whose turn it is with the others."""
+        self._doubtful: dict[Member, None] = {}
+        """Of whom another broker has said since somebody looked that they are away or gone."""
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_tree": None, "_passing_turns": {}}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update({"_doubtful": {}, **state})
         self._tree = FilterTree()
         for key in self.members:
             self._tree.add(key[1], key[0], key)
@@ -103,13 +107,15 @@ class Groups:
 
     # Of clients anywhere.
 
-    def heard(self, topic: str, state: bytes) -> None:
-        """What holds now of a member."""
+    def heard(self, topic: str, state: bytes, from_here: bool) -> None:
+        """What holds now of a member, and whether this broker said it."""
         try:
             member = _decoder.decode(bytes.fromhex(topic.removeprefix(GROUP_TOPIC)))
         except (msgspec.MsgspecError, ValueError) as problem:
             self.station.order(Remark("bad_hand_over", f"{topic}: {problem}"))
             return
+        if state != CONNECTED and not from_here:
+            self._doubtful[member] = None
         key = (member.group, member.pattern)
         members = {**self.members.get(key, {}), member.client: state == CONNECTED}
         if state == GONE:
@@ -122,6 +128,15 @@ class Groups:
             self._tree.remove(member.pattern, member.group)
             self._turns.pop(key, None)
             self._passing_turns.pop(key, None)
+
+    def insist(self) -> None:
+        """Contradicts what was said of members that are connected here."""
+        doubtful, self._doubtful = self._doubtful, {}
+        for member in doubtful:
+            visitor = self.station.visitors.get(member.client)
+            if visitor is not None and visitor.connected:
+                mine = (each for each in visitor.asked.values() if each.filter.group == member.group)
+                self.joined(member.client, (each for each in mine if each.filter.pattern == member.pattern), True)
 
     def choose(self, topic: str, passing: bool) -> tuple[Choice, ...]:
         """Of each group that wants a message of this topic, who is to have it."""

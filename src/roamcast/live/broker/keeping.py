@@ -59,7 +59,8 @@ class Keeping:
         if message.retain and not self.retained.keep(event, message, self.station.now_us):
             self.station.order(Remark("retained_dropped", message.topic))
         elif message.topic.startswith(GROUP_TOPIC):
-            self.groups.heard(message.topic, self.retained.payload_of(message.topic))
+            from_here = event.publisher.host == self.station.host
+            self.groups.heard(message.topic, self.retained.payload_of(message.topic), from_here)
         if is_lasting(message) and event.expires_us > self.station.now_us:
             if not self.lasting.keep(event, message):
                 self.station.order(Remark("lasting_dropped", message.topic))
