@@ -163,6 +163,19 @@ def test_another_user_with_a_client_id_that_is_in_use_is_refused_and_pushes_nobo
         assert client.ready
 
 
+def test_a_session_that_ends_with_its_connection_is_not_ended_by_another_user_elsewhere_l7() -> None:
+    scene = Scene("ab")
+    client = scene.client("c", expiry_s=0)
+    server = scene.stage.brokers["b"].server
+    server.gate.user_of = lambda _: "mallory"  # type: ignore[method-assign]
+    other = SimClient(scene.stage, "c")
+    other.connect("b")
+    scene.rest(2.0)
+    assert [each.reason for each in other.connacks] == [Reason.CLIENT_IDENTIFIER_NOT_VALID]
+    assert client.ready
+    assert scene.stage.brokers["a"].server.core.station.visitors["c"].connected
+
+
 def test_the_will_of_a_client_that_takes_no_connack_is_not_published_p28() -> None:
     scene = Scene()
     reader = scene.client("reader")

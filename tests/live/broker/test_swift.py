@@ -1,5 +1,7 @@
 """L2, L8: the short way of plain messages gives clients what the long way gives them, and leaves the disk alone."""
 
+import pytest
+
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import decode_batch
 from roamcast.live.broker.orders import RecordDelivery
@@ -228,3 +230,35 @@ def test_l8_when_a_broker_meets_another_its_log_knows_what_the_short_way_has_num
         for visitor in (core.station.visitors["reader"],)
     ]
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_l3_a_session_that_ends_with_its_connection_is_not_fetched_by_a_broker_that_is_met(noticed: bool) -> None:
+    """What took the short way to it could not go along, and a client that is told of its session relies on it."""
+    stage = Stage(1, (("a", "b"),))
+    stage.unlink("a", "b")
+    reader, writer = SimClient(stage, "reader", 0), SimClient(stage, "writer", 0)
+    for each in (reader, writer):
+        each.connect("a")
+        stage.run(0.5)
+    reader.subscribe("t", 1)
+    stage.run(0.5)
+    reader.drop(noticed=False)
+    writer._say(*(Publish("t", each, 1, packet_id=number) for number, each in enumerate(MANY, start=1)))
+    stage.run(0.5)
+    assert reader.taken == []
+    assert sum(isinstance(each, PubAck) for each in writer.heard) == len(MANY)
+    if noticed:
+        stage.brokers["a"].server.clients["reader"].connection_lost(None)
+    stage.link("a", "b")
+    stage.run(1.0)
+    reader.connect("b")
+    stage.run(1.0)
+    assert [each.session_present for each in reader.connacks] == [False, False]
+    reader.subscribe("t", 1)
+    stage.run(0.5)
+    writer.publish("t", b"anew", 1)
+    stage.run(1.0)
+    assert reader.taken == [b"anew"]
+    assert "reader" not in stage.brokers["a"].server.core.station.visitors
+    assert "reader" not in stage.brokers["a"].server.clients

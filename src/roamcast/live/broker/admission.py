@@ -186,7 +186,7 @@ class Admission:
             if not visitor.belongs_to(answer.luggage):
                 self._drop(visitor, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
                 return
-            if visitor.anew:
+            if visitor.anew or visitor.stays_behind(answer.luggage):
                 self._begin(visitor, "restarted")
                 return
             visitor.unpack(answer.luggage)

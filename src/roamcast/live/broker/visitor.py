@@ -49,6 +49,9 @@ class Luggage(Struct, frozen=True, array_like=True):
     user: str | None = None
     ends_us: tuple[tuple[str, int], ...] = ()
     """By topic filter, when a subscription is over; those that never are, are left out."""
+    stays: bool = False
+    """The session ends with its connection, and so when its client comes to another broker, as it would if the old
+    one had noticed before: what took the short way to it (`swift.py`) is nowhere but at its socket."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -145,12 +148,17 @@ class Visitor:
                 tuple((event_id, tuple(names)) for event_id, names in self.seen.items()),
                 self.user,
                 tuple((text, each.expires_us) for text, each in self.wanted.items() if each.expires_us != FOREVER_US),
+                self.connected and not session.expiry_s,
             )
         )
 
     def belongs_to(self, data: bytes) -> bool:
         """Whether luggage is that of this client's user. Raises `msgspec.MsgspecError` for what is no luggage."""
         return _luggage_decoder.decode(data).user == self.user
+
+    def stays_behind(self, data: bytes) -> bool:
+        """Whether this is the luggage of a session that cannot be fetched."""
+        return _luggage_decoder.decode(data).stays
 
     def unpack(self, data: bytes) -> None:
         """Raises `msgspec.MsgspecError` for what is no luggage, or not this client's."""
