@@ -88,6 +88,9 @@ def broker_kit(given: dict[str, Any]) -> ProtocolKit:
     params = params_from(changes, broker_params.BrokerParams)
     movement = movement_model(params.mesh.movement, "mesh", params.mesh.check_model)
     walked = movement_model(params.logical.movement, "logical")
+    led = movement_model(params.ahead.movement, "ahead", params.ahead.check_model)
+    if led is not None:
+        params = replace(params, ahead=params.ahead.following(led))
     graph = None if walked is None else walked.graph()
     if walked is not None and params.logical.residence_s is None:
         shortest_s = min(habits.residence_s for habits in walked.places.values())

@@ -23,6 +23,7 @@ from roamcast.live.broker.visitor import SOURCE
 from roamcast.live.http.metrics import ListenerKind
 from roamcast.live.http.protocol import HttpLimits
 from roamcast.live.mqtt.limits import Limits
+from roamcast.live.presets import check_preset
 from roamcast.live.security.limits import RateLimits
 from roamcast.live.security.passwords import Passwords, load_passwords
 from roamcast.live.security.policy import Policy
@@ -30,16 +31,19 @@ from roamcast.live.security.rules import Rule, load_rules
 from roamcast.live.server.tracking import TrackingParams
 from roamcast.live.storage.log import Quota
 from roamcast.live.studio.settings import BadMap, Streets, StudioSettings, load_streets
-from roamcast.model.movement import load_model
+from roamcast.model.movement import MovementModel, load_model
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import BadValue, Point
+from roamcast.protocols.broker.logical.params import LogicalParams
 from roamcast.protocols.broker.params import BrokerParams
 
 PORTS: dict[ListenerKind, int] = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
 SECURE: tuple[ListenerKind, ...] = ("tls", "wss")
 LOOPBACK = "127.0.0.1"
 NAME_CHARS_MAX = 128
+WITH_MODELS = ("logical", "ahead", "mesh")
+"""Tables below `protocol` that name the file of a movement model."""
 
 
 class BadSettings(ValueError):
@@ -197,7 +201,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("listeners is empty; a broker without any serves nobody")
         if self.name in [peer.name for peer in self.links.peers]:
             raise ValueError(f"links.peers: '{self.name}' is this broker itself")
-        check_protocol(self.protocol)
+        check_preset(self.name, [peer.name for peer in self.links.peers], self.protocol, self.model_space())
         if self.owntracks is not None and self.space != "earth":
             raise ValueError(f"owntracks: its locations are on Earth, and space is '{self.space}'")
         check_studio(self)
@@ -229,25 +233,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     def model_space(self) -> Plane | Earth:
         return Earth() if self.space == "earth" else Plane()
-
-
-def check_protocol(protocol: BrokerParams) -> None:
-    """What of the protocols has a meaning for MQTT clients: all routings, and relocation."""
-    if protocol.handover != "relocation":
-        raise ValueError(
-            f"protocol.handover is '{protocol.handover}', which wants clients that tell a mesh of brokers about "
-            "their trips and poll it; MQTT clients do not, so it is 'relocation' here (simulations can use all)"
-        )
-    if protocol.advertisements:
-        raise ValueError(
-            "protocol.advertisements is true, and MQTT clients do not announce what they will publish: messages of "
-            "QoS 0 would not reach other brokers; leave it out"
-        )
-    if protocol.ahead.next_brokers:
-        raise ValueError(
-            "protocol.ahead.next_brokers: what a broker keeps ahead for a client could not be told to an MQTT client "
-            "before its session is there; leave it out"
-        )
 
 
 def check_studio(settings: Settings) -> None:
@@ -322,10 +307,10 @@ def beside(settings: Settings, folder: Path) -> Settings:
     def with_paths(part: Any, *keys: str) -> Any:
         return replace(part, **{key: found(getattr(part, key)) for key in keys})
 
-    logical = with_paths(settings.protocol.logical, "movement")
+    parts = {part: with_paths(getattr(settings.protocol, part), "movement") for part in WITH_MODELS}
     return replace(
         settings,
-        protocol=replace(settings.protocol, logical=logical),
+        protocol=replace(settings.protocol, **parts),
         modulators=tuple(map(found, settings.modulators)),
         data=found(settings.data),
         journal=found(settings.journal),
@@ -336,15 +321,30 @@ def beside(settings: Settings, folder: Path) -> Settings:
     )
 
 
-def load_graph(settings: Settings) -> MovementGraph | None:
-    """What `myloc` walks on; raises `BadSettings`."""
-    path = settings.protocol.logical.movement
-    if not path:
+def load_movement(settings: Settings, part: str) -> MovementModel | None:
+    """The model that a table below `protocol` names; raises `BadSettings`."""
+    given = getattr(settings.protocol, part)
+    if not given.movement:
         return None
     try:
-        return load_model(Path(path)).graph()
+        model = load_model(Path(given.movement))
+        if not isinstance(given, LogicalParams):
+            given.check_model(model)
     except BadValue as problem:
-        raise BadSettings(f"protocol.logical.movement: {problem}") from problem
+        raise BadSettings(f"protocol.{part}.movement: {problem}") from problem
+    return model
+
+
+def load_graph(settings: Settings) -> MovementGraph | None:
+    """What `myloc` walks on; raises `BadSettings`."""
+    model = load_movement(settings, "logical")
+    return None if model is None else model.graph()
+
+
+def load_protocol(settings: Settings) -> BrokerParams:
+    """With what a movement model says of the next brokers, where one is named; raises `BadSettings`."""
+    protocol, model = settings.protocol, load_movement(settings, "ahead")
+    return protocol if model is None else replace(protocol, ahead=protocol.ahead.following(model))
 
 
 def load_map(settings: Settings) -> Streets | None:

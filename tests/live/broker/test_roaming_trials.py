@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from roamcast.live.server.logbook import Due
+from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.stage import SimClient, Stage
 
 SEEDS = int(os.environ.get("ROAMCAST_SEEDS", "12"))
@@ -17,12 +18,12 @@ TREE = (("a", "b"), ("b", "c"), ("b", "d"))
 
 
 class Trial:
-    def __init__(self, seed: int, faults: frozenset[str]) -> None:
+    def __init__(self, seed: int, faults: frozenset[str], params: BrokerParams | None = None) -> None:
         self.seed = seed
         self.rng = Random(seed)
         self.faults = faults
         # Small states: every few batches one takes a picture by itself.
-        self.stage = Stage(seed, TREE, due=Due(2_000) if seed % 2 else None)
+        self.stage = Stage(seed, TREE, params, due=Due(2_000) if seed % 2 else None)
         self.subscribers = [SimClient(self.stage, f"s{number}") for number in range(3)]
         self.publishers = [SimClient(self.stage, f"p{number}") for number in range(2)]
         self.said: dict[str, list[bytes]] = {each.name: [] for each in self.publishers}

@@ -143,6 +143,11 @@ class Admission:
 
     def _ask(self, visitor: Visitor) -> None:
         visitor.coming = True
+        foretold = None if visitor.anew else self.station.broker.handover.foretold(visitor.name)
+        if foretold is not None:
+            known = Reminded(0, True, foretold.epoch, foretold.subscriptions, foretold.luggage)
+            self._reminded(visitor, known)
+            return
         wait_us = min(self.reminder_wait_us, ANEW_WAIT_US) if visitor.anew else self.reminder_wait_us
         self.station.timers.set(f"reminder:{visitor.client}", self.station.now_us + wait_us)
         self.station.tell_broker(visitor, Remind(self.station.now_us))
@@ -217,6 +222,11 @@ class Admission:
             visitor.coming, visitor.will = False, None
             self.end(visitor)
             self.arrived(Arrived(visitor.client, True, expiry_s, will, False, visitor.arrival, visitor.user))
+        elif session.awaits is None and not visitor.connected:
+            # It left before its session was here: what comes for it meanwhile must find what it wants.
+            self.station.unpack(visitor)
+            if visitor.unaligned and not visitor.lost:
+                self.subscribing.realign(visitor)
 
     def _gone(self, visitor: Visitor) -> None:
         """Another broker has its session now."""
@@ -288,6 +298,7 @@ class Admission:
     def end(self, visitor: Visitor) -> None:
         """The session is over: nothing of it stays behind, here or elsewhere."""
         self._publish_will(visitor)
+        self.publishing.announcing.inherit(visitor)
         self._cancel(visitor)
         self.subscribing.groups.left(visitor.client, visitor.asked.values())
         self.subscribing.forget(visitor)

@@ -23,10 +23,12 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from roamcast.live.broker.admission import Admission
+from roamcast.live.broker.announcing import Announcing
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.groups import Groups
 from roamcast.live.broker.inputs import (
+    Announced,
     AnyGiven,
     Arrived,
     Asked,
@@ -72,6 +74,11 @@ class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):
     lasting_messages_max: int = 1_000
     """Messages with `persist`, of all topics: each is looked at once a second."""
     lasting_bytes_max: int = 16 * 1024 * 1024
+    advertised_topics_max: int = 100_000
+    """With `protocol.advertisements`, topics that are advertised for clients here; beyond, the one that was published
+    to longest ago is not any more."""
+    advertised_idle_s: float = 3_600.0
+    """How long a topic stays advertised to which nobody publishes."""
     modulators: Limits = Limits()
     """What a modulator of a subscription is granted."""
     reminder_wait_s: float = 10.0
@@ -100,7 +107,8 @@ class Core:
         self.lasting = Lasting(params.lasting_messages_max, params.lasting_bytes_max)
         self.groups = Groups(self.station, self.events, self.retained)
         self.keeping = Keeping(self.station, self.events, self.retained, self.lasting, self.groups)
-        self.publishing = Publishing(self.station, self.audience, self.events, self.keeping)
+        self.announcing = Announcing(self.station, params.advertised_topics_max, params.advertised_idle_s)
+        self.publishing = Publishing(self.station, self.audience, self.events, self.keeping, self.announcing)
         self.subscribing = Subscribing(self.station, self.audience, self.retained, self.groups)
         self.admission = Admission(
             self.station, self.subscribing, self.publishing, params.session, params.reminder_wait_s
@@ -112,6 +120,7 @@ class Core:
         self.station.now_us = now_us
         client = getattr(given, "client", None)
         self._guarded(lambda: self._handle(given), type(given).__name__, client if isinstance(client, str) else None)
+        self._guarded(self.announcing.let_out, "letting out", None)
         return self.station.take_orders()
 
     def _guarded(self, action: Callable[[], None], what: str, client: str | None) -> None:
@@ -163,6 +172,8 @@ class Core:
                 self.admission.look_around()
             case Fired(timer):
                 self._fired(timer)
+            case Announced(topic):
+                self.announcing.announce(topic)
             case Restarted():
                 self.admission.restarted()
 
@@ -176,6 +187,7 @@ class Core:
             "reminder": self.admission.reminder_over,
             "expiry": self.subscribing.expired,
             "lasting": self.publishing.look_for_newcomers,
+            "advertised": self.announcing.look_for_idle,
         }
         if kind in own:
             own[kind](timer.split(":", 1)[1])
@@ -223,6 +235,8 @@ class Core:
         self.station.limits = params.modulators
         self.retained.messages_max, self.retained.bytes_max = params.retained_messages_max, params.retained_bytes_max
         self.lasting.messages_max, self.lasting.bytes_max = params.lasting_messages_max, params.lasting_bytes_max
+        self.announcing.topics_max = params.advertised_topics_max
+        self.announcing.idle_us = round(params.advertised_idle_s * 1e6)
         self.admission.limits = params.session
         self.admission.reminder_wait_us = round(params.reminder_wait_s * 1e6)
         for visitor in self.station.visitors.values():

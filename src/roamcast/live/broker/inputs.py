@@ -127,6 +127,12 @@ class Fired(Given, frozen=True, tag="fired", gc=False):
     timer: str
 
 
+class Announced(Given, frozen=True, tag="announced", gc=False):
+    """A message of QoS 0 is published to a topic, which other brokers must hear of first (R1)."""
+
+    topic: str
+
+
 class Restarted(Given, frozen=True, tag="restarted", gc=False):
     """The broker was killed or stopped: every connection and every link is gone."""
 
@@ -145,6 +151,7 @@ AnyGiven: TypeAlias = (
     | Heard
     | LinkChanged
     | Fired
+    | Announced
     | Restarted
 )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from roamcast.live.broker.announcing import Announcing
 from roamcast.live.broker.audience import Audience, Plan, Recipients, alike
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.events import Events, asks_origin, with_origin
@@ -25,11 +26,15 @@ from roamcast.protocols.broker.sessions import Session
 
 
 class Publishing:
-    def __init__(self, station: Station, audience: Audience, events: Events, keeping: Keeping) -> None:
+    def __init__(
+        self, station: Station, audience: Audience, events: Events, keeping: Keeping, announcing: Announcing
+    ) -> None:
         self.station = station
         self.audience = audience
         self.events = events
         self.keeping = keeping
+        self.announcing = announcing
+        announcing.release = self._to_neighbours
         self.station.broker.border.audience = self._audience
 
     def publish(self, given: Published) -> None:
@@ -39,7 +44,8 @@ class Publishing:
         message, packet_id = given.message, given.packet_id
         if message.qos == 2 and packet_id:
             if packet_id in visitor.received:
-                self.station.order(Acknowledge(given.client, packet_id))
+                if packet_id not in visitor.awaiting.values():
+                    self.station.order(Acknowledge(given.client, packet_id))
                 return
             visitor.received[packet_id] = None
         if message.topic == REPORT_TOPIC:
@@ -65,6 +71,7 @@ class Publishing:
 
     def _publish(self, visitor: Visitor, event: Event, message: Message, packet_id: int) -> None:
         self.station.chronicle.published(visitor.client, event, message)
+        self.announcing.announce(event.subject)
         if message.qos == 0 and not goes_to_all(event):
             self._route_passing(event, message, CLIENT, 0)
             return
@@ -75,8 +82,12 @@ class Publishing:
         published = 0 if session is None else session.published
         visitor.serial = max(self.station.now_us, visitor.serial + 1, published + 1)
         if message.qos and packet_id:
+            if visitor.awaiting:
+                # One that is said again before it was accepted is acknowledged once, with the later.
+                visitor.awaiting = {each: known for each, known in visitor.awaiting.items() if known != packet_id}
             visitor.awaiting[visitor.serial] = packet_id
         self.station.tell_broker(visitor, Pub(visitor.serial, event))
+        self.announcing.published(visitor)
         if session is not None and was_refused(session, visitor.serial):
             # The client of the protocols would say it again; one of MQTT is told, and does as it likes.
             visitor.awaiting.pop(visitor.serial, None)
@@ -266,16 +277,19 @@ class Publishing:
                 if visitor.connected:
                     self.station.chronicle.delivered(client, event, asked)
         self._hand(message, alike(unchanged))
-        if self.station.has_neighbours():
-            neighbourhood = self.station.broker.neighbourhood
-            said, _ = neighbourhood.router.route(Notified(event, 0, None, hops), source)
-            for peer, _ in said:
-                if peer not in neighbourhood.streams.of or not neighbourhood.streams.of[peer].up:
-                    # A link that is back is not in step yet: this would be there before what waits in the stream.
-                    continue
-                self.station.order(Tell(peer, Passing(event, hops + 1)))
-                if self.station.chronicle.onlooker is not None:
-                    self.station.chronicle.onlooker.passed_on(peer, event)
+        if self.station.has_neighbours() and not (source == CLIENT and self.announcing.keeps_back(event)):
+            self._to_neighbours(event, source, hops)
+
+    def _to_neighbours(self, event: Event, source: str = CLIENT, hops: int = 0) -> None:
+        neighbourhood = self.station.broker.neighbourhood
+        said, _ = neighbourhood.router.route(Notified(event, 0, None, hops), source)
+        for peer, _ in said:
+            if peer not in neighbourhood.streams.of or not neighbourhood.streams.of[peer].up:
+                # A link that is back is not in step yet: this would be there before what waits in the stream.
+                continue
+            self.station.order(Tell(peer, Passing(event, hops + 1)))
+            if self.station.chronicle.onlooker is not None:
+                self.station.chronicle.onlooker.passed_on(peer, event)
 
 
 def was_refused(session: Session, serial: int) -> bool:

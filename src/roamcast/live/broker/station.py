@@ -246,7 +246,11 @@ class Station:
 
     def _pack(self, name: str) -> bytes:
         visitor = self.visitors.get(name.removeprefix(SOURCE))
-        return b"" if visitor is None else visitor.packed()
+        if visitor is None:
+            return b""
+        # It may have left before its session came, and is somewhere else now.
+        self.unpack(visitor)
+        return visitor.packed()
 
     # Modulators.
 

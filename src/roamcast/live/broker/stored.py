@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from roamcast.protocols.broker.params import BOUNDS, BrokerParams
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 MAGIC = b"roamcast state "
-FREE = (*BOUNDS, "logical.movement")
+FREE = (*BOUNDS, "logical.movement", "mesh.movement")
 """Keys below `protocol` that may change."""
+NEXT_BROKERS = "ahead.next_brokers"
 TO_A_PEER = "when a broker stops, its sessions go to a peer that is up and has `clients`"
 OTHER_VERSION = (
     "Nothing was changed. Start it with the roamcast that wrote it; to go on with this one, give it an empty data "
@@ -51,7 +52,8 @@ def loaded(data: bytes) -> object:
 def check_same_kind(before: BrokerParams, after: BrokerParams) -> None:
     """Raises `BadState` that names the first setting which cannot change, and both values."""
     for key, known, given in differing(before, after):
-        if key not in FREE:
+        # Other brokers may come next; whether any do is in the state itself.
+        if key not in FREE and not (key == NEXT_BROKERS and known and given):
             raise BadState(
                 f"protocol.{key}: the data was made with {told(known)}, and the settings say {told(given)}",
                 f"Give {told(known)} again, or another data directory ({TO_A_PEER})",

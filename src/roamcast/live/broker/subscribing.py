@@ -175,6 +175,7 @@ class Subscribing:
 
     def realign(self, visitor: Visitor) -> None:
         """What its last border said in the end may differ from what it had said first: the client was still there."""
+        visitor.unaligned = False
         self.audience.moved(visitor.context)
         for text in self.audience.texts_of(visitor.client):
             if text not in visitor.asked:

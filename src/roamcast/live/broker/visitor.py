@@ -126,6 +126,8 @@ class Visitor:
         """Its session could not be fetched."""
         self.luggage: bytes | None = None
         """What was unpacked last."""
+        self.unaligned = False
+        """What it wants by its luggage may differ from what was asked for it so far."""
         self.sent_through = 0
         """Up to which number its last border may have sent deliveries to it."""
         self.receiving: dict[int, None] = {}
@@ -164,6 +166,7 @@ class Visitor:
         """Raises `msgspec.MsgspecError` for what is no luggage, or not this client's."""
         luggage = _luggage_decoder.decode(data)
         check(luggage, self.client)
+        self.unaligned = True
         self.context = luggage.context
         self.asked = {each.filter.text: each for each in luggage.subscriptions}
         self.session.subscriptions = dict(self.asked)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from roamcast.live.broker.admission import OTHERS
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.inputs import (
+    Announced,
     Arrived,
     Asked,
     Left,
@@ -169,8 +170,14 @@ class Reception:
         elif message.topic == REPORT_TOPIC:
             self._reported(client, message.payload)
         else:
+            if self.server.core.announcing.asks(message.topic, self.server.heard_us):
+                self._announce(message.topic)
             self.server.watch.passed(0, 1, len(message.payload))
             self.server.pass_on(name, message)
+
+    def _announce(self, topic: str) -> None:
+        if self.server.logbook.full is None:
+            self.server.give(Announced(topic))
 
     def _published_together(self, client: ClientSocket, run: Run) -> None:
         server, now_us = self.server, self.server.heard_us

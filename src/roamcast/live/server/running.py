@@ -26,7 +26,15 @@ from roamcast.live.server.picture import Forking
 from roamcast.live.server.server import BrokerServer, Redirect
 from roamcast.live.server.tracking import Trackers
 from roamcast.live.server.witness import Witness
-from roamcast.live.settings import Listener, Settings, load_graph, load_map, load_modulators, load_policy
+from roamcast.live.settings import (
+    Listener,
+    Settings,
+    load_graph,
+    load_map,
+    load_modulators,
+    load_policy,
+    load_protocol,
+)
 from roamcast.live.storage import GroupCommit, Log
 from roamcast.live.studio.studio import Address, Studio
 from roamcast.live.transport.tls import link_context, server_context
@@ -117,7 +125,7 @@ class RunningBroker:
             core = Core(
                 settings.name,
                 loaded.life,
-                settings.protocol,
+                load_protocol(settings),
                 settings.keeping,
                 settings.model_space(),
                 load_graph(settings),
@@ -137,7 +145,7 @@ class RunningBroker:
                 "Give that space, or another directory",
             )
         self._replay(core, loaded.batches)
-        if core.adopt(settings.protocol, settings.keeping, load_graph(settings)):
+        if core.adopt(load_protocol(settings), settings.keeping, load_graph(settings)):
             log.snapshot(core.snapshot())
         return core
 

@@ -62,6 +62,11 @@ class Border:
         """What of a client is to go to its next broker beside its events, where there is anything."""
         self.modulate: Callable[[Session, Event, tuple[str, ...]], list[Part]] | None = None
         """What becomes of an event for these subscriptions of a client, where they have modulators (O1)."""
+        self.together: Callable[[str], bool] | None = None
+        """Whether a subject has settled that is advertised for all clients together, where somebody does that for
+        them; else each client has advertisements of its own."""
+        self.settled_together = False
+        """Whether one of these has settled since somebody looked."""
 
     def adopt(self, params: BrokerParams) -> None:
         """What clients have already stays, also where the bounds are smaller."""
@@ -237,6 +242,7 @@ class Border:
     def settled(self, client: str) -> list[Does]:
         """An advertisement of the client has settled: what waited for it goes out."""
         session = self.sessions.get(client)
+        self.settled_together = self.settled_together or session is None
         return [] if session is None or session.awaits is not None else self.publish_held(session)
 
     def publish_held(self, session: Session) -> list[Does]:
@@ -272,7 +278,8 @@ class Border:
     def publish(self, session: Session, pub: Pub) -> list[Does]:
         """Held while a replay is awaited: it must come behind what the client had published elsewhere. Held also
         until its advertisement has settled, and behind what is held."""
-        effects = self.advertise(session, pub.event.subject) if session.awaits is None else []
+        own = session.awaits is None and self.together is None
+        effects = self.advertise(session, pub.event.subject) if own else []
         if session.awaits is not None or session.publications or not self._may_publish(session, pub):
             return [*effects, *self._hold(session, pub)]
         if pub.serial <= session.published:
@@ -295,6 +302,8 @@ class Border:
     def _may_publish(self, session: Session, pub: Pub) -> bool:
         """What is not advertised for a bound goes out as it is, to where wishes stand already."""
         subject = pub.event.subject
+        if self.together is not None:
+            return self.together(subject)
         if self.advertising is None or subject not in session.announced:
             return True
         return self.advertising.is_settled(session.client, subject)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from roamcast.node.boundary import Does, Note
 from roamcast.protocols.broker.arrows import Arrow
-from roamcast.protocols.broker.messages import Attach, Between, Has, Poll
+from roamcast.protocols.broker.messages import Attach, Between, Has, Poll, Prepare
 from roamcast.protocols.broker.params import BrokerParams
 
 
@@ -45,6 +45,10 @@ class Handover(Protocol):
 
     def arrow_of(self, client: str) -> Arrow | None:
         """Where the client was seen last, if that is known (R3)."""
+        return None
+
+    def foretold(self, client: str) -> Prepare | None:
+        """What the client's present broker has said of it, if this one subscribes ahead for it (R7)."""
         return None
 
     def adopt(self, params: BrokerParams) -> None:

@@ -16,6 +16,9 @@ So exactly once and in sender order are relocation's guarantees, and a shadow ca
 not as in 3 (other subscriptions, a bounded shadow that lacks something, a client that has attached again since),
 nothing is sent early. Shadows end when the client has come, when O no longer has the client, and after a time.
 
+A client that cannot say what it has gets nothing early. What its broker knows of it goes along with `Prepare` instead
+(`border.pack`), so that N need not ask for it when the client comes (`foretold`, in the place of `memory.py`).
+
 Letters between brokers that are not neighbours find their way over the acyclic graph: towards where a letter from
 that broker came from, and everywhere as long as none has.
 """
@@ -104,7 +107,16 @@ class Ahead(Handover):
     # As a handover.
 
     def adopt(self, params: BrokerParams) -> None:
+        self.params = params.ahead
         self.relocation.adopt(params)
+
+    def foretold(self, client: str) -> Prepare | None:
+        """Not where the way to its broker is known to be cut: its session would be waited for in vain."""
+        shadow = self.shadows.get(client)
+        if shadow is None or shadow.complete is None or shadow.prepare.luggage is None:
+            return None
+        stream = self.neighbourhood.streams.of.get(self.towards.get(shadow.origin, ""))
+        return shadow.prepare if stream is not None and stream.up else None
 
     def attach(self, now_us: int, client: str, attach: Attach) -> list[Does]:
         effects = self.relocation.attach(now_us, client, attach)
@@ -170,11 +182,15 @@ class Ahead(Handover):
             del self.prepared[client]
             return self._to_next(Release(client))
         subscriptions = tuple(session.subscriptions.values())
-        if session.awaits is not None or (told is not None and told.subscriptions == subscriptions):
+        epoch = 0 if self.border.pack is None else session.epoch
+        if session.awaits is not None or (
+            told is not None and (told.subscriptions, told.epoch) == (subscriptions, epoch)
+        ):
             return []
         # The clock goes on counting after a crash that forgot the last ticket, which a shadow may still have.
         self._tickets = max(now_us, self._tickets + 1)
-        self.prepared[client] = Prepare(client, self._tickets, subscriptions)
+        luggage = self.border.pack_of(client)
+        self.prepared[client] = Prepare(client, self._tickets, subscriptions, epoch, luggage)
         return self._to_next(self.prepared[client])
 
     def _to_next(self, body: Prepare | Release) -> list[Does]:
@@ -247,7 +263,9 @@ class Ahead(Handover):
 
     def _passing(self, event: Event, serial: int) -> None:
         for client in self.table.concerned(event):
-            self.shadows[client].keep(event, serial)
+            shadow = self.shadows[client]
+            if shadow.prepare.luggage is None:
+                shadow.keep(event, serial)
 
     # Letters.
 

@@ -1,8 +1,11 @@
 """Parameters of logical mobility: how far ahead of a client brokers look (R4, R5, R7)."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from roamcast.model.filter.tree import STEPS_MAX
+from roamcast.model.movement import MovementModel
+from roamcast.model.values import BadValue
 
 
 class Drift(Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,6 +24,10 @@ class Drift(Struct, frozen=True, forbid_unknown_fields=True):
 class AheadParams(Struct, frozen=True, forbid_unknown_fields=True):
     next_brokers: dict[str, tuple[str, ...]] = {}
     """By broker, those that its clients may come to next and that subscribe ahead for them."""
+    movement: str = ""
+    """The file of a movement model whose places are the names of brokers, in the place of `next_brokers`."""
+    brokers_max: int = 3
+    """Of those that the model knows after a broker, how many: where most went."""
     events_max: int = 200
     """How many events a broker keeps for a client that may come."""
     age_s_max: float = 600.0
@@ -29,9 +36,25 @@ class AheadParams(Struct, frozen=True, forbid_unknown_fields=True):
     """For how many clients."""
 
     def __post_init__(self) -> None:
-        for name in ("events_max", "age_s_max", "shadows_max"):
+        for name in ("events_max", "age_s_max", "shadows_max", "brokers_max"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} is {getattr(self, name)}; give a number above 0")
+        if self.movement and self.next_brokers:
+            raise ValueError("next_brokers and movement both say where clients go next; give one of them")
+
+    def check_model(self, model: MovementModel) -> None:
+        """Refuses a model whose places are not brokers."""
+        if model.cell_m > 0:
+            raise BadValue(f"{self.movement}: its places are cells, not brokers; learn it from the attribute `place`")
+
+    def following(self, model: MovementModel) -> "AheadParams":
+        """With the next brokers that the model has learned."""
+        found = {
+            name: tuple(sorted(habits.next, key=lambda each: (-habits.next[each], each))[: self.brokers_max])
+            for name, habits in model.places.items()
+            if habits.next
+        }
+        return replace(self, next_brokers=found, movement="")
 
 
 class LogicalParams(Struct, frozen=True, forbid_unknown_fields=True):

@@ -101,6 +101,10 @@ class Prepare(Message, frozen=True, tag="prepare"):
     client: str
     ticket: int
     subscriptions: tuple[Subscription, ...]
+    epoch: int = 0
+    """Of its present attachment, for a client that cannot say so itself: the next must be later."""
+    luggage: bytes | None = None
+    """What is known of such a client beside: it can be told at once that its session is there."""
 
 
 class Prepared(Message, frozen=True, tag="prepared"):
