@@ -57,7 +57,9 @@ def sealed(by: Seals, message: Message, group: int = GROUP) -> bytes:
 
 
 def opened(by: Seals, datagram: bytes, now_us: int = 1_000) -> Heard:
-    return by.open(now_us, datagram, by.header(datagram))
+    heard = by.open(now_us, datagram, by.header(datagram))
+    assert heard is not None, "a greeting"
+    return heard
 
 
 def outcome(by: Seals, datagram: bytes, now_us: int = 1_000) -> str:

@@ -14,7 +14,7 @@ from roamcast.live.adhoc.frames import FRAME_BYTES_MAX, HEADER_BYTES, SEAL_BYTES
 from roamcast.live.adhoc.keys import Identity
 from roamcast.live.adhoc.peers import IDLE_US, Peers
 from roamcast.live.adhoc.replay import WINDOW_FRAMES, Window
-from roamcast.live.adhoc.sealing import CONTEXT, nonce_of
+from roamcast.live.adhoc.sealing import CONTEXT, NONCE
 from roamcast.live.adhoc.statements import travels
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
@@ -219,7 +219,7 @@ def test_l7_no_two_frames_share_a_key_and_a_nonce() -> None:
         (each.session, frames.read_header(sealed(each, raised())).counter) for each in (ann, later) for _ in range(50)
     ]
     assert len(set(used)) == 100
-    assert len({nonce_of(counter) for counter in range(1, 300)}) == 299
+    assert len({NONCE.pack(counter) for counter in range(1, 300)}) == 299
 
 
 def test_l1_nodes_on_a_plane_and_on_earth_are_not_confused() -> None:
@@ -264,10 +264,10 @@ def test_l7_a_sealed_frame_with_anything_else_inside_is_malformed() -> None:
     ann = seals("ann")
     for body in (b"", b"\x90", b"\xc1", b"\x95\xa3ann\xc4\x01k\xc4\x01c\xc4\x01m\x90", bytes(300)):
         ann._counter += 1
-        head = frames.header_bytes(frames.Header(ann._key_id, 0, GROUP, ann.session, ann._counter))
+        head = frames.header_bytes(frames.Header(ann._front, GROUP, ann.session, ann._counter))
         expected = "truncated" if not body else "malformed"
-        plain = ANN.sign(CONTEXT + head + body) + body
-        assert outcome(seals("bob"), head + ann._cipher.encrypt(nonce_of(ann._counter), plain, head)) == expected
+        plain = ANN.sign(CONTEXT + head + body) + b"\0" + body
+        assert outcome(seals("bob"), head + ann._cipher.encrypt(NONCE.pack(ann._counter), plain, head)) == expected
 
 
 def test_l7_a_frame_with_anything_else_as_its_message_is_malformed() -> None:
@@ -275,8 +275,8 @@ def test_l7_a_frame_with_anything_else_as_its_message_is_malformed() -> None:
     with pytest.raises(Dropped, match="malformed"):
         ann.seal(b"rc\x01\x91\xa4what", GROUP)
     body = frames.body_bytes(frames.Body("ann", ANN.public, b"rc\x01\x91\xa4what"))
-    head = frames.header_bytes(frames.Header(ann._key_id, 0, GROUP, ann.session, 1))
-    datagram = head + ann._cipher.encrypt(nonce_of(1), ANN.sign(CONTEXT + head + body) + body, head)
+    head = frames.header_bytes(frames.Header(ann._front, GROUP, ann.session, 1))
+    datagram = head + ann._cipher.encrypt(NONCE.pack(1), ANN.sign(CONTEXT + head + body) + b"\0" + body, head)
     assert outcome(seals("bob"), datagram) == "malformed"
 
 
@@ -286,7 +286,7 @@ def test_l7_random_bytes_are_dropped(datagram: bytes) -> None:
     listener = seals("bob")
     assert outcome(listener, datagram) in REASONS
     assert outcome(listener, frames.PREFIX + datagram) in REASONS
-    assert outcome(listener, frames.PREFIX + listener._key_id + datagram) in REASONS
+    assert outcome(listener, listener._front + datagram) in REASONS
     assert not listener.peers.by_name
 
 

@@ -3,6 +3,11 @@
 A group's key is 32 bytes in a file, written in hexadecimal by `roamcast key`. Without one a node is in the *open
 group*, whose key is public: everybody can listen and speak there, and only signatures tell who said what. A node's
 own key is made at its first start and kept in a file that only its user can read: others know the node by it.
+
+A signature of Ed25519 is a secret number, its point on the curve, and some arithmetic with what is signed. The point
+takes nearly all of the time and knows nothing of what is signed, so numbers and points are made beforehand, while a
+node has nothing else to do (docs/decisions/0034-bonds.md). A number is used once: two signatures with the same one
+give the secret key away.
 """
 
 import hashlib
@@ -10,13 +15,28 @@ import os
 import secrets
 from pathlib import Path
 
-from nacl.bindings import crypto_sign, crypto_sign_open, crypto_sign_seed_keypair
-from nacl.exceptions import BadSignatureError
+from nacl.bindings import (
+    crypto_core_ed25519_scalar_add,
+    crypto_core_ed25519_scalar_mul,
+    crypto_core_ed25519_scalar_reduce,
+    crypto_scalarmult,
+    crypto_scalarmult_ed25519_base_noclamp,
+    crypto_sign,
+    crypto_sign_ed25519_pk_to_curve25519,
+    crypto_sign_ed25519_sk_to_curve25519,
+    crypto_sign_open,
+    crypto_sign_seed_keypair,
+    has_crypto_scalarmult_ed25519,
+)
+from nacl.exceptions import BadSignatureError, CryptoError
 
 from roamcast.complaints import unreadable
 from roamcast.live.adhoc.frames import KEY_ID_BYTES, NAME_CHARS_MAX, SIGNATURE_BYTES
 
 KEY_BYTES = 32
+ORDER = 2**252 + 27_742_317_777_372_353_535_851_937_790_883_648_493
+"""How many points Ed25519 reckons with."""
+PREPARED_MAX = 64
 OPEN_GROUP_KEY = hashlib.blake2b(b"roamcast open group", digest_size=KEY_BYTES).digest()
 
 
@@ -29,13 +49,48 @@ class Identity:
 
     def __init__(self, seed: bytes) -> None:
         self.public, self._secret = crypto_sign_seed_keypair(seed)
+        # Of the secret key, the number that Ed25519 signs with is what Curve25519 calls its own secret key.
+        self._exchange = crypto_sign_ed25519_sk_to_curve25519(self._secret)
+        self._number = crypto_core_ed25519_scalar_reduce(self._exchange + bytes(KEY_BYTES))
+        self._prepared: list[tuple[bytes, bytes]] = []
+        """Secret numbers with their points, each for one signature."""
+        self._prepared_by = 0
 
     @classmethod
     def fresh(cls) -> "Identity":
         return cls(secrets.token_bytes(KEY_BYTES))
 
+    @property
+    def prepared(self) -> int:
+        """How many signatures are prepared."""
+        return len(self._prepared)
+
+    def prepare(self, count: int) -> None:
+        """Prepares some more signatures, up to `PREPARED_MAX`."""
+        if self._prepared_by != os.getpid():
+            self._prepared, self._prepared_by = [], os.getpid()
+        if not has_crypto_scalarmult_ed25519:
+            return
+        for _ in range(min(count, PREPARED_MAX - len(self._prepared))):
+            number = crypto_core_ed25519_scalar_reduce(secrets.token_bytes(2 * KEY_BYTES))
+            self._prepared.append((number, crypto_scalarmult_ed25519_base_noclamp(number)))
+
     def sign(self, statement: bytes) -> bytes:
-        return crypto_sign(statement, self._secret)[:SIGNATURE_BYTES]
+        # A copy of this process has the same numbers, and must not use them a second time.
+        if not self._prepared or self._prepared_by != os.getpid():
+            return crypto_sign(statement, self._secret)[:SIGNATURE_BYTES]
+        number, point = self._prepared.pop()
+        hashed = hashlib.sha512(point + self.public + statement).digest()
+        # The hash is no secret; what follows is, and is left to arithmetic that always takes as long.
+        challenge = (int.from_bytes(hashed, "little") % ORDER).to_bytes(KEY_BYTES, "little")
+        return point + crypto_core_ed25519_scalar_add(number, crypto_core_ed25519_scalar_mul(challenge, self._number))
+
+    def secret_with(self, public: bytes) -> bytes | None:
+        """What only this node and the owner of a public key can reckon (X25519); None for a key that is no point."""
+        try:
+            return crypto_scalarmult(self._exchange, crypto_sign_ed25519_pk_to_curve25519(public))
+        except (CryptoError, RuntimeError):
+            return None
 
 
 def is_signed(key: bytes, statement: bytes, signature: bytes) -> bool:

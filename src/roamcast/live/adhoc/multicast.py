@@ -14,6 +14,7 @@ from random import Random
 
 from roamcast.live.adhoc.drops import Dropped, Drops
 from roamcast.live.adhoc.interfaces import Interface, chosen_interfaces
+from roamcast.live.adhoc.keys import PREPARED_MAX
 from roamcast.live.adhoc.sealing import Heard, Seals
 from roamcast.live.adhoc.sockets import Outlet, Receiver
 from roamcast.node.boundary import Broadcast
@@ -24,6 +25,10 @@ PORT = 27_239
 GROUPS_MAX = 2_000
 DELAYED_MAX = 1_024
 """Frames that wait for their jitter; further ones leave at once."""
+PREPARED_MIN = 48
+"""With fewer prepared signatures than this, more are made."""
+PREPARED_AT_ONCE = 4
+PREPARE_PAUSE_S = 0.001
 
 
 class CannotMulticast(Exception):
@@ -59,16 +64,20 @@ class MulticastAir:
         self._receivers: list[Receiver] = []
         self._joined: dict[int, Receiver | None] = {}
         self._delayed: dict[asyncio.TimerHandle, None] = {}
+        self._preparing: asyncio.TimerHandle | None = None
 
     def open(self) -> None:
         """Raises `CannotMulticast`, or `BadInterface` for one that is not there."""
         self._use(chosen_interfaces(self.wanted))
         self.join(EVERYBODY)
+        self._prepare_later()
 
     def close(self) -> None:
         for handle in self._delayed:
             handle.cancel()
         self._delayed.clear()
+        if self._preparing is not None:
+            self._preparing.cancel()
         self._close_sockets()
         self._joined.clear()
 
@@ -107,31 +116,53 @@ class MulticastAir:
 
     def broadcast(self, data: bytes, said: Broadcast) -> int:
         """Sends a message in the codec's bytes; answers how many there are in its datagram, 0 if there is none."""
+        group = EVERYBODY if said.group is None else said.group
         try:
-            datagram = self.seals.seal(data, EVERYBODY if said.group is None else said.group, said.message)
+            datagram = self.seals.seal(data, group, said.message)
         except Dropped as dropped:
             self.drops.count(dropped.reason)
             return 0
         if said.jitter_us > 0 and len(self._delayed) < DELAYED_MAX:
-            self._delay(datagram, said)
+            self._delay(datagram, group, said)
         else:
-            self._send(datagram, said)
+            self._send(datagram, group, said.priority)
+        if self._preparing is None and self.seals.identity.prepared < PREPARED_MIN:
+            self._prepare_later()
         return len(datagram)
 
-    def _delay(self, datagram: bytes, said: Broadcast) -> None:
+    def greet(self) -> int:
+        """Asks the nodes that this one hears for tags, if that is due; answers how many bytes that takes."""
+        datagram = self.seals.greeting(self.now_us())
+        if datagram is None:
+            return 0
+        self._send(datagram, EVERYBODY, 0)
+        return len(datagram)
+
+    def _delay(self, datagram: bytes, group: int, said: Broadcast) -> None:
         def due() -> None:
             self._delayed.pop(handle, None)
-            self._send(datagram, said)
+            self._send(datagram, group, said.priority)
 
         handle = self.loop.call_later(self.rng.uniform(0, said.jitter_us) / 1e6, due)
         self._delayed[handle] = None
 
-    def _send(self, datagram: bytes, said: Broadcast) -> None:
+    def _send(self, datagram: bytes, group: int, priority: int) -> None:
         self.sent += 1
         if not self._outlets:
             self.drops.count("unsendable")
         for outlet in self._outlets:
-            outlet.send(datagram, EVERYBODY if said.group is None else said.group, said.priority)
+            outlet.send(datagram, group, priority)
+
+    def _prepare_later(self) -> None:
+        """Signatures are prepared a few at a time and with pauses between, so that nothing has to wait for it."""
+        self._preparing = self.loop.call_later(PREPARE_PAUSE_S, self._prepare)
+
+    def _prepare(self) -> None:
+        identity, self._preparing = self.seals.identity, None
+        before = identity.prepared
+        identity.prepare(PREPARED_AT_ONCE)
+        if before < identity.prepared < PREPARED_MAX:
+            self._prepare_later()
 
     # What the network brings.
 
@@ -146,7 +177,8 @@ class MulticastAir:
             self.drops.count(dropped.reason)
             return
         self.taken += 1
-        self.heard(heard)
+        if heard is not None:
+            self.heard(heard)
 
     # Sockets.
 

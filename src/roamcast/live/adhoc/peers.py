@@ -7,19 +7,25 @@ were heard lately, a newcomer has to wait, since a flood of names must not push 
 """
 
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from roamcast.live.adhoc.drops import Dropped
 from roamcast.live.adhoc.replay import Window
 
+if TYPE_CHECKING:
+    from roamcast.live.adhoc.bonds import Bond
+
 PEERS_MAX = 4_096
 IDLE_US = 600_000_000
 """Who was silent for so long gives way to others."""
+LATELY_US = 1_000_000
+"""Who was heard so lately need not be moved to the end of the table again."""
 
 
 class Peer:
-    __slots__ = ("began_us", "cipher", "heard_us", "key", "name", "session", "window")
+    __slots__ = ("began_us", "bond", "cipher", "heard_us", "key", "name", "session", "window")
 
     def __init__(self, name: str, key: bytes, heard_us: int) -> None:
         self.name = name
@@ -30,6 +36,8 @@ class Peer:
         self.began_us = -1
         self.cipher: ChaCha20Poly1305 | None = None
         self.window = Window()
+        self.bond: Bond | None = None
+        """By which it tells this node that a frame is its own, once it has."""
 
 
 class Peers:
@@ -78,10 +86,16 @@ class Peers:
         self.by_name[name] = peer
         return peer
 
+    def again(self, now_us: int, peer: Peer) -> None:
+        """A peer was heard in the session that is known."""
+        if now_us - peer.heard_us > LATELY_US:
+            self.met(now_us, peer.name, peer.key)
+
     def begins(self, peer: Peer, session: bytes, began_us: int, cipher: ChaCha20Poly1305) -> None:
         """A peer's session, in place of the one before."""
         if peer.session is not None:
             self.by_session.pop(peer.session, None)
+        peer.bond = None
         peer.session, peer.began_us, peer.cipher, peer.window = session, began_us, cipher, Window()
         self.by_session[session] = peer
 

@@ -37,7 +37,7 @@ from roamcast.node.kit import ProtocolKit, Seat
 from roamcast.node.port import TROUBLES, Port
 
 LOOK_AROUND_S = 2.0
-"""So often the node looks at its interfaces, and says in its journal what was dropped."""
+"""So often the node looks at its interfaces, greets if it should, and says in its journal what was dropped."""
 
 
 class NodeSettings(Struct, frozen=True, kw_only=True):
@@ -204,6 +204,9 @@ class RunningNode:
                 self.host.remark("interfaces_changed", " ".join(each.name for each in self.air.interfaces))
         except CannotMulticast as problem:
             self.host.remark("interfaces_unusable", str(problem))
+        size_bytes = self.air.greet()
+        if size_bytes:
+            self.chronicle.transmitted(self.host.now_us(), self.settings.name, "greeting", size_bytes, None, None)
         self._tell_drops()
 
     def _tell_drops(self) -> None:

@@ -3,29 +3,36 @@
 A frame is sealed with ChaCha20-Poly1305 under a key that is derived from the group's and the session, so no two
 senders share a key and the frame's number is a nonce that never comes twice. Everybody in the group has the group's
 key, so the seal keeps others out and no more: every frame is signed by its sender, and what travels on by its origin.
-docs/decisions/0028-sealed-frames.md says what that protects from and what not.
+docs/decisions/0028-sealed-frames.md says what that protects from and what not. Who hears a sender often knows its
+frames by a tag (`bonds.py`), and need not check the signature.
 
 A datagram is looked at in the order of what it costs: its length and first bytes, whose it is and whether it was
 seen, its seal, its form, and only then signatures. Nothing is remembered of a frame before it is its sender's.
 """
 
 import hashlib
+from struct import Struct as Layout
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from msgspec import Struct
 
+from roamcast.live.adhoc.bonds import Bonds
 from roamcast.live.adhoc.drops import Dropped
 from roamcast.live.adhoc.frames import (
-    COUNTER_BYTES,
     FRAME_BYTES_MAX,
+    GROUP_BYTES,
     HEADER_BYTES,
+    LAYOUT,
     SEAL_BYTES,
     SIGNATURE_BYTES,
+    SPACE_AT,
+    TAG_BYTES,
+    TAGS_AT,
     Body,
     Header,
     body_bytes,
-    header_bytes,
+    front_bytes,
     read_body,
     read_header,
     session_id,
@@ -39,7 +46,10 @@ from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
 
 PLANE = Plane()
-NONCE_BYTES = 12
+NONCE = Layout(">4xQ")
+GREETING = b""
+"""In place of a message."""
+REFUSED_MAX = 1_024
 CONTEXT = b"roamcast frame\x00"
 """In front of what is signed: no signature of something else is one of a frame."""
 
@@ -74,10 +84,12 @@ class Seals:
         self.peers = peers if peers is not None else Peers()
         self.signatures = Signatures(name, identity, self.peers)
         self.session = session_id(began_us, drawn)
-        self._key_id = key_id(group_key)
-        self._space = 0 if isinstance(space, Plane) else 1
+        self.bonds = Bonds(identity, self.session)
+        self._front = front_bytes(key_id(group_key), 0 if isinstance(space, Plane) else 1)
         self._cipher = cipher_of(group_key, self.session)
         self._counter = 0
+        self._refused: dict[bytes, None] = {}
+        """Digests of frames whose signature was wrong."""
 
     def seal(self, data: bytes, group: int, message: Message | None = None) -> bytes:
         """The datagram of a message in the codec's bytes; the message itself spares decoding them, as a rule.
@@ -88,51 +100,83 @@ class Seals:
             attestations = UNSIGNED
         else:
             attestations = self.signatures.attest(self._decoded(data))
-        body = body_bytes(Body(self.name, self.identity.public, data, attestations))
-        size = HEADER_BYTES + SIGNATURE_BYTES + len(body) + SEAL_BYTES
+        return self._sealed(body_bytes(Body(self.name, self.identity.public, data, attestations)), group)
+
+    def greeting(self, now_us: int) -> bytes | None:
+        """A frame that asks others for tags, if one is due."""
+        if not self.bonds.is_to_greet(now_us):
+            return None
+        return self._sealed(body_bytes(Body(self.name, self.identity.public, GREETING)), 0)
+
+    def _sealed(self, body: bytes, group: int) -> bytes:
+        counter = self._counter + 1
+        head = LAYOUT.pack(self._front, group.to_bytes(GROUP_BYTES), self.session, counter)
+        signed = CONTEXT + head + body
+        tags = self.bonds.tags(signed)
+        size = HEADER_BYTES + SIGNATURE_BYTES + len(tags) + len(body) + SEAL_BYTES
         if size > FRAME_BYTES_MAX:
             raise Dropped("oversized", f"{size} bytes to send, at most {FRAME_BYTES_MAX}")
-        self._counter += 1
-        head = header_bytes(Header(self._key_id, self._space, group, self.session, self._counter))
-        signature = self.identity.sign(CONTEXT + head + body)
-        return head + self._cipher.encrypt(nonce_of(self._counter), signature + body, head)
+        self._counter = counter
+        plain = self.identity.sign(signed) + tags + body
+        return head + self._cipher.encrypt(NONCE.pack(counter), plain, head)
 
     def header(self, datagram: bytes) -> Header:
         """What the sender wrote on the outside, if it is for this group of nodes and not from this one."""
         header = read_header(datagram)
-        if header.key_id != self._key_id:
-            raise Dropped("wrong_key")
-        if header.space != self._space:
-            raise Dropped("other_space")
+        if header.front != self._front:
+            raise Dropped("wrong_key" if header.front[:SPACE_AT] != self._front[:SPACE_AT] else "other_space")
         if header.session == self.session:
             raise Dropped("own")
         return header
 
-    def open(self, now_us: int, datagram: bytes, header: Header) -> Heard:
-        """Raises `Dropped`, and nothing else, for every datagram that a node must not be given."""
+    def open(self, now_us: int, datagram: bytes, header: Header) -> Heard | None:
+        """Raises `Dropped`, and nothing else, for every datagram that a node must not be given; None is a greeting,
+        which is not for the node."""
         peer = self.peers.by_session.get(header.session)
         if peer is not None and not peer.window.is_new(header.counter):
             raise Dropped("replayed", f"frame {header.counter} of '{peer.name}'")
         cipher = peer.cipher if peer is not None else None
         if cipher is None:
             cipher = cipher_of(self.group_key, header.session)
+        head = datagram[:HEADER_BYTES]
         try:
-            plain = cipher.decrypt(nonce_of(header.counter), datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
+            plain = cipher.decrypt(NONCE.pack(header.counter), datagram[HEADER_BYTES:], head)
         except InvalidTag:
             raise Dropped("forged", "the seal is broken") from None
-        body = read_body(plain[SIGNATURE_BYTES:])
-        self._check_sender(body, header, peer)
-        signed = CONTEXT + datagram[:HEADER_BYTES] + plain[SIGNATURE_BYTES:]
-        if not is_signed(body.key, signed, plain[:SIGNATURE_BYTES]):
-            raise Dropped("forged", f"'{body.sender}' did not sign this frame")
-        sender = self.peers.met(now_us, body.sender, body.key)
-        if peer is None:
-            self.peers.begins(sender, header.session, header.began_us, cipher)
+        tags_end = TAGS_AT + plain[SIGNATURE_BYTES] * TAG_BYTES
+        said = plain[tags_end:]
+        body = read_body(said)
+        signed = CONTEXT + head + said
+        if peer is None or peer.name != body.sender or peer.key != body.key:
+            self._check_sender(body, header, peer)
+        if peer is None or tags_end == TAGS_AT or not self.bonds.vouches(peer, plain, tags_end, signed):
+            self._check_signature(body, signed, plain[:SIGNATURE_BYTES])
+        if peer is not None:
+            self.peers.again(now_us, peer)
+        else:
+            peer = self.peers.met(now_us, body.sender, body.key)
+            self.peers.begins(peer, header.session, header.began_us, cipher)
         # From here on the frame is its sender's, and is used up even if nothing comes of it.
-        sender.window.take(header.counter)
+        peer.window.take(header.counter)
+        if body.message == GREETING:
+            self.bonds.greeted(now_us, peer)
+            return None
+        self.bonds.heard()
         message = self._decoded(body.message)
-        self.signatures.check(now_us, message, sender, body.attestations)
+        if body.attestations != UNSIGNED or not is_last_word(message, peer.name):
+            self.signatures.check(now_us, message, peer, body.attestations)
         return Heard(message, body.sender, header.group)
+
+    def _check_signature(self, body: Body, signed: bytes, signature: bytes) -> None:
+        """A frame that was refused costs nobody a second look: who can make one can send it for ever."""
+        digest = hashlib.blake2b(signature + body.key + signed, digest_size=KEY_BYTES).digest()
+        if digest not in self._refused:
+            if is_signed(body.key, signed, signature):
+                return
+            if len(self._refused) >= REFUSED_MAX:
+                del self._refused[next(iter(self._refused))]
+            self._refused[digest] = None
+        raise Dropped("forged", f"'{body.sender}' did not sign this frame")
 
     def _decoded(self, data: bytes) -> Message:
         try:
@@ -154,7 +198,3 @@ class Seals:
 def cipher_of(group_key: bytes, session: bytes) -> ChaCha20Poly1305:
     derived = hashlib.blake2b(session, key=group_key, digest_size=KEY_BYTES, person=b"roamcast frames")
     return ChaCha20Poly1305(derived.digest())
-
-
-def nonce_of(counter: int) -> bytes:
-    return bytes(NONCE_BYTES - COUNTER_BYTES) + counter.to_bytes(COUNTER_BYTES)

@@ -10,6 +10,7 @@ import heapq
 import socket
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 
 from roamcast.live.adhoc.drops import Drops
 from roamcast.live.adhoc.frames import FRAME_BYTES_MAX
@@ -25,6 +26,7 @@ IP_MULTICAST_ALL = 49
 """Of Linux, which Python has no name for: off, a socket hears only the groups that it joined itself."""
 
 
+@lru_cache(maxsize=4_096)
 def group_address(group: int) -> str:
     return f"{FIRST_OCTET}.{group >> 16 & 255}.{group >> 8 & 255}.{group & 255}"
 

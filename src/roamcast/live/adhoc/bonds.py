@@ -1,0 +1,117 @@
+"""Bonds: by a secret that two nodes share, one tells the other that a frame is its own, in a microsecond.
+
+A signature convinces everybody and takes long to check; for a node that hears another all the time a *tag* is
+enough, a keyed hash of what is signed. Its key can be reckoned by the two nodes only, from their own keys (X25519)
+and the sessions under way, so who has the group's key cannot make one. A bond goes one way, from a sender to a
+listener.
+
+A node that has heard some frames greets, and again from time to time while it hears more. Who hears a greeting puts
+tags for the greeter into its frames, for a few listeners at most. Signatures stay in every frame: a tag that is
+missing or wrong means nothing, and the signature is looked at.
+
+| | |
+|---|---|
+| `GREETING_FRAMES` | so many frames heard since the last greeting are worth another |
+| `GREETING_PERIOD_US` | and it is at least so long ago |
+| `LISTENER_US` | who was not heard for so long is no listener any more |
+"""
+
+import hashlib
+from hmac import compare_digest
+
+from roamcast.live.adhoc.frames import MARK_BYTES, TAG_BYTES, TAGS_AT, TAGS_MAX
+from roamcast.live.adhoc.keys import KEY_BYTES, Identity
+from roamcast.live.adhoc.peers import Peer
+
+GREETING_FRAMES = 8
+GREETING_PERIOD_US = 20_000_000
+LISTENER_US = 60_000_000
+PERSON = b"roamcast tags"
+
+
+class Bond:
+    __slots__ = ("_keyed", "mark")
+
+    def __init__(self, secret: bytes, sender: tuple[bytes, bytes], listener: tuple[bytes, bytes]) -> None:
+        """Each side is a public key and a session."""
+        both = b"".join((*sender, *listener))
+        derived = hashlib.blake2b(both, key=secret, digest_size=KEY_BYTES + MARK_BYTES, person=PERSON).digest()
+        self.mark = derived[KEY_BYTES:]
+        """By which the listener finds its tag; nobody else can tell whose it is."""
+        self._keyed = hashlib.blake2b(key=derived[:KEY_BYTES], digest_size=TAG_BYTES - MARK_BYTES)
+
+    def tag(self, signed: bytes) -> bytes:
+        keyed = self._keyed.copy()
+        keyed.update(signed)
+        return self.mark + keyed.digest()
+
+    def vouches(self, plain: bytes, tags_end: int, signed: bytes) -> bool:
+        """Whether the tag for this listener is among those of a frame, and right."""
+        at = plain.find(self.mark, TAGS_AT, tags_end)
+        return at >= 0 and compare_digest(plain[at : at + TAG_BYTES], self.tag(signed))
+
+
+class Bonds:
+    """Of one session of one node: whom it makes tags for, and whether it would like some itself."""
+
+    def __init__(self, identity: Identity, session: bytes) -> None:
+        self.identity = identity
+        self.session = session
+        self._listeners: dict[bytes, tuple[Bond, Peer]] = {}
+        self._heard = 0
+        self._greeted_us: int | None = None
+
+    # As a sender.
+
+    def tags(self, signed: bytes) -> bytes:
+        """How many, and the tags."""
+        if not self._listeners:
+            return b"\x00"
+        tags = [bond.tag(signed) for bond, _ in self._listeners.values()]
+        return bytes([len(tags)]) + b"".join(tags)
+
+    def greeted(self, now_us: int, peer: Peer) -> None:
+        """By somebody whose greeting was signed. There is room for the first ones; others check signatures."""
+        assert peer.session is not None
+        self._forget_silent(now_us)
+        if peer.session in self._listeners or len(self._listeners) >= TAGS_MAX:
+            return
+        secret = self.identity.secret_with(peer.key)
+        if secret is not None:
+            bond = Bond(secret, (self.identity.public, self.session), (peer.key, peer.session))
+            self._listeners[peer.session] = bond, peer
+
+    def _forget_silent(self, now_us: int) -> None:
+        """Also those whose session is over."""
+        silent = [
+            session
+            for session, (_, peer) in self._listeners.items()
+            if now_us - peer.heard_us > LISTENER_US or peer.session != session
+        ]
+        for session in silent:
+            del self._listeners[session]
+
+    # As a listener.
+
+    def vouches(self, peer: Peer, plain: bytes, tags_end: int, signed: bytes) -> bool:
+        """Whether a frame in a peer's session has a tag for this node that only the peer can have made."""
+        bond = peer.bond
+        if bond is None:
+            secret = self.identity.secret_with(peer.key)
+            if secret is None or peer.session is None:
+                return False
+            bond = peer.bond = Bond(secret, (peer.key, peer.session), (self.identity.public, self.session))
+        return bond.vouches(plain, tags_end, signed)
+
+    def heard(self) -> None:
+        self._heard += 1
+
+    def is_to_greet(self, now_us: int) -> bool:
+        """Asked from time to time; True once for each greeting that is due."""
+        self._forget_silent(now_us)
+        if self._heard < GREETING_FRAMES:
+            return False
+        if self._greeted_us is not None and now_us - self._greeted_us < GREETING_PERIOD_US:
+            return False
+        self._heard, self._greeted_us = 0, now_us
+        return True
