@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from roamcast.pipeline.dealing import dealt_to, tasks_for
+from roamcast.pipeline.dealing import dealt_to, settle, tasks_for
 
 Work: TypeAlias = Callable[[str], str]
 PAYLOADS_A_TASK = 16
@@ -43,6 +43,7 @@ def sweep(spark: SparkSession, work: Work, payloads: Sequence[str]) -> Iterator[
                     yield pd.DataFrame(
                         {"number": [number], "answer": [done.answer], "error": [done.error], "cpu_s": [done.cpu_s]}
                     )
+        settle()
 
     frame: Any = spark.range(0, tasks, 1, tasks).mapInPandas(work_on, SCHEMA)
     for row in frame.collect():

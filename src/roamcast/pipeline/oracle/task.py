@@ -22,7 +22,7 @@ import pyarrow.fs as arrow_fs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from roamcast.pipeline.dealing import dealt_to, tasks_for
+from roamcast.pipeline.dealing import dealt_to, settle, tasks_for
 from roamcast.pipeline.job import BadPipeline, Inputs, Job, Settings
 from roamcast.pipeline.oracle.finished import Finished, batch_of, pair_rows
 from roamcast.pipeline.oracle.index import EventSide, event_side
@@ -35,6 +35,8 @@ from roamcast.pipeline.store import file_system
 from roamcast.pipeline.tables import EVENTS, EXPECTED, INDEX, LIVES, MATCHED, STATES, TRACKS
 
 BUCKETS_A_TASK = 8
+TASKS_EVEN = 12
+"""Buckets are much alike, so fewer tasks will do."""
 SUFFIX = ".index"
 
 Piece = tuple[int, int, int]
@@ -94,7 +96,7 @@ def expected(inputs: Inputs) -> DataFrame:
     spark = inputs[EVENTS].sparkSession
     side = EventSide(local(place))
     pieces = pieces_of(side, inputs.settings)
-    tasks = tasks_for(len(pieces), BUCKETS_A_TASK)
+    tasks = tasks_for(len(pieces), BUCKETS_A_TASK, TASKS_EVEN)
     places = {table.name: inputs.place(table) for table in (TRACKS, STATES)}
     judge = Judge(inputs.settings, places, shipped(spark, place), inputs.beside(EXPECTED), pieces, tasks)
     found = spark.range(0, tasks, 1, tasks).mapInArrow(judge, MATCHED.struct)
@@ -134,6 +136,7 @@ class Judge:
             for task in batch["id"].to_pylist():
                 for number in dealt_to(task, self.tasks, len(self.pieces)):
                     yield from self.judged(side, *self.pieces[number])
+        settle()
 
     def judged(self, side: EventSide, bucket: int, share: int, shares: int) -> Iterator[Any]:
         if not len(side.lives):
