@@ -163,3 +163,24 @@ def test_l2_whatever_is_kept_of_it_a_topic_stays_in_order(
         scene.rest(wait_us / 1e6)
     scene.rest(1.0)
     assert [numbers(each) for each in readers] == [list(range(said))] * 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**16),
+    said=st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 2_000)), min_size=1, max_size=20),
+)
+def test_l2_what_comes_alone_on_a_lane_stays_behind_what_is_kept(seed: int, said: list[tuple[str, int]]) -> None:
+    """Each in a segment of its own, at a broker without neighbours (`live/server/lanes.py`)."""
+    scene = Scene("a", seed=seed)
+    reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
+    scene.subscribe(reader, "t", 0)
+    for number in range(2):
+        writer._say(packet(number, "plain"))
+        scene.rest()
+    assert len(scene.stage.brokers["a"].server.lanes) == 1
+    for number, (kind, wait_us) in enumerate(said, start=2):
+        writer._say(packet(number, kind))
+        scene.rest(wait_us / 1e6)
+    scene.rest(1.0)
+    assert numbers(reader) == list(range(len(said) + 2))
