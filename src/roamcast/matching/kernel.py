@@ -23,6 +23,7 @@ from roamcast.matching.layout import (
     COORDINATE_MAX_M,
     DRIFT_MAX_CELLS,
     ENTRY,
+    GROUP,
     MODE,
     NOBODY,
     NONE,
@@ -38,6 +39,18 @@ from roamcast.matching.layout import (
 )
 
 NAME = "numba"
+
+
+def stands_at(name: str, size: int) -> int:
+    """Which of the numbers of so many bytes that a group is made of a field is."""
+    return int(GROUP.fields[name][1]) // size  # type: ignore[index]
+
+
+LONGS = GROUP.itemsize // 8
+BEGIN, SORTED, TAIL, CELLS = (stands_at(name, 8) for name in ("begin", "sorted", "tail", "cells"))
+COLUMNS, ROWS, LAYERS = (stands_at(name, 8) for name in ("columns", "rows", "layers"))
+CELL_M, DRIFT, REACH_M = (stands_at(name, 8) for name in ("cell_m", "drift", "reach_m"))
+AFTER_LINK, LOCATOR_LINK = stands_at("after", 4), stands_at("locator", 4)
 SLOT_LINK = ENTRY.fields["slot"][1] // 4  # type: ignore[index]
 """Where an entry's slot stands among its halves of doubles."""
 
@@ -95,31 +108,34 @@ def span(centre: float, reach_m: float, cell_m: float, margin: float, size: int)
 
 
 @compiled
-def runs_of(group: Any, mode: int, circle: Doubles, cells: Whole, runs: Long) -> int:
+def runs_of(
+    group: Long, size_m: Doubles, mode: int, x: float, y: float, z: float, reach_m: float, cells: Whole, runs: Long
+) -> int:
     """Writes from where to where the entries lie that may be met; how many such runs there are."""
-    end = group.begin + group.sorted + group.tail
+    begin, sorted_end = group[BEGIN], group[BEGIN] + group[SORTED]
     if mode & MODE != CIRCLE:
-        runs[0, 0], runs[0, 1] = group.begin, end
+        runs[0, 0], runs[0, 1] = begin, sorted_end + group[TAIL]
         return 1
-    reach_m = (group.reach_m + circle[3]) * (1 + UNSURE_SHARE) + 2 * UNSURE_M
-    margin = group.drift + ROUNDING_CELLS
-    left, width = span(circle[0], reach_m, group.cell_m, margin, group.columns)
-    south, height = span(circle[1], reach_m, group.cell_m, margin, group.rows)
-    low, depth = span(circle[2], reach_m, group.cell_m, margin, group.layers)
-    left &= group.columns - 1
-    beyond = max(0, left + width - group.columns)
+    reach_m = (size_m[REACH_M] + reach_m) * (1 + UNSURE_SHARE) + 2 * UNSURE_M
+    margin, cell_m = size_m[DRIFT] + ROUNDING_CELLS, size_m[CELL_M]
+    columns, rows, layers = group[COLUMNS], group[ROWS], group[LAYERS]
+    left, width = span(x, reach_m, cell_m, margin, columns)
+    south, height = span(y, reach_m, cell_m, margin, rows)
+    low, depth = span(z, reach_m, cell_m, margin, layers)
+    left &= columns - 1
+    beyond = max(0, left + width - columns)
     count = 0
     for layer in range(low, low + depth):
         for row in range(south, south + height):
-            line = (layer & (group.layers - 1)) * group.rows + (row & (group.rows - 1))
-            base = group.cells + line * group.columns
-            runs[count, 0] = group.begin + cells[base + left]
-            runs[count, 1] = group.begin + cells[base + left + width - beyond]
+            line = (layer & (layers - 1)) * rows + (row & (rows - 1))
+            base = group[CELLS] + line * columns
+            runs[count, 0] = begin + cells[base + left]
+            runs[count, 1] = begin + cells[base + left + width - beyond]
             count += 1
             if beyond > 0:
-                runs[count, 0], runs[count, 1] = group.begin + cells[base], group.begin + cells[base + beyond]
+                runs[count, 0], runs[count, 1] = begin + cells[base], begin + cells[base + beyond]
                 count += 1
-    runs[count, 0], runs[count, 1] = group.begin + group.sorted, end
+    runs[count, 0], runs[count, 1] = sorted_end, sorted_end + group[TAIL]
     return count + 1
 
 
@@ -132,7 +148,9 @@ def search_views(
     circles: Doubles,
     attributes: Doubles,
     channel_groups: Whole,
-    groups: Records,
+    groups: Long,
+    sizes_m: Doubles,
+    group_links: Whole,
     cells: Whole,
     places: Doubles,
     links: Whole,
@@ -151,12 +169,13 @@ def search_views(
         for place in range(channel_begin[event], channel_begin[event + 1]):
             number = channel_groups[channels[place]]
             while number >= 0:
-                locator = groups[number].locator
+                locator = group_links[number, LOCATOR_LINK]
                 mode = modes[event, locator]
                 if mode & MODE != NOBODY:
-                    circle = circles[event, locator]
-                    x, y, z, reach_m = circle[0], circle[1], circle[2], circle[3]
-                    for run in range(runs_of(groups[number], mode, circle, cells, runs)):
+                    x, y = circles[event, locator, 0], circles[event, locator, 1]
+                    z, reach_m = circles[event, locator, 2], circles[event, locator, 3]
+                    found_runs = runs_of(groups[number], sizes_m[number], mode, x, y, z, reach_m, cells, runs)
+                    for run in range(found_runs):
                         for index in range(runs[run, 0], runs[run, 1]):
                             found = 1
                             if mode & MODE == CIRCLE:
@@ -176,7 +195,7 @@ def search_views(
                             settled = mode & SETTLED == SETTLED and found == 1 and slots[slot].profile == 0
                             hits[count, 3] = settled
                             count += 1
-                number = groups[number].after
+                number = group_links[number, AFTER_LINK]
     return len(channel_begin) - 1, count
 
 
@@ -205,9 +224,11 @@ def search(
     """
     places, links = entries.view(np.float64).reshape(-1, 4), entries.view(np.int32).reshape(-1, 8)
     plain_hits = hits.view(np.int32).reshape(-1, 4)
+    plain_groups = groups.view(np.int64).reshape(-1, LONGS)
+    sizes_m, group_links = groups.view(np.float64).reshape(-1, LONGS), groups.view(np.int32).reshape(-1, 2 * LONGS)
     return search_views(
-        first, channel_begin, channels, modes, circles, attributes, channel_groups, groups, cells, places, links,
-        heights, slots, clauses, flat, now_us, runs, plain_hits,
+        first, channel_begin, channels, modes, circles, attributes, channel_groups, plain_groups, sizes_m,
+        group_links, cells, places, links, heights, slots, clauses, flat, now_us, runs, plain_hits,
     )  # fmt: skip
 
 
