@@ -1,11 +1,12 @@
 """L2, R7, M1: presets of brokers in one TOML file: what is written wrong is named, and the examples are accepted."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roamcast.live.settings import BadSettings, load_protocol, load_settings, settings_from
+from roamcast.live.settings import BadSettings, load_movement, load_protocol, load_settings, settings_from
 from roamcast.model.movement import Habits, MovementModel, save_model
 from tests.docs.pages import ROOT
 
@@ -44,3 +45,39 @@ def test_r7_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     given = {**LEAST, "protocol": {"ahead": {"movement": str(tmp_path / "gone.json")}}}
     with pytest.raises(BadSettings, match=r"protocol\.ahead\.movement: .*gone\.json: cannot be read"):
         load_protocol(settings_from(given))
+
+
+def in_mesh(name: str, peers: list[str], **protocol: Any) -> dict[str, Any]:
+    links = {"peers": [{"name": each, "host": "127.0.0.1", "port": 1} for each in peers]}
+    return {"name": name, "data": "data", "links": links, "protocol": {"handover": "batch", **protocol}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (in_mesh("north", []), "they are called broker-1 to broker-9, row by row"),
+        (in_mesh("broker-10", []), "name is 'broker-10', and protocol.handover 'batch' needs"),
+        (in_mesh("broker-1", ["broker-5", "broker-3"]), "'broker-3' is not in a cell beside that of 'broker-1'"),
+        (in_mesh("broker-1", ["broker-5", "south"]), "those are broker-2, broker-4, broker-5"),
+        (in_mesh("broker-1", ["broker-2"]), "'broker-5' is missing; subscriptions of 'broker-1' go that way"),
+        (
+            in_mesh("broker-5", [], ahead={"next_brokers": {"broker-5": ["broker-1"]}}),
+            "next_brokers and movement are for 'relocation'",
+        ),
+    ],
+)
+def test_m1_a_mesh_that_is_written_wrong_is_named(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadSettings, match=re.escape(said)):
+        settings_from(given)
+
+
+def test_m1_a_broker_of_a_mesh_is_linked_to_the_cells_around_its_own() -> None:
+    settings_from(in_mesh("broker-5", [f"broker-{each}" for each in (1, 2, 3, 4, 6, 7, 8, 9)]))
+    settings_from(in_mesh("mast-1", [], mesh={"broker": "mast", "columns": 1, "rows": 1}))
+
+
+def test_m10_a_model_whose_cells_are_not_those_of_the_mesh_is_refused(tmp_path: Path) -> None:
+    save_model(MovementModel(1, {"0,0": Habits(60.0)}, 300.0), tmp_path / "cells.json")
+    given = in_mesh("broker-5", [], mesh={"movement": str(tmp_path / "cells.json")})
+    with pytest.raises(BadSettings, match=r"protocol\.mesh\.movement: .*learned with 300, and the mesh has 250"):
+        load_movement(settings_from(given), "mesh")

@@ -1,11 +1,14 @@
 """L3, L8 under every preset: clients roam, brokers are killed, links cut, and nothing that was promised is lost."""
 
+import json
 import os
 
 import pytest
 
+from roamcast.live.mqtt.packets import Disconnect
 from roamcast.protocols.broker.logical.params import AheadParams
 from roamcast.protocols.broker.params import BrokerParams
+from tests.live.broker.test_protocol_mesh import KINDS, Kind, mesh_edges, mesh_params
 from tests.live.broker.test_roaming_trials import Trial
 
 SEEDS = int(os.environ.get("ROAMCAST_SEEDS", "5"))
@@ -23,6 +26,33 @@ PRESETS = {
 def test_complete_in_order_and_once_l3_l8_r1_r7(seed: int, preset: str, faults: str) -> None:
     trial = Trial(seed, frozenset(faults.split()), PRESETS[preset])
     trial.run()
+    trial.check()
+
+
+class MeshTrial(Trial):
+    """Clients that say of themselves where they are and go, right or wrong."""
+
+    def _trouble(self) -> None:
+        client = self.rng.choice(self.clients())
+        if client.ready and self.rng.random() < 0.5:
+            x, y, east, north = (self.rng.uniform(0, 200) for _ in range(4))
+            report = {"position": [x, y], "velocity": [east, north] if self.rng.random() < 0.5 else [0, 0]}
+            client.publish("$roam/me", json.dumps(report).encode(), self.rng.choice((0, 1)))
+        if client.ready and self.rng.random() < 0.2:
+            said = ("next", self.rng.choice(self.names))
+            client._say(Disconnect(user_properties=(said,)))
+            client.drop()
+        super()._trouble()
+
+
+@pytest.mark.parametrize("faults", ["", "roam", "roam cut", "roam cut kill"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_complete_in_order_and_once_in_a_mesh_l3_l8_m7(seed: int, kind: Kind, faults: str) -> None:
+    params = mesh_params(kind, 2, 2, probe_s=0.2, report_s=1.0, arrival_wait_s=2.0)
+    trial = MeshTrial(seed, frozenset(faults.split()), params, mesh_edges(params))
+    trial.run()
+    trial.stage.run(3.0)
     trial.check()
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from roamcast.live.broker.core import CoreParams
+from roamcast.live.broker.core import Core, CoreParams
+from roamcast.live.broker.stored import BadState
 from roamcast.live.mqtt.packets import PubAck, Publish, Will
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.protocols.broker.logical.params import AheadParams
@@ -262,3 +263,12 @@ def test_p79_while_the_way_to_its_broker_is_cut_an_expected_client_is_not_let_in
     scene.move(reader, "d")
     assert reader.connacks[-1].session_present
     assert reader.taken == [b"1"]
+
+
+def test_p71_other_next_brokers_hold_from_the_next_start_and_none_at_all_is_another_kind() -> None:
+    core = Core("a", 1, AHEAD)
+    other = BrokerParams(ahead=AheadParams(next_brokers={"a": ("c",)}))
+    assert core.adopt(other, CoreParams(), None)
+    assert core.station.broker.params.ahead.next_brokers == {"a": ("c",)}
+    with pytest.raises(BadState, match=r"protocol\.ahead\.next_brokers"):
+        core.adopt(BrokerParams(), CoreParams(), None)

@@ -5,6 +5,7 @@ Random trials on the stage: QoS 1 and 2 are complete and in the order of their p
 
 import os
 from random import Random
+from typing import TypeAlias
 
 import pytest
 
@@ -14,16 +15,21 @@ from tests.live.broker.stage import SimClient, Stage
 
 SEEDS = int(os.environ.get("ROAMCAST_SEEDS", "12"))
 MESSAGES = 25
-TREE = (("a", "b"), ("b", "c"), ("b", "d"))
+Edges: TypeAlias = tuple[tuple[str, str], ...]
+TREE: Edges = (("a", "b"), ("b", "c"), ("b", "d"))
 
 
 class Trial:
-    def __init__(self, seed: int, faults: frozenset[str], params: BrokerParams | None = None) -> None:
+    def __init__(
+        self, seed: int, faults: frozenset[str], params: BrokerParams | None = None, edges: Edges = TREE
+    ) -> None:
         self.seed = seed
         self.rng = Random(seed)
         self.faults = faults
+        self.edges = edges
         # Small states: every few batches one takes a picture by itself.
-        self.stage = Stage(seed, TREE, params, due=Due(2_000) if seed % 2 else None)
+        self.stage = Stage(seed, edges, params, due=Due(2_000) if seed % 2 else None)
+        self.names = tuple(self.stage.brokers)
         self.subscribers = [SimClient(self.stage, f"s{number}") for number in range(3)]
         self.publishers = [SimClient(self.stage, f"p{number}") for number in range(2)]
         self.said: dict[str, list[bytes]] = {each.name: [] for each in self.publishers}
@@ -33,7 +39,7 @@ class Trial:
 
     def run(self) -> None:
         for client in self.clients():
-            client.connect(self.rng.choice("abcd"))
+            client.connect(self.rng.choice(self.names))
         self._settle()
         for number, subscriber in enumerate(self.subscribers):
             subscriber.subscribe("t/#" if number else "t/+", 2)
@@ -53,15 +59,15 @@ class Trial:
 
     def _trouble(self) -> None:
         if "roam" in self.faults and self.rng.random() < 0.3:
-            self.rng.choice(self.clients()).connect(self.rng.choice("abcd"))
+            self.rng.choice(self.clients()).connect(self.rng.choice(self.names))
         if "cut" in self.faults and self.rng.random() < 0.1:
-            self.stage.unlink(*self.rng.choice(TREE))
+            self.stage.unlink(*self.rng.choice(self.edges))
         if "kill" in self.faults and self.rng.random() < 0.05:
-            broker = self.stage.brokers[self.rng.choice("abcd")]
+            broker = self.stage.brokers[self.rng.choice(self.names)]
             if broker.alive:
                 broker.kill()
         if self.rng.random() < 0.1:
-            self.stage.brokers[self.rng.choice("abcd")].server.logbook.snapshot()
+            self.stage.brokers[self.rng.choice(self.names)].server.logbook.snapshot()
         if self.rng.random() < 0.3:
             self.stage.heal()
         if self.rng.random() < 0.5:
@@ -70,7 +76,7 @@ class Trial:
     def _reconnect(self) -> None:
         for client in self.clients():
             if client._up is None:
-                client.connect(self.rng.choice("abcd"))
+                client.connect(self.rng.choice(self.names))
 
     def _settle(self) -> None:
         for _ in range(400):
@@ -79,7 +85,7 @@ class Trial:
                 return
             for client in self.clients():
                 if client._up is None:
-                    client.connect(client.broker or "a")
+                    client.connect(client.broker or self.names[0])
         waiting = [client.name for client in self.clients() if not client.settled]
         raise AssertionError(f"seed {self.seed}: {waiting} did not come to rest")
 

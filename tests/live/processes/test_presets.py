@@ -1,11 +1,13 @@
 """L2, L3 with presets: real broker processes with settings of each, and unmodified clients that roam between them."""
 
 import asyncio
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from paho.mqtt.packettypes import PacketTypes
 
 from tests.live.processes.fleet import fleet
 from tests.live.processes.vendors import (
@@ -15,6 +17,7 @@ from tests.live.processes.vendors import (
     connect_paho,
     end_paho,
     paho_client,
+    properties,
     until,
 )
 
@@ -97,3 +100,69 @@ async def speak_briefly(folder: Path) -> None:
             assert sorted(reader.got) == ["0", "1", "2"]
         finally:
             await reader.stop()
+
+
+MESH = {"columns": 3, "rows": 1, "cell_m": 100.0, "arrival_wait_s": 60.0, "probe_s": 1.0, "report_s": 2.0}
+ROAD = (("broker-1", "broker-2"), ("broker-2", "broker-3"))
+
+
+def mesh(kind: str) -> dict[str, Any]:
+    return {"handover": kind, "mesh": MESH}
+
+
+@pytest.mark.parametrize("kind", ["predictive", "probing", "batch"])
+def test_m7_l3_readers_of_two_vendors_roam_in_a_mesh_and_get_everything_once_in_order(
+    kind: str, tmp_path: Path
+) -> None:
+    asyncio.run(drive(tmp_path, kind))
+
+
+async def drive(folder: Path, kind: str) -> None:
+    async with fleet(folder, "broker-1 broker-2 broker-3", links=ROAD, protocol=mesh(kind)) as brokers:
+        ways = [await brokers.access("broker-1"), await brokers.access("broker-3")]
+        readers: list[Reader] = [PahoReader("p", ways[0].port, "t/+", 2), AiomqttReader("q", ways[1].port, "t/#", 2)]
+        writer = Writer(brokers["broker-2"].mqtt_port)
+        try:
+            await asyncio.gather(*(reader.start() for reader in readers), writer.start())
+            for step, x in ((2, 50), (3, 150), (1, 250)):
+                trip = {"position": [x, 50], "velocity": [20, 0], "destination": [x + 40, 50]}
+                for reader in readers:
+                    await until(partial(has_all, reader, writer), "not everything came")
+                    await reader.report(json.dumps(trip))
+                await writer.say(10, 2)
+                for way in ways:
+                    way.lead_to(brokers[f"broker-{step}"].mqtt_port)
+                await writer.say(10, 2)
+            for reader in readers:
+                await until(partial(has_all, reader, writer), "not everything came")
+                assert reader.got == writer.said
+        finally:
+            for reader in readers:
+                await reader.stop()
+            await end_paho(writer.client)
+
+
+def test_m5_what_comes_for_a_paho_client_that_said_where_it_goes_is_there_before_it(tmp_path: Path) -> None:
+    asyncio.run(go_where_it_said(tmp_path))
+
+
+async def go_where_it_said(folder: Path) -> None:
+    async with fleet(folder, "broker-1 broker-2 broker-3", links=ROAD, protocol=mesh("predictive")) as brokers:
+        reader, writer = paho_client("reader"), Writer(brokers["broker-2"].mqtt_port)
+        got: list[str] = []
+        reader.on_message = lambda _client, _data, message: got.append(message.payload.decode())
+        connect_paho(reader, brokers["broker-1"].mqtt_port)
+        await until(reader.is_connected, "not connected")
+        reader.subscribe("t/#", qos=2)
+        await writer.start()
+        await writer.say(1, 2)
+        await until(lambda: len(got) == 1, "the first did not come")
+        reader.disconnect(properties=properties(PacketTypes.DISCONNECT, UserProperty=[("next", "broker-3")]))
+        await until(lambda: not reader.is_connected(), "still connected")
+        await asyncio.to_thread(reader.loop_stop)
+        await writer.say(5, 2)
+        connect_paho(reader, brokers["broker-3"].mqtt_port)
+        await until(lambda: len(got) >= 6, "not everything came")
+        assert got == writer.said
+        await end_paho(reader)
+        await end_paho(writer.client)

@@ -21,6 +21,7 @@ from roamcast.live.broker.properties import text_of
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.station import AWAY, Station
 from roamcast.live.broker.subscribing import Subscribing
+from roamcast.live.broker.travelling import Travelling
 from roamcast.live.broker.visitor import Visitor
 from roamcast.live.mqtt.packets import NEVER_S
 from roamcast.live.mqtt.reasons import Reason
@@ -44,11 +45,13 @@ class Admission:
         subscribing: Subscribing,
         publishing: Publishing,
         limits: SessionLimits,
+        travelling: Travelling,
         reminder_wait_s: float,
     ) -> None:
         self.station = station
         self.subscribing = subscribing
         self.publishing = publishing
+        self.travelling = travelling
         self.limits = limits
         self.reminder_wait_us = round(reminder_wait_s * 1e6)
 
@@ -127,8 +130,7 @@ class Admission:
         arrow = self.station.broker.handover.arrow_of(visitor.name)
         known = 0 if arrow is None else arrow.claim.epoch
         visitor.epoch = max(self.station.now_us, visitor.epoch + 1, known + 1)
-        attach = Attach(visitor.epoch, visitor.acknowledged, came, tuple(wanted))
-        self.station.tell_broker(visitor, attach)
+        self.travelling.attach(visitor, Attach(visitor.epoch, visitor.acknowledged, came, tuple(wanted)))
 
     def _admit(self, visitor: Visitor, present: bool) -> None:
         visitor.connected, visitor.coming = True, False
@@ -137,6 +139,7 @@ class Admission:
         lasting = self.publishing.keeping.lasting
         visitor.seen = {event_id: names for event_id, names in visitor.seen.items() if event_id in lasting}
         self.station.chronicle.here(visitor.context.at(self.station.now_us, self.station.space))
+        self.travelling.admitted(visitor)
         self.station.order(Admit(visitor.client, visitor.session, present, visitor.arrival))
 
     # Its session is somewhere.
@@ -258,6 +261,8 @@ class Admission:
         self.subscribing.groups.joined(visitor.client, visitor.asked.values(), False)
         if given.expiry_s is not None:
             visitor.session.expiry_s = given.expiry_s
+        left_behind = visitor.will.message.user_properties if visitor.will and not given.in_order else ()
+        self.travelling.leaves(visitor, given.said or left_behind)
         self._away(visitor)
         if given.in_order:
             visitor.will = None

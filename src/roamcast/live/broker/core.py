@@ -55,10 +55,12 @@ from roamcast.live.broker.station import Station, for_sessions
 from roamcast.live.broker.stored import BadState, check_same_kind, dumped, loaded
 from roamcast.live.broker.subscribing import Subscribing
 from roamcast.live.broker.swift import Group, Swift
+from roamcast.live.broker.travelling import Travelling
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.runs import Run
 from roamcast.live.mqtt.session import SessionLimits
+from roamcast.model.movement import MovementModel
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.protocols.broker.modulators.limits import Limits
@@ -94,6 +96,7 @@ class Core:
         params: CoreParams | None = None,
         space: Space | None = None,
         graph: MovementGraph | None = None,
+        movement: MovementModel | None = None,
     ) -> None:
         """`life` tells this broker's state from one that was made anew: it stays the same when it is restored."""
         params = self.params = params or CoreParams()
@@ -101,17 +104,20 @@ class Core:
         self.host = host
         self.space = space
         self.events = Events(host, life, space)
-        self.station = Station(host, life, broker or BrokerParams(), space, self.events, params.modulators)
+        self.station = Station(host, life, broker or BrokerParams(), space, self.events, params.modulators, movement)
+        self.travelling = Travelling(self.station)
         self.audience = Audience(space, graph)
         self.retained = Retained(params.retained_messages_max, params.retained_bytes_max)
         self.lasting = Lasting(params.lasting_messages_max, params.lasting_bytes_max)
         self.groups = Groups(self.station, self.events, self.retained)
         self.keeping = Keeping(self.station, self.events, self.retained, self.lasting, self.groups)
         self.announcing = Announcing(self.station, params.advertised_topics_max, params.advertised_idle_s)
-        self.publishing = Publishing(self.station, self.audience, self.events, self.keeping, self.announcing)
-        self.subscribing = Subscribing(self.station, self.audience, self.retained, self.groups)
+        self.publishing = Publishing(
+            self.station, self.audience, self.events, self.keeping, self.announcing, self.travelling
+        )
+        self.subscribing = Subscribing(self.station, self.audience, self.retained, self.groups, self.travelling)
         self.admission = Admission(
-            self.station, self.subscribing, self.publishing, params.session, params.reminder_wait_s
+            self.station, self.subscribing, self.publishing, params.session, self.travelling, params.reminder_wait_s
         )
 
     def handle(self, now_us: int, given: AnyGiven) -> list[AnyOrder]:
@@ -188,6 +194,8 @@ class Core:
             "expiry": self.subscribing.expired,
             "lasting": self.publishing.look_for_newcomers,
             "advertised": self.announcing.look_for_idle,
+            "poll": self.travelling.poll,
+            "report": self.travelling.trip_over,
         }
         if kind in own:
             own[kind](timer.split(":", 1)[1])
@@ -222,15 +230,22 @@ class Core:
         """All of it, for `restored`."""
         return dumped(self)
 
-    def adopt(self, broker: BrokerParams, params: CoreParams, graph: MovementGraph | None) -> bool:
-        """Goes on with other bounds and another movement graph; whether they are others. What was made under the old
+    def adopt(
+        self,
+        broker: BrokerParams,
+        params: CoreParams,
+        graph: MovementGraph | None,
+        movement: MovementModel | None = None,
+    ) -> bool:
+        """Goes on with other bounds and models of movement; whether they are others. What was made under the old
         ones stays. Not logged: whoever calls this takes a snapshot, or the log would be read again with these.
         Raises `BadState` for what cannot change."""
         before, broker = self.station.broker.params, for_sessions(broker)
         check_same_kind(before, broker)
-        if (broker, params) == (before, self.params) and same_graph(graph, self.audience.graph):
-            return False
+        is_same = (broker, params) == (before, self.params) and same_graph(graph, self.audience.graph)
         self.station.broker.adopt(broker)
+        if not self.travelling.adopt(movement) and is_same:
+            return False
         self.params = params
         self.station.limits = params.modulators
         self.retained.messages_max, self.retained.bytes_max = params.retained_messages_max, params.retained_bytes_max

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from roamcast.live.mqtt.messages import Message, Subscription
+from roamcast.live.mqtt.packets import Pairs
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.context import Context
 
@@ -50,6 +51,8 @@ class Left(Given, frozen=True, tag="left", gc=False):
     expiry_s: int | None
     """None: as was agreed when it came."""
     in_order: bool
+    said: Pairs = ()
+    """User properties of its last word that tell where it goes."""
 
 
 class Asked(Given, frozen=True, tag="asked", gc=False):

@@ -14,6 +14,7 @@ from roamcast.live.broker.orders import Acknowledge, Complete, Hand, Remark, Tel
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_id
 from roamcast.live.broker.station import Station
+from roamcast.live.broker.travelling import Travelling
 from roamcast.live.broker.visitor import SOURCE, Visitor, delivery_of
 from roamcast.live.mqtt.messages import SECOND_US, Message, Subscription
 from roamcast.live.mqtt.reasons import Reason
@@ -27,13 +28,20 @@ from roamcast.protocols.broker.sessions import Session
 
 class Publishing:
     def __init__(
-        self, station: Station, audience: Audience, events: Events, keeping: Keeping, announcing: Announcing
+        self,
+        station: Station,
+        audience: Audience,
+        events: Events,
+        keeping: Keeping,
+        announcing: Announcing,
+        travelling: Travelling,
     ) -> None:
         self.station = station
         self.audience = audience
         self.events = events
         self.keeping = keeping
         self.announcing = announcing
+        self.travelling = travelling
         announcing.release = self._to_neighbours
         self.station.broker.border.audience = self._audience
 
@@ -114,6 +122,7 @@ class Publishing:
         visitor.context = context
         self.audience.moved(context)
         self.station.chronicle.here(context)
+        self.travelling.moved(visitor)
         self.station.order(Acknowledge(visitor.client, packet_id))
 
     def released(self, given: Released) -> None:

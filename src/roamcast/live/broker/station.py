@@ -20,6 +20,7 @@ from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+from roamcast.model.movement import MovementModel
 from roamcast.model.space import Space
 from roamcast.node import boundary
 from roamcast.node.boundary import CancelTimer, Disconnect, Does, LinkDown, LinkUp, Note, Send, SetTimer, TimerFired
@@ -34,6 +35,7 @@ from roamcast.protocols.broker.messages import (
     Between,
     Carried,
     Farewell,
+    Forwarded,
     Hello,
     Lost,
     NotFound,
@@ -43,6 +45,7 @@ from roamcast.protocols.broker.messages import (
     Remembered,
     Reminded,
     Replay,
+    Routed,
 )
 from roamcast.protocols.broker.modulators.limits import Limits
 from roamcast.protocols.broker.params import BrokerParams
@@ -51,7 +54,7 @@ from roamcast.protocols.broker.sessions import Session
 LINK_MESSAGE_BYTES_MAX = 4 * 1_048_576
 CODEC = Codec(MESSAGES, LINK_MESSAGE_BYTES_MAX)
 """What brokers say to each other."""
-ABOUT_CLIENTS = (Relocate, Replay, NotFound, Abandon, Farewell, Remembered)
+ABOUT_CLIENTS = (Relocate, Replay, NotFound, Abandon, Farewell, Remembered, Forwarded)
 REPLAY = "replay:"
 AWAY = "away:"
 """The protocol's own timer for clients that stay away; MQTT has each session say how long that may be."""
@@ -62,13 +65,20 @@ class Station:
     """Of this life of the process alone."""
 
     def __init__(
-        self, host: str, life: int, params: BrokerParams, space: Space, events: Events, limits: Limits
+        self,
+        host: str,
+        life: int,
+        params: BrokerParams,
+        space: Space,
+        events: Events,
+        limits: Limits,
+        movement: MovementModel | None = None,
     ) -> None:
         """`limits` are those of modulators."""
         self.host = host
         self.space = space
         self.events = events
-        self.broker = Broker(host, for_sessions(params), life, space)
+        self.broker = Broker(host, for_sessions(params), life, space, None, movement)
         self.broker.border.pack = self._pack
         self.broker.border.modulate = self._modulate
         self.limits = limits
@@ -128,8 +138,9 @@ class Station:
             if onlooker is not None:
                 for event in events_in(message.message):
                     onlooker.heard(peer, event)
-            if isinstance(message.message, ABOUT_CLIENTS):
-                self.touched[message.message.client.removeprefix(SOURCE)] = None
+            inside = message.message.cargo if isinstance(message.message, Routed) else message.message
+            if isinstance(inside, ABOUT_CLIENTS):
+                self.touched[inside.client.removeprefix(SOURCE)] = None
         if isinstance(message, Hello):
             self._greeted(peer, message)
         self.give(boundary.Received(message, peer))
@@ -205,6 +216,9 @@ class Station:
         if numbered.number <= visitor.last:
             # The broker sends what is not acknowledged again when a client returns; the session has it already.
             return
+        if numbered.epoch and not self._is_next(visitor, numbered):
+            # It came by a way of its own, before its turn: it will come in its turn too.
+            return
         self.unpack(visitor)
         if visitor.was_received(numbered.number):
             return
@@ -224,6 +238,13 @@ class Station:
         if message is not None and not was_sent:
             asked = [visitor.asked[each] for each in names if each in visitor.asked]
             self._chronicle(visitor.client, numbered.event, message, asked, RETAINED in names)
+
+    def _is_next(self, visitor: Visitor, numbered: Numbered) -> bool:
+        session = self.broker.border.sessions.get(visitor.name)
+        if session is None or session.awaits is not None or numbered.epoch != session.epoch:
+            return False
+        kept = session.counterpart.kept
+        return bool(kept) and numbered.number == max(visitor.last + 1, kept[0].number)
 
     def _chronicle(self, client: str, event: Event, message: Message, asked: list[Asked], retained: bool) -> None:
         if retained:

@@ -10,6 +10,7 @@ from roamcast.live.broker.orders import Grant, Hand, Remark, Revoke
 from roamcast.live.broker.properties import BadProperty, is_common, is_lasting, subscription_of
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
+from roamcast.live.broker.travelling import Travelling
 from roamcast.live.broker.visitor import RETAINED, Visitor, delivery_of
 from roamcast.live.mqtt.messages import Subscription
 from roamcast.live.mqtt.reasons import Reason
@@ -44,8 +45,11 @@ def expiry_timer(client: str, text: str) -> str:
 
 
 class Subscribing:
-    def __init__(self, station: Station, audience: Audience, retained: Retained, groups: Groups) -> None:
+    def __init__(
+        self, station: Station, audience: Audience, retained: Retained, groups: Groups, travelling: Travelling
+    ) -> None:
         self.station = station
+        self.travelling = travelling
         self.groups = groups
         self.audience = audience
         self.retained = retained
@@ -157,6 +161,7 @@ class Subscribing:
             visitor.context = context
             self.audience.moved(context)
             self.station.chronicle.here(context)
+            self.travelling.moved(visitor)
 
     def welcome(self, visitor: Visitor) -> None:
         """A client that was here before, or elsewhere: what it wants is known."""

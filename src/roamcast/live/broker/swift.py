@@ -78,7 +78,7 @@ class Swift:
         if visitor is None or visitor.session.expiry_s or not visitor.connected:
             return False
         session = self.station.broker.border.sessions.get(visitor.name)
-        return session is not None and session.attached and session.awaits is None
+        return session is not None and session.attached and session.awaits is None and not session.quiet
 
     def hand(self, client: str, run: Run, groups: list[Group]) -> None:
         onlooker = self.station.chronicle.onlooker

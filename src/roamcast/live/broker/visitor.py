@@ -20,6 +20,7 @@ from roamcast.live.mqtt.session import Releasing, Session
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import FOREVER_US
+from roamcast.protocols.broker.mesh.prediction import Status
 from roamcast.protocols.broker.relocation import NUMBER_MAX
 
 RETAINED = "\0retained"
@@ -124,6 +125,10 @@ class Visitor:
         """Its last connection asked for a clean start."""
         self.lost = False
         """Its session could not be fetched."""
+        self.status: Status | None = None
+        """Where it goes, as its broker was told last, in a mesh."""
+        self.next_broker = ""
+        """Where it said that it will connect next, in a mesh."""
         self.luggage: bytes | None = None
         """What was unpacked last."""
         self.unaligned = False

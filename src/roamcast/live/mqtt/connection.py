@@ -441,7 +441,8 @@ class Connection:
     def _left(self, now_us: int, packet: Disconnect) -> None:
         if packet.reason is Reason.SUCCESS and self.connect is not None:
             self.connect = replace(self.connect, will=None)
-        self._close(now_us, packet.reason, packet.reason_text or "the client left", by_client=True)
+        text = packet.reason_text or "the client left"
+        self._close(now_us, packet.reason, text, by_client=True, user_properties=packet.user_properties)
 
     def _fail(self, now_us: int, reason: Reason, detail: str) -> None:
         """Says why, in whichever way the version and the moment allow, and closes."""
@@ -452,7 +453,9 @@ class Connection:
             self._output.append(refusal_of_bytes(self._decoder.refused_level, reason))
         self._close(now_us, reason, detail)
 
-    def _close(self, now_us: int, reason: Reason, detail: str, by_client: bool = False) -> None:
+    def _close(
+        self, now_us: int, reason: Reason, detail: str, by_client: bool = False, user_properties: Pairs = ()
+    ) -> None:
         before, self.state = self.state, State.CLOSED
         if before is State.CONNECTING or before is State.CLOSED:
             return
@@ -462,7 +465,7 @@ class Connection:
             if self._dialogue.session.holder is self:
                 self._dialogue.session.detach(now_us)
             will = None if self.connect is None else self.connect.will
-        self._events.append(Disconnected(reason, detail, by_client, will))
+        self._events.append(Disconnected(reason, detail, by_client, will, user_properties))
 
     def _say(self, now_us: int, packet: Answer) -> None:
         if self._dialogue is not None and not self._dialogue.answer(packet):

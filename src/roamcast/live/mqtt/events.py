@@ -103,6 +103,8 @@ class Disconnected(Event, frozen=True, gc=False):
     detail: str
     by_client: bool = False
     will: Will | None = None
+    user_properties: Pairs = ()
+    """Of its DISCONNECT."""
 
 
 AnyEvent: TypeAlias = (

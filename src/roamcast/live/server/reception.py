@@ -25,6 +25,7 @@ from roamcast.live.broker.inputs import (
     Withdrew,
 )
 from roamcast.live.broker.properties import is_lasting
+from roamcast.live.broker.travelling import SAID_NAMES
 from roamcast.live.broker.visitor import packet_id_of
 from roamcast.live.mqtt import events, packets
 from roamcast.live.mqtt.messages import Message, message_of_will
@@ -146,7 +147,8 @@ class Reception:
                 self.server.trackers.forget(client.client)
             session = client.mqtt.session
             expiry_s = None if session is None else session.expiry_s
-            self.server.give(Left(client.client, expiry_s, event.will is None))
+            said = tuple(pair for pair in event.user_properties if pair[0] in SAID_NAMES)
+            self.server.give(Left(client.client, expiry_s, event.will is None, said))
         elif self.server.arriving.get(client.client) is client:
             del self.server.arriving[client.client]
             self.server.give(Left(client.client, None, True))

@@ -32,6 +32,7 @@ from roamcast.live.settings import (
     load_graph,
     load_map,
     load_modulators,
+    load_movement,
     load_policy,
     load_protocol,
 )
@@ -129,6 +130,7 @@ class RunningBroker:
                 settings.keeping,
                 settings.model_space(),
                 load_graph(settings),
+                load_movement(settings, "mesh"),
             )
             log.append(encode_batch([]))
             log.snapshot(core.snapshot())
@@ -145,7 +147,8 @@ class RunningBroker:
                 "Give that space, or another directory",
             )
         self._replay(core, loaded.batches)
-        if core.adopt(load_protocol(settings), settings.keeping, load_graph(settings)):
+        graph, movement = load_graph(settings), load_movement(settings, "mesh")
+        if core.adopt(load_protocol(settings), settings.keeping, graph, movement):
             log.snapshot(core.snapshot())
         return core
 

@@ -58,6 +58,8 @@ class Session:
         """Whether new events wait here until the client asks for them, or is somewhere else (M8)."""
         self.apart: dict[int, Numbered] = {}
         """What has come of a replay whose events travel apart, by number."""
+        self.sent_ahead: dict[int, Numbered] = {}
+        """What was sent here before its client came, by number; how much of it counts is for the replay to say."""
         self.replay: Replay | None = None
         """The last message of that replay, if it came before all of its events."""
 

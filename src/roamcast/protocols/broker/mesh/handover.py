@@ -232,6 +232,18 @@ class MeshHandover(Relocation):
 
     # The old broker and the new one.
 
+    def _welcome(self, now_us: int, claim: Relocate, attach: Attach) -> list[Does]:
+        """What was sent here ahead of a client that cannot take it before its session has come stays for the replay,
+        and need not come again."""
+        waiting = self.waiting.pop(claim.client, None)
+        if waiting is None:
+            return super()._welcome(now_us, claim, attach)
+        ahead = {each.numbered.number: replace(each.numbered, epoch=0) for each in waiting.events}
+        has = tuple((number, numbered.event.id) for number, numbered in ahead.items())
+        effects = super()._welcome(now_us, replace(claim, has=has), attach)
+        self.border.sessions[claim.client].sent_ahead = ahead
+        return [CancelTimer(f"waiting:{claim.client}"), *effects]
+
     def _pass_on(self, claim: Relocate, before: Arrow | None, sender: str | None) -> list[Does]:
         """Where nobody knows better, towards the broker that last had the whole session, rather than to everybody.
 
@@ -247,10 +259,12 @@ class MeshHandover(Relocation):
 
     def _answer(self, session: Session, claim: Relocate, luggage: bytes | None) -> list[Does]:
         counterpart = session.counterpart
-        lacking = counterpart.after(claim.after)
+        lacking, has = counterpart.after(claim.after), dict(claim.has)
+        ahead = tuple(each.number for each in lacking if has.get(each.number) == each.event.id)
         effects: list[Does] = []
         for numbered in lacking:
-            effects += self.route(claim.path[0], Forwarded(session.client, numbered, claim=claim.epoch))
+            if numbered.number not in ahead:
+                effects += self.route(claim.path[0], Forwarded(session.client, numbered, claim=claim.epoch))
         replay = Replay(
             client=session.client,
             epoch=claim.epoch,
@@ -262,6 +276,7 @@ class MeshHandover(Relocation):
             marks=tuple(counterpart.marks.items()),
             apart=len(lacking),
             luggage=luggage,
+            ahead=ahead,
             missing=session.missing,
         )
         return [*effects, *self.neighbourhood.say(back(replay))]
@@ -292,10 +307,14 @@ class MeshHandover(Relocation):
         if replay is None:
             return []
         numbers = range(replay.next_number - replay.apart, replay.next_number)
+        session.apart.update(
+            {number: session.sent_ahead[number] for number in replay.ahead if number in session.sent_ahead}
+        )
         if not all(number in session.apart for number in numbers):
             return []
         events = tuple(session.apart[number] for number in numbers)
         session.apart.clear()
+        session.sent_ahead.clear()
         session.replay = None
         return super()._replayed(replace(replay, events=events, apart=0))
 

@@ -19,6 +19,8 @@ class Relocate(Message, frozen=True, tag="relocate"):
     forgets: bool = False
     was_at: str = ""
     """Where the client says that it was: a way to go where nobody knows better (M7)."""
+    has: tuple[tuple[int, str], ...] = ()
+    """By number, the ids of events that were sent ahead to where the client is now (M5)."""
     corrects: bool = False
     """It was sent back to where an earlier claim came from. Its own search goes another way, so nobody says of this
     one that nothing was found."""
@@ -44,6 +46,8 @@ class Replay(Message, frozen=True, tag="replay"):
     """How many events, up to the last number, travel apart from this message (M6)."""
     luggage: bytes | None = None
     """What the old border kept for the client beside its events, on the first message of a replay."""
+    ahead: tuple[int, ...] = ()
+    """Of those that travel apart, the numbers of those that were there ahead, and are not sent again (M5)."""
     missing: bool = False
     """Whether a part of what was kept did not come, nobody knows how much, and the client was not told yet."""
 
