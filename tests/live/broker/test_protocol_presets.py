@@ -272,3 +272,14 @@ def test_p71_other_next_brokers_hold_from_the_next_start_and_none_at_all_is_anot
     assert core.station.broker.params.ahead.next_brokers == {"a": ("c",)}
     with pytest.raises(BadState, match=r"protocol\.ahead\.next_brokers"):
         core.adopt(BrokerParams(), CoreParams(), None)
+
+
+def test_p77_what_waited_is_not_overtaken_by_what_is_published_when_it_goes_out() -> None:
+    scene, writer, reader = apart()
+    scene.publish(writer, "t/x", b"0", qos=0)
+    scene.stage.heal()
+    for number in range(1, 400):
+        writer.publish("t/x", b"%d" % number, 0)
+        scene.rest(0.0005)
+    scene.rest(2.0)
+    assert [int(each) for each in reader.taken] == list(range(400))

@@ -194,4 +194,5 @@ class Announcing:
                 self._passing_count -= 1
                 self._passing_bytes -= len(event.body or b"")
                 if self.release is not None:
+                    self.station.goes_ahead(event.publisher.host, topic)
                     self.release(event)
