@@ -239,6 +239,8 @@ class SimBroker:
     def kill(self) -> None:
         self.alive = False
         self.head.dead = True
+        # What is still on its way to it is heard by nobody, and must not be passed on over links of its next life.
+        self.desk.links = None
         for socket in list(self.server.sockets):
             wire = socket.transport
             if isinstance(wire, Wire):
@@ -301,6 +303,9 @@ class Stage:
         a, b = self.brokers[one], self.brokers[other]
         if frozenset((one, other)) in self.up or not (a.alive and b.alive):
             return
+        # As links do: that the last one is down is told before there is another.
+        self._down(a, other)
+        self._down(b, one)
         self._links += 1
         self.up[frozenset((one, other))] = self._links
         a.links[other] = b.links[one] = self._links

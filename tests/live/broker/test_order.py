@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roamcast.live.mqtt import encode
+from roamcast.live.mqtt import Message, encode
 from roamcast.live.mqtt.packets import V5, Publish
 from roamcast.live.server.logbook import Logbook
 from tests.live.broker.scene import Scene
@@ -97,6 +97,46 @@ def test_l2_over_a_link_that_is_back_a_plain_message_does_not_overtake_what_wait
         assert numbers(reader)[0] == 0, f"seed {seed}"
         assert numbers(reader) == sorted(numbers(reader)), f"seed {seed}"
         assert numbers(reader)[-1] == 59, f"seed {seed}"
+
+
+def test_l2_what_waits_for_the_disk_does_not_overtake_over_the_next_link() -> None:
+    """It was to go over the last one, behind something that the next one brings again."""
+    for seed in range(30):
+        scene = Scene("ab", seed=seed)
+        reader, writer = scene.client("reader", "b"), scene.client("writer")
+        scene.subscribe(reader, "t", 0)
+        writer._say(packet(0, "retained"), packet(1, "retained"))
+        while not scene.stage.brokers["a"].server.ahead.waiting:
+            scene.rest(0.0001)
+        assert writer._up is not None
+        writer._up.receive(encode(packet(2, "plain"), V5))
+        scene.stage.unlink("a", "b")
+        scene.rest(0.0002)
+        scene.stage.link("a", "b")
+        scene.rest(1.0)
+        assert numbers(reader) in ([0, 1], [0, 1, 2]), f"seed {seed}"
+
+
+def test_l2_what_came_in_the_tick_of_a_hello_does_not_overtake_what_follows_from_that() -> None:
+    scene = Scene("ab")
+    reader, writer = scene.client("reader", "b"), scene.client("writer")
+    scene.subscribe(reader, "t", 0)
+    scene.stage.unlink("a", "b")
+    scene.publish(writer, "t", b"0", 0, True)
+    scene.stage.link("a", "b")
+    broker = scene.stage.brokers["a"]
+    frame, said = broker.desk.frame, [Message("t", b"1")]
+
+    def frame_behind_a_message(peer: str, kind: int, data: bytes) -> None:
+        while said:
+            broker.server.pass_on("writer", said.pop())
+        frame(peer, kind, data)
+
+    broker.desk.frame = frame_behind_a_message  # type: ignore[method-assign]
+    scene.rest(1.0)
+    assert not said
+    scene.publish(writer, "t", b"2", 0)
+    assert numbers(reader) == [0, 2]
 
 
 def test_l2_who_says_nothing_that_is_kept_does_not_wait_for_who_does() -> None:

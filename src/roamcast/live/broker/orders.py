@@ -113,6 +113,8 @@ class Tell(Order, frozen=True, gc=False):
 
     peer: str
     message: Message
+    link: int | None = None
+    """Over which of the links to it that there were, if not over whichever there is."""
 
 
 class Cut(Order, frozen=True, gc=False):

@@ -290,10 +290,9 @@ class Publishing:
             self._to_neighbours(event, source, hops)
 
     def _to_neighbours(self, event: Event, source: str = CLIENT, hops: int = 0) -> None:
-        neighbourhood = self.station.broker.neighbourhood
-        said, _ = neighbourhood.router.route(Notified(event, 0, None, hops), source)
+        said, _ = self.station.broker.neighbourhood.router.route(Notified(event, 0, None, hops), source)
         for peer, _ in said:
-            if peer not in neighbourhood.streams.of or not neighbourhood.streams.of[peer].up:
+            if not self.station.in_step_with(peer):
                 # A link that is back is not in step yet: this would be there before what waits in the stream.
                 continue
             self.station.order(Tell(peer, Passing(event, hops + 1)))

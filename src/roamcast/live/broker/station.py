@@ -163,6 +163,11 @@ class Station:
             self.touched[timer.split(":", 2)[2].removeprefix(SOURCE)] = None
         self.give(TimerFired(timer))
 
+    def in_step_with(self, peer: str) -> bool:
+        """Whether it has said hello on its link, so that it is known what it has heard."""
+        stream = self.broker.neighbourhood.streams.of.get(peer)
+        return stream is not None and stream.up
+
     def has_neighbours(self) -> bool:
         return bool(self.broker.neighbourhood.streams.of)
 

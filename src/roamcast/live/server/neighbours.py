@@ -44,6 +44,9 @@ class LinkDesk:
         self.server = server
         self.links = links
         self.up_since: dict[str, int] = {}
+        self._link_of: dict[str, int] = {}
+        """By neighbour whose link is up, which of all links that is."""
+        self._links_raised = 0
         self._holds: dict[str, HeldLink] = {}
         server.performing.neighbours = self
 
@@ -51,10 +54,13 @@ class LinkDesk:
 
     def up(self, peer: str) -> None:
         self.up_since[peer] = self.server.now_us()
+        self._links_raised += 1
+        self._link_of[peer] = self._links_raised
         self.server.give(LinkChanged(peer, True))
 
     def down(self, peer: str) -> None:
         self.up_since.pop(peer, None)
+        self._link_of.pop(peer, None)
         held = self._holds.pop(peer, None)
         if held is not None:
             self.server.brake.forget(held)
@@ -69,6 +75,9 @@ class LinkDesk:
             self.remark("unknown_frame", f"{peer}: kind {kind}")
 
     def _heard(self, peer: str, data: bytes) -> None:
+        if self.server.passing and not self.server.core.station.in_step_with(peer):
+            # It may be a hello, after which what waits in the stream goes once more: this came before it.
+            self.server.pass_waiting()
         self.server.give(Heard(peer, data))
         self.server.brake.said(self._held(peer))
 
@@ -89,8 +98,11 @@ class LinkDesk:
 
     # To the neighbours.
 
-    def tell(self, peer: str, message: Message) -> None:
-        if peer not in self.up_since or self.links is None:
+    def link_to(self, peer: str) -> int:
+        return self._link_of.get(peer, 0)
+
+    def tell(self, peer: str, message: Message, link: int | None = None) -> None:
+        if peer not in self.up_since or self.links is None or link not in (None, self._link_of[peer]):
             # The stream keeps what it must; the rest is lost with the link.
             return
         kind, codec = (PASSING, PASSING_CODEC) if isinstance(message, Passing) else (STREAM, CODEC)

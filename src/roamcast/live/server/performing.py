@@ -3,6 +3,8 @@
 from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
+
 from roamcast.live.broker.inputs import Left
 from roamcast.live.broker.orders import (
     Acknowledge,
@@ -44,7 +46,11 @@ TRY_AGAIN = (Reason.SERVER_UNAVAILABLE, Reason.SERVER_BUSY)
 class Neighbours(Protocol):
     """The links to other brokers."""
 
-    def tell(self, peer: str, message: Message) -> None: ...
+    def tell(self, peer: str, message: Message, link: int | None = None) -> None: ...
+    def link_to(self, peer: str) -> int:
+        """Which link to it this is, of all that there were to anybody; 0 if there is none."""
+        ...
+
     def cut(self, peer: str) -> None: ...
 
 
@@ -88,9 +94,9 @@ class Performing:
                 watch.handed(delivery.qos, len(delivery.message.payload) * len(names), len(names))
             case LetGo():
                 self._let_go(now_us, order)
-            case Tell(peer, message):
+            case Tell(peer, message, link):
                 if self.neighbours is not None:
-                    self.neighbours.tell(peer, message)
+                    self.neighbours.tell(peer, message, link)
             case Cut(peer):
                 if self.neighbours is not None:
                     self.neighbours.cut(peer)
@@ -129,6 +135,16 @@ class Performing:
                     socket.mark()
         count = len(order.clients)
         self.server.watch.handed(qos, run.payload_bytes * count, run.count * count)
+
+    def bound_to_links(self, orders: list[AnyOrder]) -> list[AnyOrder]:
+        """What goes to neighbours goes over the links of now or not at all: over the next one it could come before
+        what that one has to bring again."""
+        neighbours = self.neighbours
+        if neighbours is None:
+            return orders
+        return [
+            replace(each, link=neighbours.link_to(each.peer)) if isinstance(each, Tell) else each for each in orders
+        ]
 
     def recorded(self, orders: list[AnyOrder]) -> list[AnyOrder]:
         """Writes down what is for the journal, and answers with the others."""

@@ -147,7 +147,7 @@ class BrokerServer:
     def give(self, given: AnyGiven) -> None:
         if self.passing and isinstance(given, Left):
             # Who leaves has said so before, and when its session ends nobody knows it any more.
-            self._pass_waiting()
+            self.pass_waiting()
         now_us, took_s = self.now_us(), 0.0
         self._inputs += 1
         if self._inputs % MEASURED_EVERY == 0:
@@ -195,12 +195,12 @@ class BrokerServer:
         if self.logbook.full is not None:
             self.watch.remark("passing_dropped", key[0])
             return
-        orders = self.performing.recorded(pass_it())
+        orders = self.performing.bound_to_links(self.performing.recorded(pass_it()))
         self.ahead.mark(*key)
         self.logbook.add_behind([*orders, self.ahead.take()], size)
         self._tick_soon()
 
-    def _pass_waiting(self) -> None:
+    def pass_waiting(self) -> None:
         if self.passing:
             batch, self.passing = self.passing, []
             self.performing.perform(self.core.passing(self.now_us(), batch))
@@ -241,7 +241,7 @@ class BrokerServer:
     def _tick(self) -> None:
         self._tick_is_due = False
         try:
-            self._pass_waiting()
+            self.pass_waiting()
         finally:
             self.logbook.commit()
             self.flush()
