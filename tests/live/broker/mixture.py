@@ -267,15 +267,15 @@ class Mixture:
 
     def _check_order(self, reader: Reader) -> None:
         """Of one connection to another: each QoS of a topic. What lasts may come when its reader is there again."""
+        seen: dict[Said, None] = {}
         for heard in reader.by_connection():
             last: dict[tuple[str, str, int, int], int] = {}
-            seen: dict[Said, None] = {}
             for packet in heard:
                 said = said_in(packet.payload)
                 if packet.retain or said.kind in ("lasting", "will") or said in seen:
                     continue
-                if said.qos == 1 and reader in self.members:
-                    # Another member may have had it before, and its writer said it once more.
+                if said.qos == 1 and reader not in (self.exact, self.again):
+                    # Another member, or an earlier session, may have had it before its writer said it once more.
                     continue
                 seen[said] = None
                 key = said.writer, said.topic, said.qos, said.connection if said.qos == 0 else 0
