@@ -23,6 +23,7 @@ from roamcast.live.mqtt.packets import (
     Connect,
     Disconnect,
     Pairs,
+    PingResp,
     PubAck,
     PubComp,
     Publish,
@@ -489,7 +490,7 @@ class SimClient:
                 return [*again, *self.asked.values()]
             case SubAck():
                 self.asked.pop(packet.packet_id, None)
-            case UnsubAck():
+            case UnsubAck() | PingResp():
                 pass
             case PubAck() | PubComp():
                 self.in_flight.pop(packet.packet_id, None)
