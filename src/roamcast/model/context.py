@@ -34,15 +34,17 @@ class Context(Struct, frozen=True, array_like=True):
     def __post_init__(self) -> None:
         if not self.host:
             raise BadValue("context: a host needs a name")
-        for point in (self.position, self.destination):
-            if point is not None:
-                check_point(point, f"host '{self.host}'")
+        if self.position is not None:
+            check_point(self.position, f"host '{self.host}'")
+        if self.destination is not None:
+            check_point(self.destination, f"host '{self.host}'")
         if self.velocity is not None:
             check_velocity(self.velocity, f"host '{self.host}'")
-        for name in RESERVED_NAMES:
-            if name in self.attributes:
-                raise BadValue(f"host '{self.host}': '{name}' is not an attribute but a field of its context")
-        check_attributes(self.attributes)
+        if self.attributes:
+            for name in RESERVED_NAMES:
+                if name in self.attributes:
+                    raise BadValue(f"host '{self.host}': '{name}' is not an attribute but a field of its context")
+            check_attributes(self.attributes)
 
     def value(self, name: str) -> Value | None:
         """What a filter finds under `name`: an attribute, or `position` or `host`."""
@@ -90,7 +92,9 @@ class Configuration:
     ) -> None:
         self.space = space
         self.contexts: Mapping[str, Context] = (
-            contexts if isinstance(contexts, Mapping) else {context.host: context for context in contexts}
+            contexts
+            if type(contexts) is dict or isinstance(contexts, Mapping)
+            else {context.host: context for context in contexts}
         )
         self.neighbour_range_m = neighbour_range_m
         self.graph = graph

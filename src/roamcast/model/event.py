@@ -27,6 +27,17 @@ class ContentType(StrEnum):
     POSITION = "position"
 
 
+FITTING: dict[str, tuple[type, ...]] = {
+    ContentType.INTEGER: (int,),
+    ContentType.DOUBLE: (float, int),
+    ContentType.STRING: (str,),
+    ContentType.BOOLEAN: (bool,),
+    ContentType.TIME: (Instant,),
+    ContentType.POSITION: (Point,),
+}
+"""The types of values that are plainly of a content type; `fits` decides about others."""
+
+
 class Delivery(Struct, frozen=True, array_like=True):
     """STEAM's attribute list: how events of a type want to be delivered (S1, S14)."""
 
@@ -39,6 +50,8 @@ class Delivery(Struct, frozen=True, array_like=True):
     order: Choice["none", "sender"] = "none"
 
     def __post_init__(self) -> None:
+        if self.validity_us is None and self.deadline_us is None:
+            return
         for name, value in (("validity_us", self.validity_us), ("deadline_us", self.deadline_us)):
             if value is not None and value < 0:
                 raise BadEvent(f"{name} is {value}; give 0 µs or more")
@@ -59,6 +72,17 @@ class EventType(Struct, frozen=True, array_like=True):
 
     def check(self, attributes: dict[str, Value]) -> None:
         """Raises `BadEvent` unless the attributes are exactly this type's content."""
+        content = self.content
+        if len(attributes) == len(content):
+            # Every event is asked this at each end, and of nearly all it is true.
+            for name, value in attributes.items():
+                if name not in content or type(value) not in FITTING[content[name]]:
+                    break
+            else:
+                return
+        self._complain(attributes)
+
+    def _complain(self, attributes: dict[str, Value]) -> None:
         for name, content_type in self.content.items():
             if name not in attributes:
                 raise BadEvent(f"'{self.subject}': attribute '{name}' ({content_type.value}) is missing")

@@ -38,6 +38,8 @@ class Circle(Struct, frozen=True, array_like=True, tag="circle", cache_hash=True
 
     def __post_init__(self) -> None:
         check_point(self.centre, "circle")
+        if type(self.radius_m) is float and 0 < self.radius_m < math.inf:
+            return
         if not is_number(self.radius_m) or not 0 < self.radius_m < math.inf:
             raise BadValue(f"circle: a radius of {self.radius_m} m encloses no area; give a finite one above 0")
 
@@ -85,6 +87,9 @@ class Anchored(Struct, frozen=True, array_like=True, tag="anchored", cache_hash=
         if not isinstance(self.host, str) or not self.host:
             raise BadValue("anchored region: it needs the name of the host that it moves with")
         check_point(self.reference, "anchored region")
+        if type(self.shape) is Circle and self.reference == self.shape.centre == ORIGIN:
+            # As nearly all are that a host is in the middle of; the circle has been looked at when it was made.
+            return
         check_region(self.shape, PLANE)
         points = (self.reference, *points_of(self.shape))
         if max(abs(metres) for point in points for metres in (point.x, point.y)) > ANCHORED_REACH_MAX_M:

@@ -6,6 +6,8 @@ from roamcast.model.filter.tree import Filter
 from roamcast.model.region import Anchored, Box, Circle, Polygon, Region
 from roamcast.model.values import BadValue
 
+REGIONS = (Anchored, Circle, Box, Polygon)
+
 
 class Scope(Struct, frozen=True, array_like=True, cache_hash=True):
     """The hosts inside `region` that `filter` accepts; None places no condition.
@@ -20,7 +22,7 @@ class Scope(Struct, frozen=True, array_like=True, cache_hash=True):
     def __post_init__(self) -> None:
         if self.filter is not None and not isinstance(self.filter, Filter):
             raise BadValue("a scope's filter is a Filter; make one of text with parse_text('...')")
-        if self.region is not None and not isinstance(self.region, Circle | Box | Polygon | Anchored):
+        if self.region is not None and type(self.region) not in REGIONS:
             raise BadValue("a scope's region is a Circle, Box, Polygon or Anchored")
 
 

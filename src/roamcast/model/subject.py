@@ -36,6 +36,8 @@ def check_pattern(pattern: str) -> None:
 
 
 def check_length(text: str) -> None:
+    if text.isascii() and 0 < len(text) <= SUBJECT_BYTES_MAX and "\0" not in text:
+        return
     if not text:
         raise BadSubject("a subject must not be empty")
     if "\0" in text or not is_unicode(text) or len(text.encode()) > SUBJECT_BYTES_MAX:

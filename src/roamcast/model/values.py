@@ -135,4 +135,16 @@ def check_attributes(attributes: dict[str, Value]) -> None:
     for name, value in attributes.items():
         if not 1 <= len(name) <= NAME_CHARS_MAX or not name.isprintable():
             raise BadValue(f"attribute name {name!r}; give 1 to {NAME_CHARS_MAX} characters that can be printed")
-        check_value(name, value)
+        if not is_plain(value):
+            check_value(name, value)
+
+
+def is_plain(value: Value) -> bool:
+    """Whether there is plainly nothing to say against a value, as against nearly all."""
+    if type(value) is int:
+        return -INTEGER_LIMIT <= value <= INTEGER_LIMIT
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is str:
+        return value.isascii() and len(value) <= TEXT_LIMIT_CHARS
+    return type(value) is Point and type(value.x) is type(value.y) is float and math.isfinite(value.x + value.y)

@@ -68,9 +68,11 @@ class Host:
         """How far the host's own clock is ahead of the runtime's; the node knows only its own."""
 
     def give(self, now_us: int, given: Input) -> None:
-        if type(given) is not Received and type(given) is not TimerFired:
+        if self.observers and type(given) is not Received and type(given) is not TimerFired:
             self._journal_input(now_us, given)
-        self.tell(now_us, given)
+        effects = self.node.handle(now_us + self.clock_offset_us, given)
+        if effects:
+            self._perform(now_us, effects)
 
     def tell(self, now_us: int, given: Input) -> None:
         """What nothing is journalled of, messages and timers, which are most inputs by far. Of most nothing comes."""

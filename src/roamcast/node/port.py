@@ -7,10 +7,11 @@ changed then.
 
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from heapq import heappop, heappush
 from typing import Protocol, TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement, BadEvent, Event, EventType, Vocabulary
@@ -56,6 +57,7 @@ class Port:
         self.ground = ground
         self.vocabulary = Vocabulary()
         self.announcements: dict[str, Announcement] = {}
+        self._audiences: dict[str, Scope] = {}
         self.handlers: dict[str, Handler] = {}
         self.troubled: dict[str, Troubled] = {}
         self._ends: list[tuple[int, str]] = []
@@ -94,6 +96,7 @@ class Port:
         announcement = self.announcements.pop(subject, None)
         if announcement is None:
             raise BadEvent(f"'{subject}' is not announced; announced are {', '.join(self.announcements) or 'none'}")
+        self._audiences.pop(announcement.id, None)
         self.ground.give(Unannounce(announcement.id))
 
     def raise_(
@@ -106,7 +109,8 @@ class Port:
         audience: Scope = EVERYWHERE,
     ) -> Event:
         """Publishes an event of an announced type; with a proximity, that is its audience."""
-        if attributes is not None and not isinstance(attributes, Mapping):
+        # By type first: nearly all are dictionaries, and asking an abstract class takes as long as sealing a frame.
+        if attributes is not None and type(attributes) is not dict and not isinstance(attributes, Mapping):
             raise BadEvent(f"attributes are names with values, not {type(attributes).__name__}")
         content = dict(attributes or {})
         self.vocabulary.check(subject, content)
@@ -116,17 +120,21 @@ class Port:
         if announcement.proximity is not None:
             if audience.region is not None:
                 raise BadEvent(f"'{subject}' is announced with a proximity; its events take no other audience region")
-            audience = Scope(announcement.proximity, audience.filter)
+            audience = self._within(announcement, audience)
+        elif audience is not EVERYWHERE:
+            self._check(audience)
+        if relevance is not EVERYWHERE:
+            self._check(relevance)
         now_us = self.ground.now_us()
         event = Event(
             id=self._next_id("e"),
             subject=subject,
-            publisher=self.me,
+            publisher=self.ground.context(),
             published_us=now_us,
-            expires_us=now_us + lifetime_us(lifetime_s),
+            expires_us=now_us if lifetime_s == 0 else now_us + lifetime_us(lifetime_s),
             attributes=content,
-            relevance=self._checked(relevance),
-            audience=self._checked(audience),
+            relevance=relevance,
+            audience=audience,
         )
         self.ground.give(Publish(event))
         return event
@@ -165,8 +173,8 @@ class Port:
             issued_us=now_us,
             expires_us=FOREVER_US if lifetime_s is None else now_us + lifetime_us(lifetime_s),
             filter=parse_text(filter) if isinstance(filter, str) else filter,
-            interest=self._checked(interest),
-            publishers=self._checked(publishers),
+            interest=self._check(interest),
+            publishers=self._check(publishers),
             modulator=modulator,
         )
         self._forget_expired(now_us)
@@ -216,7 +224,9 @@ class Port:
         handler = self.handlers.get(subscription_id)
         if handler is not None:
             # One object serves all who hear a frame, and the journal: a handler may change its own copy.
-            handler(replace(event, attributes=dict(event.attributes)))
+            own = copy(event)
+            force_setattr(own, "attributes", dict(event.attributes))
+            handler(own)
 
     def trouble(self, what: str, subscription_id: str) -> None:
         """Called by the runtime with those notes of the node that are `TROUBLES`."""
@@ -230,7 +240,16 @@ class Port:
             raise BadValue(f"cannot {what}: this host has no position yet; wait for its location service")
         return here
 
-    def _checked(self, scope: Scope) -> Scope:
+    def _within(self, announcement: Announcement, audience: Scope) -> Scope:
+        """The audience of an event with a proximity; that of most is the same for all events of their type."""
+        if audience is not EVERYWHERE:
+            return Scope(announcement.proximity, audience.filter)
+        known = self._audiences.get(announcement.id)
+        if known is None:
+            known = self._audiences[announcement.id] = Scope(announcement.proximity)
+        return known
+
+    def _check(self, scope: Scope) -> Scope:
         if not isinstance(scope, Scope):
             raise BadValue(f"expected a Scope, not {type(scope).__name__}; Scope(region, filter) makes one")
         if scope.region is not None:

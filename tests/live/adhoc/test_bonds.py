@@ -17,7 +17,7 @@ NOW_US = 1_000
 
 def greeting(by: Seals, now_us: int = NOW_US) -> bytes:
     for _ in range(GREETING_FRAMES):
-        by.bonds.heard()
+        by.bonds.frames_heard += 1
     datagram = by.greeting(now_us)
     assert datagram is not None
     return datagram
@@ -167,7 +167,7 @@ def test_l1_a_greeting_is_due_after_some_frames_and_not_soon_again() -> None:
     assert bob.greeting(NOW_US) is None
     greeting(bob)
     for _ in range(GREETING_FRAMES):
-        bob.bonds.heard()
+        bob.bonds.frames_heard += 1
     assert bob.greeting(NOW_US + GREETING_PERIOD_US - 1) is None
     assert bob.greeting(NOW_US + GREETING_PERIOD_US) is not None
 

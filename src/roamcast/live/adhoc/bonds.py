@@ -58,7 +58,8 @@ class Bonds:
         self.identity = identity
         self.session = session
         self._listeners: dict[bytes, tuple[Bond, Peer]] = {}
-        self._heard = 0
+        self.frames_heard = 0
+        """Since the last greeting."""
         self._greeted_us: int | None = None
 
     # As a sender.
@@ -103,15 +104,12 @@ class Bonds:
             bond = peer.bond = Bond(secret, (peer.key, peer.session), (self.identity.public, self.session))
         return bond.vouches(plain, tags_end, signed)
 
-    def heard(self) -> None:
-        self._heard += 1
-
     def is_to_greet(self, now_us: int) -> bool:
         """Asked from time to time; True once for each greeting that is due."""
         self._forget_silent(now_us)
-        if self._heard < GREETING_FRAMES:
+        if self.frames_heard < GREETING_FRAMES:
             return False
         if self._greeted_us is not None and now_us - self._greeted_us < GREETING_PERIOD_US:
             return False
-        self._heard, self._greeted_us = 0, now_us
+        self.frames_heard, self._greeted_us = 0, now_us
         return True

@@ -16,8 +16,6 @@ import secrets
 from pathlib import Path
 
 from nacl.bindings import (
-    crypto_core_ed25519_scalar_add,
-    crypto_core_ed25519_scalar_mul,
     crypto_core_ed25519_scalar_reduce,
     crypto_scalarmult,
     crypto_scalarmult_ed25519_base_noclamp,
@@ -37,6 +35,7 @@ KEY_BYTES = 32
 ORDER = 2**252 + 27_742_317_777_372_353_535_851_937_790_883_648_493
 """How many points Ed25519 reckons with."""
 PREPARED_MAX = 64
+DISGUISE_BITS = 128
 OPEN_GROUP_KEY = hashlib.blake2b(b"roamcast open group", digest_size=KEY_BYTES).digest()
 
 
@@ -51,9 +50,9 @@ class Identity:
         self.public, self._secret = crypto_sign_seed_keypair(seed)
         # Of the secret key, the number that Ed25519 signs with is what Curve25519 calls its own secret key.
         self._exchange = crypto_sign_ed25519_sk_to_curve25519(self._secret)
-        self._number = crypto_core_ed25519_scalar_reduce(self._exchange + bytes(KEY_BYTES))
-        self._prepared: list[tuple[bytes, bytes]] = []
-        """Secret numbers with their points, each for one signature."""
+        self._number = int.from_bytes(self._exchange, "little")
+        self._prepared: list[tuple[int, bytes, int]] = []
+        """Each for one signature: a secret number, its point, and the number of the secret key in a disguise."""
         self._prepared_by = 0
 
     @classmethod
@@ -73,17 +72,19 @@ class Identity:
             return
         for _ in range(min(count, PREPARED_MAX - len(self._prepared))):
             number = crypto_core_ed25519_scalar_reduce(secrets.token_bytes(2 * KEY_BYTES))
-            self._prepared.append((number, crypto_scalarmult_ed25519_base_noclamp(number)))
+            point = crypto_scalarmult_ed25519_base_noclamp(number)
+            # A multiple of the order makes no difference to the result. What Python's arithmetic takes depends a
+            # little on its numbers, and these are others each time.
+            disguised = self._number + secrets.randbits(DISGUISE_BITS) * ORDER
+            self._prepared.append((int.from_bytes(number, "little"), point, disguised))
 
     def sign(self, statement: bytes) -> bytes:
         # A copy of this process has the same numbers, and must not use them a second time.
         if not self._prepared or self._prepared_by != os.getpid():
             return crypto_sign(statement, self._secret)[:SIGNATURE_BYTES]
-        number, point = self._prepared.pop()
-        hashed = hashlib.sha512(point + self.public + statement).digest()
-        # The hash is no secret; what follows is, and is left to arithmetic that always takes as long.
-        challenge = (int.from_bytes(hashed, "little") % ORDER).to_bytes(KEY_BYTES, "little")
-        return point + crypto_core_ed25519_scalar_add(number, crypto_core_ed25519_scalar_mul(challenge, self._number))
+        number, point, disguised = self._prepared.pop()
+        challenge = int.from_bytes(hashlib.sha512(point + self.public + statement).digest(), "little")
+        return point + ((number + challenge * disguised) % ORDER).to_bytes(KEY_BYTES, "little")
 
     def secret_with(self, public: bytes) -> bytes | None:
         """What only this node and the owner of a public key can reckon (X25519); None for a key that is no point."""

@@ -86,11 +86,6 @@ class Peers:
         self.by_name[name] = peer
         return peer
 
-    def again(self, now_us: int, peer: Peer) -> None:
-        """A peer was heard in the session that is known."""
-        if now_us - peer.heard_us > LATELY_US:
-            self.met(now_us, peer.name, peer.key)
-
     def begins(self, peer: Peer, session: bytes, began_us: int, cipher: ChaCha20Poly1305) -> None:
         """A peer's session, in place of the one before."""
         if peer.session is not None:

@@ -5,6 +5,7 @@ Frames overtake each other, so a number below the highest is not old yet. The wi
 """
 
 WINDOW_FRAMES = 1_024
+WINDOW_MASK = 2**WINDOW_FRAMES - 1
 
 
 class Window:
@@ -23,12 +24,15 @@ class Window:
         """Remembers it; False when it was seen before or may have been."""
         if not self.is_new(counter):
             return False
+        self.mark(counter)
+        return True
+
+    def mark(self, counter: int) -> None:
+        """Remembers one that is new."""
         ahead = counter - self.highest
         if ahead > 0:
             # A leap beyond the window leaves nothing of it, and must not be shifted bit by bit.
-            self.seen = (self.seen << ahead) & (2**WINDOW_FRAMES - 1) if ahead < WINDOW_FRAMES else 0
+            self.seen = (self.seen << ahead) & WINDOW_MASK | 1 if ahead < WINDOW_FRAMES else 1
             self.highest = counter
-            self.seen |= 1
         else:
             self.seen |= 1 << -ahead
-        return True

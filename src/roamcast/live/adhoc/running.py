@@ -9,7 +9,6 @@ When it stops it withdraws what it announced and subscribed to, so that others n
 import asyncio
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -59,21 +58,6 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """How far a transmission reaches, for the journal: who counts as a neighbour."""
 
 
-class Chronicle(Scribe):
-    """The journal, the counts of notes, and word of troubles to the application."""
-
-    def __init__(self, journal: Recorder, troubled: Callable[[str, str], None]) -> None:
-        super().__init__(journal)
-        self.troubled = troubled
-        self.notes: Counter[str] = Counter()
-
-    def noted(self, now_us: int, host: str, what: str, detail: str) -> None:
-        super().noted(now_us, host, what, detail)
-        self.notes[what] += 1
-        if what in TROUBLES:
-            self.troubled(what, detail)
-
-
 class RunningNode:
     def __init__(
         self,
@@ -98,12 +82,22 @@ class RunningNode:
         now_us = time.time_ns() // 1_000
         began_us = now_us if settings.began_us is None else settings.began_us
         self.journal: Recorder = open_journal(settings, now_us)
-        self.chronicle = Chronicle(self.journal, self._troubled)
+        self.scribe = Scribe(self.journal)
         rng = Random(secrets.randbits(64))
         node = kit.make_node(Seat(settings.name, rng, space=settings.space))
         self.host = LiveHost(
-            settings.name, node, kit.codec, self._deliver, observers=(self.chronicle,), disk=disk, network=network
+            settings.name,
+            node,
+            kit.codec,
+            self._deliver,
+            # Where nothing is written down, nobody need be told what would be.
+            observers=() if settings.journal is None else (self.scribe,),
+            disk=disk,
+            network=network,
+            noted=self._noted,
         )
+        self.give: Callable[[Input], None] = self.host.give
+        self.now_us: Callable[[], int] = self.host.now_us
         self.seals = Seals(
             settings.name,
             kit.codec,
@@ -148,7 +142,7 @@ class RunningNode:
         self.air.close()
         await self.host.close()
         now_us = self.host.now_us()
-        self.chronicle.stopped(now_us, self.settings.name)
+        self.scribe.stopped(now_us, self.settings.name)
         # The last records go to disk; the loop can wait for that, since nothing else is left for it to do.
         self.journal.end(self.host.now_us())
 
@@ -164,14 +158,8 @@ class RunningNode:
 
     # The ground of the port.
 
-    def now_us(self) -> int:
-        return self.host.now_us()
-
     def context(self) -> Context:
         return self._context.at(self.host.now_us(), self.space)
-
-    def give(self, given: Input) -> None:
-        self.host.give(given)
 
     def after(self, delay_us: int, action: Callable[[], None]) -> None:
         self.loop.call_later(delay_us / 1e6, action)
@@ -194,8 +182,9 @@ class RunningNode:
     def _deliver(self, event: Event, subscription_id: str) -> None:
         self.port.deliver(event, subscription_id)
 
-    def _troubled(self, what: str, subscription_id: str) -> None:
-        self.port.trouble(what, subscription_id)
+    def _noted(self, what: str, detail: str) -> None:
+        if what in TROUBLES:
+            self.port.trouble(what, detail)
 
     def _look_around(self) -> None:
         self._looking = self.loop.call_later(LOOK_AROUND_S, self._look_around)
@@ -206,7 +195,7 @@ class RunningNode:
             self.host.remark("interfaces_unusable", str(problem))
         size_bytes = self.air.greet()
         if size_bytes:
-            self.chronicle.transmitted(self.host.now_us(), self.settings.name, "greeting", size_bytes, None, None)
+            self.scribe.transmitted(self.host.now_us(), self.settings.name, "greeting", size_bytes, None, None)
         self._tell_drops()
 
     def _tell_drops(self) -> None:

@@ -38,7 +38,7 @@ from roamcast.live.adhoc.frames import (
     session_id,
 )
 from roamcast.live.adhoc.keys import KEY_BYTES, OPEN_GROUP_KEY, Identity, is_signed, key_id
-from roamcast.live.adhoc.peers import Peer, Peers
+from roamcast.live.adhoc.peers import LATELY_US, Peer, Peers
 from roamcast.live.adhoc.signing import UNSIGNED, Signatures
 from roamcast.live.adhoc.statements import is_last_word
 from roamcast.model.space import Earth, Plane
@@ -152,16 +152,17 @@ class Seals:
         if peer is None or tags_end == TAGS_AT or not self.bonds.vouches(peer, plain, tags_end, signed):
             self._check_signature(body, signed, plain[:SIGNATURE_BYTES])
         if peer is not None:
-            self.peers.again(now_us, peer)
+            if now_us - peer.heard_us > LATELY_US:
+                self.peers.met(now_us, peer.name, peer.key)
         else:
             peer = self.peers.met(now_us, body.sender, body.key)
             self.peers.begins(peer, header.session, header.began_us, cipher)
         # From here on the frame is its sender's, and is used up even if nothing comes of it.
-        peer.window.take(header.counter)
+        peer.window.mark(header.counter)
         if body.message == GREETING:
             self.bonds.greeted(now_us, peer)
             return None
-        self.bonds.heard()
+        self.bonds.frames_heard += 1
         message = self._decoded(body.message)
         if body.attestations != UNSIGNED or not is_last_word(message, peer.name):
             self.signatures.check(now_us, message, peer, body.attestations)

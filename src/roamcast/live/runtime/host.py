@@ -76,14 +76,16 @@ class LiveHost:
         disk: Disk | None = None,
         air: Air | None = None,
         network: Network | None = None,
+        noted: Callable[[str, str], None] | None = None,
     ) -> None:
-        """On a running loop. `deliver` is the application's."""
+        """On a running loop. `deliver` is the application's; `noted` is told of the node's notes."""
         self.name = name
         self.codec = codec
         self.deliver = deliver
         self.disk = disk or MemoryDisk()
         self.air = air
         self.network = network
+        self.noted = noted
         self.links = Links(name, self)
         self.addresses: dict[str, tuple[str, int]] = {}
         """Where peers can be reached that a node may want to connect to."""
@@ -95,7 +97,9 @@ class LiveHost:
         self._giving = False
 
     def now_us(self) -> int:
-        self._now_us = max(self._now_us, time.time_ns() // 1_000)
+        now_us = time.time_ns() // 1_000
+        if now_us > self._now_us:
+            self._now_us = now_us
         return self._now_us
 
     def start(self, context: Context) -> None:
@@ -104,11 +108,14 @@ class LiveHost:
 
     def give(self, given: Input) -> None:
         """One after the other: what an effect brings about waits until all effects of its cause are performed."""
-        self._waiting.append(given)
-        if self._giving:
-            return
+        if self._giving or self._waiting:
+            self._waiting.append(given)
+            if self._giving:
+                return
+            given = self._waiting.pop(0)
         self._giving = True
         try:
+            self.host.give(self.now_us(), given)
             while self._waiting:
                 self.host.give(self.now_us(), self._waiting.pop(0))
         finally:
@@ -143,6 +150,18 @@ class LiveHost:
     # Effects.
 
     def perform(self, host: Host, effect: Does) -> None:
+        # What events consist of, by type: `match` asks about one type after the other.
+        if type(effect) is Broadcast:
+            if self.air is not None:
+                self._broadcast(self.air, effect.message, effect)
+            return
+        if type(effect) is Deliver:
+            if self.deliver is not None:
+                self.loop.call_soon(self.deliver, effect.event, effect.subscription_id)
+            return
+        self._perform(effect)
+
+    def _perform(self, effect: Does) -> None:
         match effect:
             case Send(to, message):
                 self._send(to, message)
@@ -152,18 +171,22 @@ class LiveHost:
                 self._timers[name] = self.loop.call_later(delay_s, partial(self._fire, name))
             case CancelTimer(name):
                 self._cancel(name)
-            case Deliver(event, subscription_id):
-                if self.deliver is not None:
-                    self.loop.call_soon(self.deliver, event, subscription_id)
             case Store(key, value):
                 self.disk.write(key, value)
             case Connect(peer):
                 self._connect(peer)
             case Disconnect(peer):
                 self.links.cut(peer)
-            case Broadcast() | JoinGroup() | LeaveGroup():
-                self._on_air(effect)
-            case Note():
+            case JoinGroup(group):
+                if self.air is not None:
+                    self.air.join(group)
+            case LeaveGroup(group):
+                if self.air is not None:
+                    self.air.leave(group)
+            case Note(what, detail):
+                if self.noted is not None:
+                    self.noted(what, detail)
+            case Broadcast() | Deliver():
                 return
 
     def _send(self, to: str, message: Message) -> None:
@@ -188,17 +211,6 @@ class LiveHost:
             self.give(LinkDown(peer))
         elif not self.links.dials(peer):
             self.links.dial(peer, *address)
-
-    def _on_air(self, effect: Broadcast | JoinGroup | LeaveGroup) -> None:
-        if self.air is None:
-            return
-        match effect:
-            case Broadcast(message):
-                self._broadcast(self.air, message, effect)
-            case JoinGroup(group):
-                self.air.join(group)
-            case LeaveGroup(group):
-                self.air.leave(group)
 
     def _broadcast(self, air: Air, message: Message, said: Broadcast) -> None:
         try:

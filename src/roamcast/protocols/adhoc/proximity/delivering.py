@@ -10,8 +10,10 @@ from heapq import heappop, heappush
 from msgspec.structs import replace
 
 from roamcast.model.context import Configuration, Context
+from roamcast.model.filter import EVERYTHING
 from roamcast.model.match import includes, publication_domain_matching, standard_matching
 from roamcast.model.places import MovementGraph
+from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.node.boundary import Deliver, Does, Note
 from roamcast.protocols.adhoc.proximity.interests import Interests
@@ -70,8 +72,11 @@ class Delivering:
         """Events that were noted to be too late."""
 
     def deliver(self, now_us: int, me: Context, arrivals: list[Arrival]) -> list[Does]:
-        effects = [effect for arrival in arrivals for effect in self._deliver(now_us, me, arrival)]
-        effects += self.delivered.forget(now_us)
+        effects: list[Does] = []
+        for arrival in arrivals:
+            effects += self._deliver(now_us, me, arrival)
+        if len(self.delivered.pairs) > self.delivered.pairs_max:
+            effects += self.delivered.forget(now_us)
         return effects
 
     def _deliver(self, now_us: int, me: Context, arrival: Arrival) -> list[Does]:
@@ -84,26 +89,38 @@ class Delivering:
         lateness = why_too_late(arrival.delivery.deadline_us, use_us, age_us)
         if lateness is not None:
             return [Note(lateness, event.id)] if self.late.add(event.id) else []
-        me_now = me.at(now_us, self.space)
-        # Carried on for the event's age, which needs no agreement between two clocks.
-        publisher = event.publisher.at(event.publisher.at_us + age_us, self.space)
-        if arrival.seen is not None:
-            publisher = replace(publisher, position=arrival.seen.position_at(now_us, self.space))
-        # Who else is around is not known here: what a filter asks of neighbours is unknown.
-        known = Configuration(self.space, {publisher.host: publisher, me.host: me_now}, None, self.graph)
-        if not includes(event.audience, me.host, known):
-            return []
+        known: Configuration | None = None
+        if arrival.inside_us != now_us:
+            known = self._known(now_us, me, arrival)
+            if not includes(event.audience, me.host, known):
+                return []
         moment_us = arrival.published_us if event.instantaneous else now_us
         lasts_us = self.window_us if use_us is None or use_us < self.window_us else use_us
-        ends_us = arrival.published_us + lasts_us
-        return [
-            Deliver(event, subscription.id)
-            for subscription in candidates
-            if subscription.issued_us <= moment_us <= subscription.expires_us
-            and standard_matching(event, subscription, known)
-            and publication_domain_matching(event, subscription, known)
-            and self._is_new(arrival, subscription.id, ends_us)
-        ]
+        effects: list[Does] = []
+        for subscription in candidates:
+            if not subscription.issued_us <= moment_us <= subscription.expires_us:
+                continue
+            # Its subject is right: that is how it was found.
+            if subscription.filter is not EVERYTHING or subscription.publishers is not EVERYWHERE:
+                known = known or self._known(now_us, me, arrival)
+                if not standard_matching(event, subscription, known):
+                    continue
+                if not publication_domain_matching(event, subscription, known):
+                    continue
+            if self._is_new(arrival, subscription.id, arrival.published_us + lasts_us):
+                effects.append(Deliver(event, subscription.id))
+        return effects
+
+    def _known(self, now_us: int, me: Context, arrival: Arrival) -> Configuration:
+        """This host and the publisher, as they are now. Who else is around is not known here: what a filter asks of
+        neighbours is unknown."""
+        publisher = arrival.event.publisher
+        # Carried on for the event's age, which needs no agreement between two clocks.
+        publisher = publisher.at(publisher.at_us + now_us - arrival.published_us, self.space)
+        if arrival.seen is not None:
+            publisher = replace(publisher, position=arrival.seen.position_at(now_us, self.space))
+        contexts = {publisher.host: publisher, me.host: me.at(now_us, self.space)}
+        return Configuration(self.space, contexts, None, self.graph)
 
     def _is_new(self, arrival: Arrival, subscription_id: str, ends_us: int) -> bool:
         """Whether a subscription has not got an event yet nor, where order was promised, one that follows it."""

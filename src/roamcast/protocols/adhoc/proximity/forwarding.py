@@ -51,6 +51,11 @@ def nearly_holds(region: Region, naval: Point | None, point: Point, margin_m: fl
 
 def covered(region: Region, naval: Point, sender: Point, range_m: float, space: Space) -> bool:
     """Whether all of a region lies within `range_m` of the sender."""
+    if naval is sender and type(region) is Anchored and type(region.shape) is Circle:
+        circle = region.shape
+        if circle.centre == region.reference:
+            # The sender is in the middle, as most producers are in their proximity.
+            return circle.radius_m <= range_m
     shape = placed(region.shape, naval, space, region.reference) if isinstance(region, Anchored) else region
     match shape:
         case Circle(centre, radius_m):

@@ -106,6 +106,9 @@ class Inbox:
 
     def arrive(self, now_us: int, message: Raised, arrival: Arrival | None) -> tuple[list[Arrival], list[Does]]:
         """What can be delivered now; no arrival means that the event came but was not for this place."""
+        known = self.receptions.get(message.stream)
+        if known is not None:
+            return self._arrive(now_us, message, arrival, known)
         reception, effects = self.open(
             message.stream, message.proximity_id, message.event.subject, message.sequence - 1
         )

@@ -6,7 +6,7 @@ so that nobody needs to trust another's clock.
 """
 
 from roamcast.model.event import Announcement, Delivery, Event
-from roamcast.model.region import Region, check_region
+from roamcast.model.region import Anchored, Region, check_region
 from roamcast.model.space import Space
 from roamcast.model.subject import check_pattern
 from roamcast.model.values import BadValue, Point, Velocity, check_velocity
@@ -104,6 +104,8 @@ MESSAGES: tuple[type[Message], ...] = (Announced, Wanted, Withdrawn, Raised, Mis
 def flaw_in(message: Message, space: Space) -> str | None:
     """What makes a decodable message unusable: a place that is none, a velocity beyond reason, a region elsewhere, a
     number that does not count anything."""
+    if isinstance(message, Raised):
+        return flaw_in_raised(message, space)
     try:
         match message:
             case Announced(naval, velocity, announcement=announcement, latest=latest, lasting=lasting, age_us=age_us):
@@ -120,14 +122,6 @@ def flaw_in(message: Message, space: Space) -> str | None:
                 check_pattern(subject)
                 check_region(region, space)
                 check_numbers((age_us,))
-            case Raised(event, sequence=sequence, age_us=age_us, replay=replay):
-                if event.publisher.position is not None:
-                    space.check(event.publisher.position)
-                if event.audience.region is not None:
-                    check_region(event.audience.region, space)
-                # Written out, for this is the one message that comes often.
-                if not (1 <= sequence <= NUMBER_MAX and replay <= NUMBER_MAX and -NUMBER_MAX <= age_us <= NUMBER_MAX):
-                    return f"number {sequence}, replay {replay}, {age_us} µs old: no event is"
             case Missed(position=position, toward=toward):
                 space.check(position)
                 if toward is not None:
@@ -136,6 +130,23 @@ def flaw_in(message: Message, space: Space) -> str | None:
                 pass
     except BadValue as flaw:
         return str(flaw)
+    return None
+
+
+def flaw_in_raised(message: Raised, space: Space) -> str | None:
+    """The same of the one message that comes often."""
+    event = message.event
+    try:
+        if event.publisher.position is not None:
+            space.check(event.publisher.position)
+        region = event.audience.region
+        if region is not None and type(region) is not Anchored:
+            check_region(region, space)
+    except BadValue as flaw:
+        return str(flaw)
+    sequence, replay, age_us = message.sequence, message.replay, message.age_us
+    if not (1 <= sequence <= NUMBER_MAX and replay <= NUMBER_MAX and -NUMBER_MAX <= age_us <= NUMBER_MAX):
+        return f"number {sequence}, replay {replay}, {age_us} µs old: no event is"
     return None
 
 

@@ -68,7 +68,15 @@ from roamcast.protocols.adhoc.proximity.forwarding import (
 )
 from roamcast.protocols.adhoc.proximity.groups import DISCOVERY_GROUP
 from roamcast.protocols.adhoc.proximity.inbox import ORDER_TIMER, RECOVER_TIMER, Inbox
-from roamcast.protocols.adhoc.proximity.messages import Announced, Missed, Raised, Wanted, Withdrawn, flaw_in
+from roamcast.protocols.adhoc.proximity.messages import (
+    Announced,
+    Missed,
+    Raised,
+    Wanted,
+    Withdrawn,
+    flaw_in,
+    flaw_in_raised,
+)
 from roamcast.protocols.adhoc.proximity.ordering import Arrival
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from roamcast.protocols.adhoc.proximity.producing import Producing
@@ -103,18 +111,22 @@ class Proximity:
         self.forwarded = Recent(params.seen_ids_max)
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
-        effects = self._handle(now_us, given)
+        # Events by type, for they are many: `match` asks about one type after the other.
+        if type(given) is Received:
+            effects = self._hear(now_us, given.message, given.group)
+        elif type(given) is Publish:
+            effects, arrivals = self.producing.raise_(now_us, given.event, self._here(now_us))
+            if arrivals:
+                effects += self._deliver(now_us, arrivals)
+        else:
+            effects = self._mind(now_us, given)
         return effects + self._settle() if self.discovery.left else effects
 
-    def _handle(self, now_us: int, given: Input) -> list[Does]:
+    def _mind(self, now_us: int, given: Input) -> list[Does]:
+        """Whatever is no event."""
         match given:
-            case Received(message, _, group):
-                return self._hear(now_us, message, group)
             case TimerFired(name):
                 return self._fire(now_us, name)
-            case Publish(event):
-                effects, arrivals = self.producing.raise_(now_us, event, self._here(now_us))
-                return effects + self._deliver(now_us, arrivals)
             case Moved(context):
                 self.me = context
                 return self._age(now_us) + self._place(now_us)
@@ -262,16 +274,17 @@ class Proximity:
         here = self._here(now_us)
         if here is None or self.me is None or group is None:
             return []
+        if type(message) is Raised:
+            if message.forward and repetition_key(message, group) in self.forwarded:
+                return []
+            flaw = flaw_in_raised(message, self.space)
+            return self._hear_raised(now_us, message, group, here) if flaw is None else [Note("bad_message", flaw)]
         if isinstance(message, Announced | Wanted) and self.discovery.is_old(now_us, message):
-            return []
-        if isinstance(message, Raised) and message.forward and repetition_key(message, group) in self.forwarded:
             return []
         flaw = flaw_in(message, self.space)
         if flaw is not None:
             return [Note("bad_message", flaw)]
         match message:
-            case Raised():
-                return self._hear_raised(now_us, message, group, here)
             case Announced() | Wanted():
                 return self._hear_beacon(now_us, message, here)
             case Withdrawn():
@@ -373,21 +386,28 @@ class Proximity:
         inside = holds(entry.region, naval, here, self.space)
         # A consumer's own region bounds where events come from, not where they are delivered, and ends with it.
         ends_here = entry.local and entry.event_type is None
-        effects = self._repeat(now_us, message, group, age_us, producer, here) if inside and not ends_here else []
+        effects: list[Does] = []
+        if message.forward and inside and not ends_here:
+            effects = self._repeat(now_us, message, group, age_us, producer, here)
         if not self.discovery.interests.wants(event.subject):
             return effects
         if inside and entry.away:
             # It entered since the last beacon, and what that one said to last comes before this event.
             effects += self._expect(now_us, entry, inside)
         fits = inside or entry.event_type is None
-        arrival = Arrival(event, message.delivery, now_us - age_us, seen) if fits else None
+        # The audience is the proximity, and what was found out about it need not be asked again at once.
+        inside_us = now_us if inside and entry.event_type is not None and event.audience.filter is None else None
+        arrival = Arrival(event, message.delivery, now_us - age_us, seen, inside_us=inside_us) if fits else None
         released, more = self.inbox.arrive(now_us, message, arrival)
-        return effects + more + self._deliver(now_us, released)
+        effects += more
+        if released:
+            effects += self._deliver(now_us, released)
+        return effects
 
     def _repeat(
         self, now_us: int, message: Raised, group: int, age_us: int, producer: Point | None, here: Point
     ) -> list[Does]:
-        if not message.forward or not self.forwarded.add(repetition_key(message, group)):
+        if not self.forwarded.add(repetition_key(message, group)):
             return []
         use_us = of_use_us(message.event, message.delivery)
         if use_us is not None and age_us > use_us:

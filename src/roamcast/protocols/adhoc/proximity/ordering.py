@@ -28,6 +28,8 @@ class Arrival(Struct, frozen=True):
     sequence: int = 0
     reached: dict[str, int] | None = None
     """For an event in order, how far each subscription has come in its stream."""
+    inside_us: int | None = None
+    """When this host was found to be in the event's audience; None if that was not asked yet."""
 
 
 class Order:

@@ -79,7 +79,6 @@ class Producing:
         delivery = announcement.event_type.delivery
         self._turn += 1
         before = self.lasting(now_us, event.subject) if delivery.order != "none" else []
-        own = self._arrival(announcement.id, event, delivery, event.published_us, self._turn)
         if announcement.proximity is None:
             entries = self.discovery.wants_of(event.subject)
         else:
@@ -93,7 +92,9 @@ class Producing:
             message = outbox.number(now_us, event, forward, delivery, self._turn)
             if not (entry.local and entry.event_type is None):
                 effects.append(Broadcast(message, entry.group, priority=delivery.priority))
-        return effects, [*before, own]
+        if not self.discovery.interests.wants(event.subject):
+            return effects, before
+        return effects, [*before, self._arrival(announcement.id, event, delivery, event.published_us, self._turn)]
 
     def _arrival(
         self, announcement_id: str, event: Event, delivery: Delivery, published_us: int, turn: int

@@ -24,7 +24,8 @@ from roamcast.protocols.adhoc.proximity.messages import Raised
 
 def of_use_us(event: Event, delivery: Delivery) -> int | None:
     """For how long after its publication an event is of use; None for an instantaneous one without a validity."""
-    lifetime_us = None if event.instantaneous else event.expires_us - event.published_us
+    # Of an instantaneous event both are the same.
+    lifetime_us = event.expires_us - event.published_us or None
     if delivery.validity_us is None or lifetime_us is None:
         return lifetime_us if delivery.validity_us is None else delivery.validity_us
     return min(lifetime_us, delivery.validity_us)
@@ -33,7 +34,7 @@ def of_use_us(event: Event, delivery: Delivery) -> int | None:
 class Kept:
     """An event in an outbox; times are by the producer's clock."""
 
-    __slots__ = ("message", "raised_us", "replayed_us", "turn")
+    __slots__ = ("message", "raised_us", "replayed_us", "turn", "use_us")
 
     def __init__(self, message: Raised, raised_us: int, turn: int) -> None:
         self.message = message
@@ -41,6 +42,7 @@ class Kept:
         self.turn = turn
         """Its number among all that this host raised: it may have another one in each stream."""
         self.replayed_us: int | None = None
+        self.use_us = of_use_us(message.event, message.delivery)
 
 
 class Outbox:
@@ -56,7 +58,7 @@ class Outbox:
     def number(self, now_us: int, event: Event, forward: bool, delivery: Delivery, turn: int = 0) -> Raised:
         """The message for a new event, kept from now on."""
         self.latest += 1
-        age_us = max(0, now_us - event.published_us)
+        age_us = now_us - event.published_us if now_us > event.published_us else 0
         message = Raised(event, self.proximity_id, self.stream, self.latest, forward, age_us, delivery)
         self.kept.append(Kept(message, now_us - age_us, turn))
         self.prune(now_us)
@@ -77,8 +79,7 @@ class Outbox:
             self.kept.popleft()
 
     def is_alive(self, kept: Kept, now_us: int) -> bool:
-        use_us = of_use_us(kept.message.event, kept.message.delivery)
-        return now_us - kept.raised_us <= (self.window_us if use_us is None else use_us)
+        return now_us - kept.raised_us <= (self.window_us if kept.use_us is None else kept.use_us)
 
     def lasting(self, now_us: int) -> tuple[int, ...]:
         self.prune(now_us)
@@ -255,7 +256,8 @@ class Reception:
         """Marks an event as received; False when it was before."""
         if sequence in self.had:
             return False
-        self.latest = max(self.latest, sequence)
+        if sequence > self.latest:
+            self.latest = sequence
         self.had[sequence] = None
         if sequence in self.asked:
             del self.asked[sequence]
@@ -275,6 +277,8 @@ class Reception:
         return sequence > self.floor or sequence in self.lasting
 
     def missing(self) -> list[int]:
+        if self.solid >= self.latest and not self.lasting:
+            return []
         numbers = [*(each for each in self.lasting if each <= self.floor), *range(self.solid + 1, self.latest + 1)]
         return [each for each in numbers if each not in self.had and each not in self.given_up]
 
@@ -301,8 +305,10 @@ class Reception:
 
     def _slide(self) -> None:
         """Nothing is owed that no producer caches any more."""
-        self.floor = max(self.floor, self.latest - self.window)
-        self.solid = max(self.solid, self.floor)
+        if self.floor < self.latest - self.window:
+            self.floor = self.latest - self.window
+        if self.solid < self.floor:
+            self.solid = self.floor
         while self.solid + 1 in self.had or self.solid + 1 in self.given_up:
             self.solid += 1
         many = 2 * self.window

@@ -89,7 +89,7 @@ class Relevant:
 
         An event that lasts may be replayed long after its producer has turned or stopped.
         """
-        if self.event_type is None or self.local or not self.mobile or self.naval_us <= raised_us:
+        if self.naval_us <= raised_us or self.event_type is None or self.local or not self.mobile:
             return None
         return Context(producer, self.naval, self.naval_us, self.velocity)
 
