@@ -1,10 +1,13 @@
 """From `raise` to the datagram, and from the datagram to the handler, of live nodes on real sockets (L1).
 
-A producer announces from 1 to 1,000 other types and a consumer holds as many subscriptions to other subjects;
+A producer announces from 1 to 10,000 other types and a consumer holds as many subscriptions to other subjects;
 neither may make an event dearer. All of it is in the figures: the node, encoding, signature, seal, system call; and
-on the other side the seal, signature, node, and the turn of the loop that calls the handler. What the two signatures
-take is told apart, since they are most of it. Medians of the quietest turn, in time of the processor: nothing here
-waits, and what else the machine does shows as little as can be.
+on the other side the seal, tag or signature, node, and the turn of the loop that calls the handler.
+
+Two states of a pair are told apart. *Acquainted*: the consumer has greeted, and the producer has had time to prepare
+signatures, as both have between events that are not all raised at once. *Strangers*: every signature is made when it
+is needed, and checked. Medians of the quietest turn, in time of the processor: nothing here waits, and what else the
+machine does shows as little as can be. The parts are measured alone, often and in a row, and are dearer on their way.
 """
 
 import asyncio
@@ -19,7 +22,8 @@ import uvloop
 
 from roamcast.experiments.assemble import kit_of
 from roamcast.live.adhoc.drops import Dropped
-from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity, is_signed
+from roamcast.live.adhoc.frames import COUNTER_AT, SESSION_AT
+from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, PREPARED_MAX, Identity, is_signed
 from roamcast.live.adhoc.running import NodeSettings, RunningNode
 from roamcast.live.adhoc.sealing import Seals
 from roamcast.model.context import Context
@@ -27,12 +31,16 @@ from roamcast.model.event import ContentType, EventType
 from roamcast.model.region import Circle
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Value
+from roamcast.node.boundary import Broadcast
 from roamcast.protocols.adhoc.proximity.messages import Withdrawn
 
-SCALES = (1, 10, 100, 1_000)
+SCALES = (1, 10, 100, 1_000, 10_000)
 KEYS = ((1, OPEN_GROUP_KEY), (2, bytes(32)))
-TURNS = 20
+TURNS = 40
 EVENTS_A_TURN = 20
+AT_ONCE = 50
+"""So many types are announced before the consumer gets a chance to read of them."""
+CIRCLE = Circle(Point(0.0, 0.0), 100.0)
 MEASURED = EventType("measured", {"count": ContentType.INTEGER, "where": ContentType.POSITION})
 QUIET = {"kind": "proximity", "preset": "vehicle", "announcement_period_ms": 3_600_000.0}
 """Beacons leave with announcements and not again, so that they are not in the figures."""
@@ -46,16 +54,12 @@ def free_port() -> int:
 
 
 class Pair:
-    def __init__(self, others: int) -> None:
+    def __init__(self) -> None:
         port = free_port()
         self.producer, self.consumer = (self._node(name, port) for name in ("p", "c"))
         self.handled_ns: list[int] = []
-        circle = Circle(Point(0.0, 0.0), 100.0)
-        for number in range(others):
-            self.consumer.port.subscribe(f"wanted {number}", lambda _: None)
-            self.producer.port.announce(EventType(f"other {number}"), circle)
         self.consumer.port.subscribe("measured", lambda _: self.handled_ns.append(time.thread_time_ns()))
-        self.producer.port.announce(MEASURED, circle)
+        self.producer.port.announce(MEASURED, CIRCLE)
         self.raising_us = self.handling_us = math.inf
         self.waiting: list[bytes] = []
 
@@ -65,14 +69,32 @@ class Pair:
         node.start()
         return node
 
-    async def heard(self) -> None:
-        """Until the consumer has joined; from then on its datagrams wait to be measured."""
+    async def grow(self, others: int) -> None:
+        """Until the consumer has joined and heard of all; from then on its datagrams wait to be measured."""
         while "measured" not in self.consumer.host.host.node.discovery.by_subject:  # type: ignore[attr-defined]
             await asyncio.sleep(0.01)
-        for receiver in self.consumer.air._receivers:
-            receiver.take = self.waiting.append
+        for number in range(others):
+            self.consumer.port.subscribe(f"wanted {number}", lambda _: None)
+            self.producer.port.announce(EventType(f"other {number}"), CIRCLE)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.1)
+        receiver = self.consumer.air._receiver
+        assert receiver is not None
+        receiver.take = self._keep
 
-    async def turn(self) -> None:
+    def _keep(self, datagram: bytes) -> None:
+        if datagram[SESSION_AT:COUNTER_AT] == self.producer.seals.session:
+            self.waiting.append(datagram)
+
+    async def acquaint(self) -> None:
+        while not self.producer.seals.bonds.listeners:
+            await self.turn(prepared=False)
+            self.consumer.air.greet()
+        self.raising_us = self.handling_us = math.inf
+
+    async def turn(self, prepared: bool) -> None:
+        self.ready(prepared)
         raising_ns, handling_ns = [], []
         for count in range(EVENTS_A_TURN):
             content: dict[str, Value] = {"count": count, "where": Point(1.0, 2.0)}
@@ -92,6 +114,14 @@ class Pair:
         self.raising_us = min(self.raising_us, statistics.median(raising_ns) / 1_000)
         self.handling_us = min(self.handling_us, statistics.median(handling_ns) / 1_000)
 
+    def ready(self, prepared: bool) -> None:
+        """As after a pause, or as in the middle of a burst that has used up all that was prepared."""
+        identity = self.producer.seals.identity
+        if prepared:
+            identity.prepare(PREPARED_MAX)
+        while not prepared and identity.prepared:
+            identity.sign(b"")
+
     async def close(self) -> None:
         for node in (self.producer, self.consumer):
             node.port.announcements.clear()
@@ -99,9 +129,63 @@ class Pair:
             await node.stop()
 
 
-def quietest_us(action: Callable[[], object]) -> float:
+def parts_us(pair: Pair) -> dict[str, float]:
+    """What the parts of both ways take, of an acquainted pair."""
+    producer, consumer = pair.producer, pair.consumer
+    said: list[tuple[bytes, Broadcast]] = []
+    frames: list[bytes] = []
+    producer.host.air, air = Ear(said), producer.air
+    pair.producer.port.raise_("measured", {"count": 1, "where": Point(1.0, 2.0)})
+    producer.host.air = air
+    data, effect = said[0]
+    group = effect.group or 0
+    frame = producer.seals.seal(data, group, effect.message)
+    ready = partial(pair.ready, True)
+
+    def sealed() -> None:
+        pair.ready(True)
+        frames[:] = [producer.seals.seal(data, group, effect.message) for _ in range(EVENTS_A_TURN)]
+
+    def opened() -> None:
+        datagram = frames.pop()
+        consumer.seals.open(1, datagram, consumer.seals.header(datagram))
+
+    signing_us = quietest_us(lambda: producer.seals.identity.sign(frame), ready)
+    sealing_us = quietest_us(lambda: producer.seals.seal(data, group, effect.message), ready)
+    sending_us = quietest_us(lambda: producer.air._send(frame, group, 0))
+    opening_us = quietest_us(opened, sealed)
+    decoding_us = quietest_us(lambda: consumer.host.codec.decode(data))
+    return {
+        "part_sign_us": signing_us,
+        "part_seal_us": sealing_us - signing_us,
+        "part_send_us": sending_us,
+        "part_open_us": opening_us - decoding_us,
+        "part_decode_us": decoding_us,
+    }
+
+
+class Ear:
+    """In place of the air: keeps what is said."""
+
+    def __init__(self, said: list[tuple[bytes, Broadcast]]) -> None:
+        self.said = said
+
+    def broadcast(self, data: bytes, said: Broadcast) -> int:
+        self.said.append((data, said))
+        return len(data)
+
+    def join(self, group: int) -> None:
+        """Nothing is heard here."""
+
+    def leave(self, group: int) -> None:
+        """Nothing is heard here."""
+
+
+def quietest_us(action: Callable[[], object], before: Callable[[], object] | None = None) -> float:
     turns = []
     for _ in range(TURNS):
+        if before is not None:
+            before()
         started = time.thread_time_ns()
         for _ in range(EVENTS_A_TURN):
             action()
@@ -133,6 +217,39 @@ def dropped(listener: Seals, datagram: bytes) -> None:
     raise AssertionError("a bad datagram was taken")
 
 
+async def strangers() -> dict[str, float]:
+    pair = Pair()
+    await pair.grow(1)
+    for _ in range(TURNS):
+        await pair.turn(prepared=False)
+    await pair.close()
+    print(f"strangers: raise to datagram {pair.raising_us:6.1f} µs, datagram to handler {pair.handling_us:6.1f} µs")
+    return {"raise_us_stranger": pair.raising_us, "handle_us_stranger": pair.handling_us}
+
+
+async def acquainted() -> dict[str, float]:
+    figures: dict[str, float] = {}
+    pairs = {others: Pair() for others in SCALES}
+    for others, pair in pairs.items():
+        await pair.grow(others)
+        await pair.acquaint()
+    # They take turns, so that none has the quiet moments of the machine for itself.
+    for _ in range(TURNS):
+        for pair in pairs.values():
+            await pair.turn(prepared=True)
+    for others, pair in pairs.items():
+        print(
+            f"{others:6} other types and subscriptions: raise to datagram {pair.raising_us:6.1f} µs, "
+            f"datagram to handler {pair.handling_us:6.1f} µs"
+        )
+        figures |= {f"raise_us_{others}": pair.raising_us, f"handle_us_{others}": pair.handling_us}
+    parts = parts_us(pairs[SCALES[0]])
+    print("parts, µs: " + ", ".join(f"{name[5:-3]} {us:.1f}" for name, us in parts.items()))
+    for pair in pairs.values():
+        await pair.close()
+    return figures | parts
+
+
 async def measure() -> dict[str, float]:
     identity = Identity.fresh()
     statement = bytes(300)
@@ -142,22 +259,7 @@ async def measure() -> dict[str, float]:
         "verify_us": quietest_us(lambda: is_signed(identity.public, statement, signature)),
     }
     print(f"a signature: {figures['sign_us']:.1f} µs to make, {figures['verify_us']:.1f} µs to check")
-    figures |= bad_datagrams_us()
-    pairs = {others: Pair(others) for others in SCALES}
-    for pair in pairs.values():
-        await pair.heard()
-    # They take turns, so that none has the quiet moments of the machine for itself.
-    for _ in range(TURNS):
-        for pair in pairs.values():
-            await pair.turn()
-    for others, pair in pairs.items():
-        await pair.close()
-        print(
-            f"{others:6} other types and subscriptions: raise to datagram {pair.raising_us:6.1f} µs, "
-            f"datagram to handler {pair.handling_us:6.1f} µs"
-        )
-        figures |= {f"raise_us_{others}": pair.raising_us, f"handle_us_{others}": pair.handling_us}
-    return figures
+    return figures | bad_datagrams_us() | await strangers() | await acquainted()
 
 
 def main() -> dict[str, float]:

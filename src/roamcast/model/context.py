@@ -3,11 +3,20 @@
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
-from roamcast.model.values import BadValue, Point, Value, Velocity, check_attributes, check_point, check_velocity
+from roamcast.model.values import (
+    BadValue,
+    Point,
+    Value,
+    Velocity,
+    check_attributes,
+    check_point,
+    check_velocity,
+    is_plain,
+)
 
 RESERVED_NAMES = ("host", "position")
 """Names that a context answers from its own fields."""
@@ -34,7 +43,7 @@ class Context(Struct, frozen=True, array_like=True):
     def __post_init__(self) -> None:
         if not self.host:
             raise BadValue("context: a host needs a name")
-        if self.position is not None:
+        if self.position is not None and not is_plain(self.position):
             check_point(self.position, f"host '{self.host}'")
         if self.destination is not None:
             check_point(self.destination, f"host '{self.host}'")
@@ -69,6 +78,11 @@ class Context(Struct, frozen=True, array_like=True):
         """This context carried forward to `now_us`."""
         if now_us == self.at_us:
             return self
+        if self.velocity is None and not self.pause_left_us:
+            # Of a host that stands nothing changes but the time, and all else has been looked at.
+            same: Context = self.__copy__()  # type: ignore[attr-defined]
+            force_setattr(same, "at_us", now_us)
+            return same
         left_us = max(0, self.pause_left_us - (now_us - self.at_us))
         return replace(self, position=self.position_at(now_us, space), at_us=now_us, pause_left_us=left_us)
 

@@ -86,10 +86,10 @@ class Anchored(Struct, frozen=True, array_like=True, tag="anchored", cache_hash=
     def __post_init__(self) -> None:
         if not isinstance(self.host, str) or not self.host:
             raise BadValue("anchored region: it needs the name of the host that it moves with")
-        check_point(self.reference, "anchored region")
         if type(self.shape) is Circle and self.reference == self.shape.centre == ORIGIN:
-            # As nearly all are that a host is in the middle of; the circle has been looked at when it was made.
+            # A host in the middle of its circle, as most are; the circle was looked at when it was made.
             return
+        check_point(self.reference, "anchored region")
         check_region(self.shape, PLANE)
         points = (self.reference, *points_of(self.shape))
         if max(abs(metres) for point in points for metres in (point.x, point.y)) > ANCHORED_REACH_MAX_M:

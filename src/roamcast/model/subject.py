@@ -5,6 +5,7 @@ from functools import lru_cache
 from roamcast.model.values import BadValue, is_unicode
 
 SUBJECT_BYTES_MAX = 65_535
+SHORT_CHARS_MAX = 128
 
 SAID_LONGER = {"#": "+/#", "/#": "/+/#"}
 """Patterns that match the same subjects, since no subject is empty."""
@@ -15,9 +16,20 @@ class BadSubject(BadValue):
 
 
 def check_subject(subject: str) -> None:
+    if len(subject) <= SHORT_CHARS_MAX:
+        check_short_subject(subject)
+    else:
+        check_any_subject(subject)
+
+
+def check_any_subject(subject: str) -> None:
     check_length(subject)
     if is_pattern(subject):
         raise BadSubject(f"subject '{subject}': wildcards + and # belong in subscriptions")
+
+
+check_short_subject = lru_cache(maxsize=4_096)(check_any_subject)
+"""The same few come with every event; long ones are not remembered, so that nobody can fill the memory with them."""
 
 
 def is_pattern(subject: str) -> bool:

@@ -141,10 +141,10 @@ def check_attributes(attributes: dict[str, Value]) -> None:
 
 def is_plain(value: Value) -> bool:
     """Whether there is plainly nothing to say against a value, as against nearly all."""
+    if type(value) is Point:
+        return type(value.x) is type(value.y) is float and math.isfinite(value.x + value.y)
     if type(value) is int:
         return -INTEGER_LIMIT <= value <= INTEGER_LIMIT
     if type(value) is float:
         return math.isfinite(value)
-    if type(value) is str:
-        return value.isascii() and len(value) <= TEXT_LIMIT_CHARS
-    return type(value) is Point and type(value.x) is type(value.y) is float and math.isfinite(value.x + value.y)
+    return type(value) is str and value.isascii() and len(value) <= TEXT_LIMIT_CHARS

@@ -7,7 +7,6 @@ changed then.
 
 import math
 from collections.abc import Callable, Mapping
-from copy import copy
 from heapq import heappop, heappush
 from typing import Protocol, TypeAlias
 
@@ -224,7 +223,7 @@ class Port:
         handler = self.handlers.get(subscription_id)
         if handler is not None:
             # One object serves all who hear a frame, and the journal: a handler may change its own copy.
-            own = copy(event)
+            own: Event = event.__copy__()  # type: ignore[attr-defined]
             force_setattr(own, "attributes", dict(event.attributes))
             handler(own)
 

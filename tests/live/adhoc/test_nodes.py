@@ -101,7 +101,7 @@ def test_l1_more_groups_than_a_socket_may_join_are_all_heard() -> None:
             for subject in subjects:
                 lan.announce("producer", event_type=EventType(subject))
             await until(lambda: lan.members("consumer") == len(subjects))
-            assert len(consumer.air._receivers) >= 3
+            assert len(consumer.air._members) >= 3
             for subject in subjects:
                 producer.port.raise_(subject)
             await until(lambda: len(lan.got["consumer"]) == len(subjects))
@@ -109,7 +109,7 @@ def test_l1_more_groups_than_a_socket_may_join_are_all_heard() -> None:
             for subject in subjects:
                 producer.port.unannounce(subject)
             await until(lambda: lan.members("consumer") == 0)
-            assert len(consumer.air._receivers) == 1
+            assert len(consumer.air._members) == 1
             assert consumer.air.drops.counts["replayed"] == consumer.air.drops.counts["not_joined"] == 0
 
     run(story)
@@ -260,7 +260,7 @@ def test_l7_a_flood_of_every_kind_of_bad_datagram_is_counted_and_delivers_nothin
                 recorded.append(datagram)
                 take(datagram)
 
-            consumer.air._receivers[0].take = record
+            consumer.air._receiver.take = record
             producer.port.raise_("ice", {"depth": 1})
             await until(lambda: lan.depths("consumer") == [1])
             good = next(each for each in recorded if frames.read_header(each).group > DISCOVERY_GROUP)
@@ -350,7 +350,7 @@ def test_l1_when_interfaces_change_groups_are_joined_anew() -> None:
             assert not consumer.air.refresh()
             consumer.air._use(chosen_interfaces(("lo",)))
             for group in consumer.air._joined:
-                consumer.air._joined[group] = consumer.air._receiver_of(group)
+                consumer.air._joined[group] = consumer.air._member_of(group)
             consumer.air.wanted = ("lo",)
             lan.nodes["producer"].port.raise_("ice", {"depth": 5})
             await until(lambda: lan.depths("consumer") == [5])

@@ -274,7 +274,7 @@ def test_l7_a_frame_with_anything_else_as_its_message_is_malformed() -> None:
     ann = seals("ann")
     with pytest.raises(Dropped, match="malformed"):
         ann.seal(b"rc\x01\x91\xa4what", GROUP)
-    body = frames.body_bytes(frames.Body("ann", ANN.public, b"rc\x01\x91\xa4what"))
+    body = frames.body_bytes("ann", ANN.public, b"rc\x01\x91\xa4what")
     head = frames.header_bytes(frames.Header(ann._front, GROUP, ann.session, 1))
     datagram = head + ann._cipher.encrypt(NONCE.pack(1), ANN.sign(CONTEXT + head + body) + b"\0" + body, head)
     assert outcome(seals("bob"), datagram) == "malformed"

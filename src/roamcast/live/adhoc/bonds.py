@@ -64,12 +64,17 @@ class Bonds:
 
     # As a sender.
 
+    @property
+    def listeners(self) -> int:
+        """For how many there are tags in every frame."""
+        return len(self._listeners)
+
     def tags(self, signed: bytes) -> bytes:
         """How many, and the tags."""
-        if not self._listeners:
-            return b"\x00"
-        tags = [bond.tag(signed) for bond, _ in self._listeners.values()]
-        return bytes([len(tags)]) + b"".join(tags)
+        tags = bytes([len(self._listeners)])
+        for bond, _ in self._listeners.values():
+            tags += bond.tag(signed)
+        return tags
 
     def greeted(self, now_us: int, peer: Peer) -> None:
         """By somebody whose greeting was signed. There is room for the first ones; others check signatures."""

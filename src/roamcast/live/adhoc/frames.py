@@ -123,8 +123,9 @@ def why_no_frame(datagram: bytes) -> tuple[Reason, str]:
     return "truncated" if PREFIX.startswith(datagram) else "not_ours", ""
 
 
-def body_bytes(body: Body) -> bytes:
-    return _encoder.encode(body)
+def body_bytes(sender: str, key: bytes, message: bytes, attestations: tuple[Attestation | None, ...] = ()) -> bytes:
+    """Those of a `Body`."""
+    return _encoder.encode((sender, key, message, attestations))
 
 
 def read_body(data: bytes) -> Body:

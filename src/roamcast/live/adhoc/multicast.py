@@ -16,7 +16,7 @@ from roamcast.live.adhoc.drops import Dropped, Drops
 from roamcast.live.adhoc.interfaces import Interface, chosen_interfaces
 from roamcast.live.adhoc.keys import PREPARED_MAX
 from roamcast.live.adhoc.sealing import Heard, Seals
-from roamcast.live.adhoc.sockets import Outlet, Receiver
+from roamcast.live.adhoc.sockets import Members, Outlet, Receiver
 from roamcast.node.boundary import Broadcast
 
 EVERYBODY = 0
@@ -61,8 +61,10 @@ class MulticastAir:
         self.sent = self.taken = self.refused_groups = 0
         self.interfaces: list[Interface] = []
         self._outlets: list[Outlet] = []
-        self._receivers: list[Receiver] = []
-        self._joined: dict[int, Receiver | None] = {}
+        self._receiver: Receiver | None = None
+        self._members: list[Members] = []
+        """The receiver first, then those that only are in groups."""
+        self._joined: dict[int, Members | None] = {}
         self._delayed: dict[asyncio.TimerHandle, None] = {}
         self._preparing: asyncio.TimerHandle | None = None
 
@@ -92,7 +94,7 @@ class MulticastAir:
         self._joined = dict.fromkeys(self._joined)
         self._use(found)
         for group in self._joined:
-            self._joined[group] = self._receiver_of(group)
+            self._joined[group] = self._member_of(group)
         return True
 
     # What the node wants.
@@ -103,16 +105,18 @@ class MulticastAir:
         if len(self._joined) >= GROUPS_MAX:
             self.refused_groups += 1
             return
-        self._joined[group] = self._receiver_of(group)
+        self._joined[group] = self._member_of(group)
 
     def leave(self, group: int) -> None:
-        receiver = self._joined.pop(group, None)
-        if receiver is None:
+        member = self._joined.pop(group, None)
+        if member is None:
             return
-        receiver.leave(group)
-        if not receiver.groups and len(self._receivers) > 1:
-            self._receivers.remove(receiver)
-            receiver.close()
+        member.leave(group)
+        if not member.groups and member is not self._receiver:
+            self._members.remove(member)
+            member.close()
+            if self._receiver is not None and len(self._members) == 1:
+                self._receiver.hear_all(False)
 
     def broadcast(self, data: bytes, said: Broadcast) -> int:
         """Sends a message in the codec's bytes; answers how many there are in its datagram, 0 if there is none."""
@@ -188,30 +192,34 @@ class MulticastAir:
         try:
             for interface in interfaces:
                 self._outlets.append(Outlet(interface, self.port, self.hops_max, self.loop, self.drops))
-            self._receivers = [Receiver(self.port, interfaces, self.loop, self.take)]
+            self._receiver = Receiver(self.port, interfaces, self.loop, self.take)
+            self._members = [self._receiver]
             self.interfaces = interfaces
         except OSError as problem:
             self._close_sockets()
             raise CannotMulticast(f"UDP port {self.port}: {problem.strerror or problem}") from problem
 
-    def _receiver_of(self, group: int) -> Receiver | None:
-        for receiver in self._receivers:
-            if receiver.join(group):
-                return receiver
+    def _member_of(self, group: int) -> Members | None:
+        for member in self._members:
+            if member.join(group):
+                return member
+        if self._receiver is None:
+            return None
         try:
-            receiver = Receiver(self.port, self.interfaces, self.loop, self.take)
+            member = Members(self.interfaces)
         except OSError:
             self.refused_groups += 1
             return None
-        self._receivers.append(receiver)
-        if receiver.join(group):
-            return receiver
+        self._members.append(member)
+        self._receiver.hear_all(True)
+        if member.join(group):
+            return member
         self.refused_groups += 1
         return None
 
     def _close_sockets(self) -> None:
         for outlet in self._outlets:
             outlet.close()
-        for receiver in self._receivers:
-            receiver.close()
-        self._outlets, self._receivers = [], []
+        for member in self._members:
+            member.close()
+        self._outlets, self._members, self._receiver = [], [], None

@@ -28,7 +28,6 @@ from roamcast.live.runtime.diary import Diary
 from roamcast.live.runtime.disk import Disk
 from roamcast.live.runtime.host import LiveHost, Network
 from roamcast.model.context import Context
-from roamcast.model.event import Event
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Point, Value, Velocity
 from roamcast.node.boundary import Input, Moved, Received, Unannounce, Unsubscribe
@@ -89,7 +88,6 @@ class RunningNode:
             settings.name,
             node,
             kit.codec,
-            self._deliver,
             # Where nothing is written down, nobody need be told what would be.
             observers=() if settings.journal is None else (self.scribe,),
             disk=disk,
@@ -119,6 +117,7 @@ class RunningNode:
         )
         # The moment of its start tells the ids of this life from those of earlier ones.
         self.port = Port(settings.name, self, began_us, runs_modulators=kit.runs_modulators)
+        self.host.deliver = self.port.deliver
         self.found: Callable[[str], None] | None = None
         """Called with the name of each node when it is first heard."""
         self._looking: asyncio.TimerHandle | None = None
@@ -178,9 +177,6 @@ class RunningNode:
             if self.found is not None:
                 self.found(heard.sender)
         self.host.give(Received(heard.message, heard.sender, heard.group or None))
-
-    def _deliver(self, event: Event, subscription_id: str) -> None:
-        self.port.deliver(event, subscription_id)
 
     def _noted(self, what: str, detail: str) -> None:
         if what in TROUBLES:

@@ -100,13 +100,13 @@ class Seals:
             attestations = UNSIGNED
         else:
             attestations = self.signatures.attest(self._decoded(data))
-        return self._sealed(body_bytes(Body(self.name, self.identity.public, data, attestations)), group)
+        return self._sealed(body_bytes(self.name, self.identity.public, data, attestations), group)
 
     def greeting(self, now_us: int) -> bytes | None:
         """A frame that asks others for tags, if one is due."""
         if not self.bonds.is_to_greet(now_us):
             return None
-        return self._sealed(body_bytes(Body(self.name, self.identity.public, GREETING)), 0)
+        return self._sealed(body_bytes(self.name, self.identity.public, GREETING), 0)
 
     def _sealed(self, body: bytes, group: int) -> bytes:
         counter = self._counter + 1

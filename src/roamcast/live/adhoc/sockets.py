@@ -1,7 +1,9 @@
-"""Multicast sockets: an outlet for each interface, and as many receivers as groups need.
+"""Multicast sockets: an outlet for each interface, a receiver, and as many members as groups need.
 
-A receiver is bound to the port on all addresses and hears the groups that it joined and no others. Linux lets one
-socket join twenty groups (`net.ipv4.igmp_max_memberships`), so a node that is in more has more receivers.
+The receiver is bound to the port on all addresses and hears the groups that it joined and no others. Linux lets one
+socket join twenty groups (`net.ipv4.igmp_max_memberships`). A node that is in more has further sockets that are only
+members, and its receiver hears whatever this machine has joined: with a receiver for every twenty groups, each
+datagram would be offered to all of them, and sending would take the longer the more types a host announces.
 """
 
 import asyncio
@@ -57,8 +59,14 @@ class Outlet:
 
     def send(self, datagram: bytes, group: int, priority: int) -> None:
         address = group_address(group)
-        if not self._waiting and self._sent(datagram, address):
-            return
+        if not self._waiting:
+            try:
+                self.socket.sendto(datagram, (address, self.port))
+            except OSError as problem:
+                if not self._can_wait(problem):
+                    return
+            else:
+                return
         if len(self._waiting) >= QUEUE_DATAGRAMS_MAX:
             self.drops.count("queue_full")
             return
@@ -67,57 +75,43 @@ class Outlet:
         self._count += 1
         heapq.heappush(self._waiting, (-priority, self._count, address, datagram))
 
-    def _sent(self, datagram: bytes, address: str) -> bool:
-        """Whether the kernel took it, or never will."""
-        try:
-            self.socket.sendto(datagram, (address, self.port))
-        except BlockingIOError:
-            return False
-        except OSError as problem:
-            if problem.errno == errno.ENOBUFS:
-                return False
-            self.drops.count("unsendable")
-        return True
+    def _can_wait(self, problem: OSError) -> bool:
+        """Whether the kernel may take it later; what it never will is counted."""
+        if isinstance(problem, BlockingIOError) or problem.errno == errno.ENOBUFS:
+            return True
+        self.drops.count("unsendable")
+        return False
 
     def _drain(self) -> None:
-        while self._waiting and self._sent(self._waiting[0][3], self._waiting[0][2]):
+        while self._waiting:
+            _, _, address, datagram = self._waiting[0]
+            try:
+                self.socket.sendto(datagram, (address, self.port))
+            except OSError as problem:
+                if self._can_wait(problem):
+                    return
             heapq.heappop(self._waiting)
-        if not self._waiting:
-            self.loop.remove_writer(self.socket)
+        self.loop.remove_writer(self.socket)
 
     def close(self) -> None:
         self.loop.remove_writer(self.socket)
         self.socket.close()
 
 
-class Receiver:
-    """Hears some groups, on all interfaces."""
+class Members:
+    """A socket that is in some groups, on all interfaces. By itself it hears nothing: it has no port."""
 
-    def __init__(
-        self,
-        port: int,
-        interfaces: list[Interface],
-        loop: asyncio.AbstractEventLoop,
-        take: Callable[[bytes], None],
-    ) -> None:
+    def __init__(self, interfaces: list[Interface]) -> None:
         self.interfaces = interfaces
-        self.loop = loop
-        self.take = take
         self.groups: dict[int, None] = {}
+        self._full = False
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-        self.socket.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
-        try:
-            self.socket.bind(("", port))
-        except OSError:
-            self.socket.close()
-            raise
-        loop.add_reader(self.socket, self._read)
 
     def join(self, group: int) -> bool:
         """False when this socket is in as many groups as the kernel lets it."""
+        if self._full:
+            return False
         joined: list[Interface] = []
         for interface in self.interfaces:
             try:
@@ -128,6 +122,7 @@ class Receiver:
                     continue
                 for each in joined:
                     self._leave(group, each)
+                self._full = True
                 return False
             joined.append(interface)
         self.groups[group] = None
@@ -135,6 +130,7 @@ class Receiver:
 
     def leave(self, group: int) -> None:
         del self.groups[group]
+        self._full = False
         for interface in self.interfaces:
             self._leave(group, interface)
 
@@ -144,6 +140,36 @@ class Receiver:
         except OSError:
             # With the interface the membership went away too.
             return
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Receiver(Members):
+    """Hears the groups that it joined itself or, if told so, all that anybody on this machine has joined."""
+
+    def __init__(
+        self,
+        port: int,
+        interfaces: list[Interface],
+        loop: asyncio.AbstractEventLoop,
+        take: Callable[[bytes], None],
+    ) -> None:
+        super().__init__(interfaces)
+        self.loop = loop
+        self.take = take
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self.hear_all(False)
+        try:
+            self.socket.bind(("", port))
+        except OSError:
+            self.socket.close()
+            raise
+        loop.add_reader(self.socket, self._read)
+
+    def hear_all(self, everything: bool) -> None:
+        self.socket.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, everything)
 
     def _read(self) -> None:
         for _ in range(READ_BATCH):
@@ -158,4 +184,4 @@ class Receiver:
 
     def close(self) -> None:
         self.loop.remove_reader(self.socket)
-        self.socket.close()
+        super().close()

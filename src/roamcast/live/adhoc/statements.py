@@ -82,7 +82,7 @@ def travels(message: Message) -> bool:
 
 def is_last_word(message: Message, host: str) -> bool:
     """Whether all that a message states is its host's own and goes no further: its frame's signature is enough."""
-    if not isinstance(message, Raised) or message.forward:
+    if type(message) is not Raised or message.forward:
         return False
     event = message.event
     return event.publisher.host == host and event.body is None and event.id.startswith(host + ":")

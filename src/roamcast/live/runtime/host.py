@@ -153,7 +153,7 @@ class LiveHost:
         # What events consist of, by type: `match` asks about one type after the other.
         if type(effect) is Broadcast:
             if self.air is not None:
-                self._broadcast(self.air, effect.message, effect)
+                self._broadcast(self.air, effect)
             return
         if type(effect) is Deliver:
             if self.deliver is not None:
@@ -212,7 +212,8 @@ class LiveHost:
         elif not self.links.dials(peer):
             self.links.dial(peer, *address)
 
-    def _broadcast(self, air: Air, message: Message, said: Broadcast) -> None:
+    def _broadcast(self, air: Air, said: Broadcast) -> None:
+        message = said.message
         try:
             data = self.codec.encode(message)
         except BadMessage as problem:

@@ -58,7 +58,8 @@ class Clocks:
 
     def age_us(self, host: str, now_us: int, said_us: int, carried_us: int) -> int:
         """The age of what `host` stamped with `said_us` and was under way for `carried_us` at least."""
-        carried_us = max(0, carried_us)
+        if carried_us < 0:
+            carried_us = 0
         lag_us = now_us - said_us - carried_us
         known = self.lags.get(host)
         if known is None:
@@ -66,5 +67,5 @@ class Clocks:
                 del self.lags[next(iter(self.lags))]
             known = self.lags[host] = Lag(now_us, lag_us)
         least_us = known.smallest_us(now_us, lag_us)
-        difference_us = 0 if 0 <= least_us <= self.agree_us else least_us
-        return carried_us + max(0, lag_us - difference_us)
+        delay_us = lag_us if 0 <= least_us <= self.agree_us else lag_us - least_us
+        return carried_us + delay_us if delay_us > 0 else carried_us

@@ -86,7 +86,8 @@ class Delivering:
             return []
         age_us = now_us - arrival.published_us
         use_us = of_use_us(event, arrival.delivery)
-        lateness = why_too_late(arrival.delivery.deadline_us, use_us, age_us)
+        deadline_us = arrival.delivery.deadline_us
+        lateness = None if use_us is deadline_us is None else why_too_late(deadline_us, use_us, age_us)
         if lateness is not None:
             return [Note(lateness, event.id)] if self.late.add(event.id) else []
         known: Configuration | None = None

@@ -132,7 +132,8 @@ class Inbox:
         if not comes_again and not reception.take(sequence):
             return [], []
         reception.source = event.publisher.position
-        effects = self.expect(now_us, message.stream, reception)
+        whole = reception.solid == reception.latest and not reception.lasting
+        effects = [] if whole else self.expect(now_us, message.stream, reception)
         if not in_order or comes_again:
             return ([arrival] if arrival is not None else []), effects
         return self._in_order(now_us, message, arrival, reception, effects)

@@ -46,9 +46,9 @@ class Interests:
         return found
 
     def wants(self, subject: str) -> bool:
-        return subject in self.by_subject or any(
-            subject_matches(each.subject, subject) for each in self.patterns.values()
-        )
+        if subject in self.by_subject or not self.patterns:
+            return subject in self.by_subject
+        return any(subject_matches(each.subject, subject) for each in self.patterns.values())
 
     def has_pattern(self, pattern: str) -> bool:
         """Whether somebody here asked for the same subject or pattern, word for word."""

@@ -401,7 +401,7 @@ class Proximity:
         released, more = self.inbox.arrive(now_us, message, arrival)
         effects += more
         if released:
-            effects += self._deliver(now_us, released)
+            effects += self.delivering.deliver(now_us, self.me, released)
         return effects
 
     def _repeat(

@@ -61,9 +61,10 @@ class Outbox:
         age_us = now_us - event.published_us if now_us > event.published_us else 0
         message = Raised(event, self.proximity_id, self.stream, self.latest, forward, age_us, delivery)
         self.kept.append(Kept(message, now_us - age_us, turn))
-        self.prune(now_us)
         if len(self.kept) > self.events_max:
-            self._evict()
+            self.prune(now_us)
+            if len(self.kept) > self.events_max:
+                self._evict()
         return message
 
     def _evict(self) -> None:
