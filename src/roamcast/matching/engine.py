@@ -165,7 +165,7 @@ class Engine:
         moving = place.centre is None and not demand.never
         self._slots[slot] = (
             subscription.issued_us, subscription.expires_us, place.radius_m, clause, profile, NONE, NONE, channel,
-            locator, moving, True, host, first, NONE,
+            locator, moving, True, host, first, NONE, 0,
         )  # fmt: skip
         if first != NONE:
             self._slots["before"][first] = slot
@@ -301,7 +301,7 @@ class Engine:
         pool, first, end = self._pool, 0, len(batch.channel_begin) - 1
         parts: list[Records] = []
         while first < end:
-            reached, count = self._kernel.search(
+            reached, count, overdue = self._kernel.search(
                 first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
                 pool.channel_groups, pool.groups, pool.cells, pool.entries, pool.heights, self._slots,
                 self._clauses.rows, self._flat, now_us, pool.runs, self._hits,
@@ -310,6 +310,8 @@ class Engine:
             if reached == first:
                 self._hits = np.zeros(2 * len(self._hits), HIT)
             first = reached
+            if overdue != NONE:
+                pool.sort(self._slots, overdue)
         return parts[0] if len(parts) == 1 else np.concatenate([self._hits[:0], *parts])
 
     def _judge(

@@ -19,7 +19,10 @@ import numba
 import numpy as np
 
 from roamcast.matching.layout import (
+    ASKED_MAX,
+    ASKED_PER_ENTRY,
     CIRCLE,
+    CLAUSE,
     COORDINATE_MAX_M,
     DRIFT_MAX_CELLS,
     ENTRY,
@@ -29,6 +32,7 @@ from roamcast.matching.layout import (
     NONE,
     ROUNDING_CELLS,
     SETTLED,
+    SLOT,
     UNSURE_M,
     UNSURE_SHARE,
     Bytes,
@@ -41,18 +45,21 @@ from roamcast.matching.layout import (
 NAME = "numba"
 
 
-def stands_at(name: str, size: int) -> int:
-    """Which of the numbers of so many bytes that a group is made of a field is."""
-    return int(GROUP.fields[name][1]) // size  # type: ignore[index]
+def stands_at(records: Any, name: str, size: int) -> int:
+    """Which of the numbers of so many bytes that a record is made of a field is."""
+    return int(records.fields[name][1]) // size
 
 
-LONGS = GROUP.itemsize // 8
-BEGIN, SORTED, TAIL, CELLS = (stands_at(name, 8) for name in ("begin", "sorted", "tail", "cells"))
-COLUMNS, ROWS, LAYERS = (stands_at(name, 8) for name in ("columns", "rows", "layers"))
-CELL_M, DRIFT, REACH_M = (stands_at(name, 8) for name in ("cell_m", "drift", "reach_m"))
-AFTER_LINK, LOCATOR_LINK = stands_at("after", 4), stands_at("locator", 4)
-SLOT_LINK = ENTRY.fields["slot"][1] // 4  # type: ignore[index]
-"""Where an entry's slot stands among its halves of doubles."""
+BEGIN, SORTED, TAIL = (stands_at(GROUP, name, 8) for name in ("begin", "sorted", "tail"))
+CELLS, ASKED = stands_at(GROUP, "cells", 8), stands_at(GROUP, "asked", 8)
+COLUMNS, ROWS, LAYERS = (stands_at(GROUP, name, 8) for name in ("columns", "rows", "layers"))
+CELL_M, DRIFT, REACH_M = (stands_at(GROUP, name, 8) for name in ("cell_m", "drift", "reach_m"))
+AFTER_LINK, LOCATOR_LINK = stands_at(GROUP, "after", 4), stands_at(GROUP, "locator", 4)
+SLOT_LINK = stands_at(ENTRY, "slot", 4)
+ISSUED_US, EXPIRES_US = stands_at(SLOT, "issued_us", 8), stands_at(SLOT, "expires_us", 8)
+CLAUSE_LINK, PROFILE_LINK = stands_at(SLOT, "clause", 4), stands_at(SLOT, "profile", 4)
+LOW, HIGH = stands_at(CLAUSE, "low", 8), stands_at(CLAUSE, "high", 8)
+COLUMN_LINK, NEXT_LINK = stands_at(CLAUSE, "column", 4), stands_at(CLAUSE, "after", 4)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -66,18 +73,25 @@ def compiled(function: Function) -> Function:
 
 
 @compiled
-def admitted(event: int, slot: int, attributes: Doubles, slots: Records, clauses: Records, now_us: int) -> bool:
+def admitted(
+    event: int,
+    times_us: Long,
+    slot_links: Whole,
+    attributes: Doubles,
+    ranges: Doubles,
+    clause_links: Whole,
+    now_us: int,
+) -> bool:
     """Lifetimes and clauses of one slot."""
-    row = slots[slot]
-    if now_us < row.issued_us or now_us > row.expires_us:
+    if now_us < times_us[ISSUED_US] or now_us > times_us[EXPIRES_US]:
         return False
-    clause = row.clause
+    clause = slot_links[CLAUSE_LINK]
     while clause >= 0:
-        value = attributes[event, clauses[clause].column]
+        value = attributes[event, clause_links[clause, COLUMN_LINK]]
         # Written so that a missing value, which is NaN, is out.
-        if not (clauses[clause].low <= value <= clauses[clause].high):
+        if not (ranges[clause, LOW] <= value <= ranges[clause, HIGH]):
             return False
-        clause = clauses[clause].after
+        clause = clause_links[clause, NEXT_LINK]
     return True
 
 
@@ -155,15 +169,17 @@ def search_views(
     places: Doubles,
     links: Whole,
     heights: Doubles,
-    slots: Records,
-    clauses: Records,
+    times_us: Long,
+    slot_links: Whole,
+    ranges: Doubles,
+    clause_links: Whole,
     flat: bool,
     now_us: int,
     runs: Long,
     hits: Whole,
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """One function with all its loops: to pass the arrays on costs more than the few entries of a cell."""
-    count = 0
+    count, overdue = 0, NONE
     for event in range(first, len(channel_begin) - 1):
         complete = count
         for place in range(channel_begin[event], channel_begin[event + 1]):
@@ -175,6 +191,10 @@ def search_views(
                     x, y = circles[event, locator, 0], circles[event, locator, 1]
                     z, reach_m = circles[event, locator, 2], circles[event, locator, 3]
                     found_runs = runs_of(groups[number], sizes_m[number], mode, x, y, z, reach_m, cells, runs)
+                    if groups[number, SORTED] > 0:
+                        groups[number, ASKED] += groups[number, TAIL]
+                        if groups[number, ASKED] > ASKED_MAX + ASKED_PER_ENTRY * groups[number, SORTED]:
+                            overdue = number
                     for run in range(found_runs):
                         for index in range(runs[run, 0], runs[run, 1]):
                             found = 1
@@ -187,16 +207,18 @@ def search_views(
                             slot = links[index, SLOT_LINK]
                             if found == 0 or slot < 0:
                                 continue
-                            if not admitted(event, slot, attributes, slots, clauses, now_us):
+                            if not admitted(
+                                event, times_us[slot], slot_links[slot], attributes, ranges, clause_links, now_us
+                            ):
                                 continue
                             if count >= len(hits):
-                                return event, complete
+                                return event, complete, overdue
                             hits[count, 0], hits[count, 1], hits[count, 2] = event, slot, found == 1
-                            settled = mode & SETTLED == SETTLED and found == 1 and slots[slot].profile == 0
+                            settled = mode & SETTLED == SETTLED and found == 1 and slot_links[slot, PROFILE_LINK] == 0
                             hits[count, 3] = settled
                             count += 1
                 number = group_links[number, AFTER_LINK]
-    return len(channel_begin) - 1, count
+    return len(channel_begin) - 1, count, overdue
 
 
 def search(
@@ -217,19 +239,29 @@ def search(
     now_us: int,
     runs: Long,
     hits: Records,
-) -> tuple[int, int]:
-    """The hits of the events from `first` on: up to which event there was room, and how many they are.
+) -> tuple[int, int, int]:
+    """The hits of the events from `first` on: up to which event there was room, how many they are, and a group whose
+    tail was looked at so often that it had better be sorted.
 
     Where all entries are looked at they are read as plain numbers: a field by its name costs ten times as much.
     """
-    places, links = entries.view(np.float64).reshape(-1, 4), entries.view(np.int32).reshape(-1, 8)
-    plain_hits = hits.view(np.int32).reshape(-1, 4)
-    plain_groups = groups.view(np.int64).reshape(-1, LONGS)
-    sizes_m, group_links = groups.view(np.float64).reshape(-1, LONGS), groups.view(np.int32).reshape(-1, 2 * LONGS)
     return search_views(
-        first, channel_begin, channels, modes, circles, attributes, channel_groups, plain_groups, sizes_m,
-        group_links, cells, places, links, heights, slots, clauses, flat, now_us, runs, plain_hits,
+        first, channel_begin, channels, modes, circles, attributes, channel_groups, longs(groups), doubles(groups),
+        links_of(groups), cells, doubles(entries), links_of(entries), heights, longs(slots), links_of(slots),
+        doubles(clauses), links_of(clauses), flat, now_us, runs, links_of(hits),
     )  # fmt: skip
+
+
+def longs(records: Records) -> Long:
+    return records.view(np.int64).reshape(len(records), -1)
+
+
+def doubles(records: Records) -> Doubles:
+    return records.view(np.float64).reshape(len(records), -1)
+
+
+def links_of(records: Records) -> Whole:
+    return records.view(np.int32).reshape(len(records), -1)
 
 
 @compiled

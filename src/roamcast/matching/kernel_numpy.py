@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from roamcast.matching.layout import (
+    ASKED_MAX,
+    ASKED_PER_ENTRY,
     CIRCLE,
     COORDINATE_MAX_M,
     DRIFT_MAX_CELLS,
@@ -45,18 +47,22 @@ def search(
     now_us: int,
     runs: Long,  # noqa: ARG001 - scratch that numpy has no use for
     hits: Records,
-) -> tuple[int, int]:
-    count = 0
+) -> tuple[int, int, int]:
+    count, overdue = 0, NONE
     for event in range(first, len(channel_begin) - 1):
         complete = count
         for channel in channels[channel_begin[event] : channel_begin[event + 1]]:
             number = int(channel_groups[channel])
             while number >= 0:
-                group = groups[number]
+                group, here = groups[number], number
                 number = int(group["after"])
                 mode, circle = modes[event, group["locator"]], circles[event, group["locator"]]
                 if mode & MODE == NOBODY:
                     continue
+                if group["sorted"] > 0:
+                    group["asked"] += group["tail"]
+                    if group["asked"] > ASKED_MAX + ASKED_PER_ENTRY * group["sorted"]:
+                        overdue = here
                 tested = mode & MODE == CIRCLE
                 spans = runs_of(group, circle, cells) if tested else whole(group)
                 places = np.concatenate([np.arange(start, end) for start, end in spans])
@@ -65,7 +71,7 @@ def search(
                 kept = np.flatnonzero(slot >= 0)
                 kept = kept[admitted(slot[kept], attributes[event], slots, clauses, now_us)]
                 if count + len(kept) > len(hits):
-                    return event, complete
+                    return event, complete, overdue
                 end = count + len(kept)
                 hits["event"][count:end] = event
                 hits["slot"][count:end] = slot[kept]
@@ -73,7 +79,7 @@ def search(
                 settled = (hits["sure"][count:end] != 0) & (slots["profile"][slot[kept]] == 0)
                 hits["settled"][count:end] = settled & bool(mode & SETTLED == SETTLED)
                 count = end
-    return len(channel_begin) - 1, count
+    return len(channel_begin) - 1, count, overdue
 
 
 def whole(group: Any) -> Iterator[tuple[int, int]]:

@@ -61,9 +61,10 @@ SLOT = np.dtype(
         ("host", "i4"),
         ("after", "i4"),
         ("before", "i4"),
+        ("spare", "i4"),
     ]
 )
-"""`after` and `before` are the other slots of the same subscriber."""
+"""`after` and `before` are the other slots of the same subscriber. A slot is one line of the processor's cache."""
 
 GROUP = np.dtype(
     [
@@ -75,6 +76,7 @@ GROUP = np.dtype(
         ("cells", "i8"),
         ("cells_capacity", "i8"),
         ("live", "i8"),
+        ("asked", "i8"),
         ("columns", "i8"),
         ("rows", "i8"),
         ("layers", "i8"),
@@ -85,7 +87,12 @@ GROUP = np.dtype(
         ("locator", "i4"),
     ]
 )
-"""`after` is the next group of the channel; `drift` the farthest that an entry is out of its cell, in cells."""
+"""`after` is the next group of the channel; `drift` the farthest that an entry is out of its cell, in cells; `asked`
+how many entries of the tail have been looked at since it was last sorted."""
+
+ASKED_MAX = 12_000
+ASKED_PER_ENTRY = 10
+"""To look at so many entries of a tail takes about as long as to sort the group, which has it out of the way."""
 
 CLAUSE = np.dtype([("low", "f8"), ("high", "f8"), ("column", "i4"), ("after", "i4")])
 
@@ -96,9 +103,9 @@ HIT = np.dtype([("event", "i4"), ("slot", "i4"), ("sure", "i4"), ("settled", "i4
 
 
 def enlarged(records: Records, size: int) -> Records:
-    """The same with room for `size` and an eighth more, so that growing one by one copies seldom."""
+    """The same with room for `size` and a sixteenth more, so that growing one by one copies seldom."""
     if size <= len(records):
         return records
-    more = np.zeros((size + size // 8 + 64, *records.shape[1:]), records.dtype)
+    more = np.zeros((size + size // 16 + 64, *records.shape[1:]), records.dtype)
     more[: len(records)] = records
     return more

@@ -119,7 +119,9 @@ class Pool:
         number = self._free.pop() if self._free else len(self.numbers)
         self.groups = enlarged(self.groups, number + 1)
         group = self.groups[number]
-        group["sorted"] = group["tail"] = group["live"] = group["cells"] = group["cells_capacity"] = 0
+        group["sorted"] = group["tail"] = group["live"] = group["asked"] = group["cells"] = group[
+            "cells_capacity"
+        ] = 0
         group["columns"] = group["rows"] = group["layers"] = group["cell_m"] = 1
         group["drift"] = group["reach_m"] = 0.0
         # Most groups stay small: a few at first, and a full tail once they are more.
@@ -190,7 +192,7 @@ class Pool:
             self.heights[begin : begin + count] = heights
         slots["entry"][entries["slot"]] = np.arange(begin, begin + count, dtype=np.int32)
         in_cells = int(cell_begin[-1])
-        group["sorted"], group["tail"], group["drift"] = in_cells, count - in_cells, 0.0
+        group["sorted"], group["tail"], group["drift"], group["asked"] = in_cells, count - in_cells, 0.0, 0
         group["reach_m"] = entries["radius"].max(initial=0.0)
         if in_cells == 0:
             self._cells_lost += int(group["cells_capacity"])
