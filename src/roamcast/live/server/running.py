@@ -39,7 +39,7 @@ from roamcast.live.settings import (
 from roamcast.live.storage import GroupCommit, Log
 from roamcast.live.studio.studio import Address, Studio
 from roamcast.live.transport.tls import link_context, server_context
-from roamcast.live.transport.websocket import WebSocketProtocol
+from roamcast.live.transport.websocket import HANDSHAKE_S, WebSocketProtocol
 
 SETTLING_S = 2.0
 SNAPSHOT_S = 30.0
@@ -209,7 +209,14 @@ class RunningBroker:
 
         loop = asyncio.get_running_loop()
         try:
-            server = await loop.create_server(protocol, host, listener.port_number, ssl=context, backlog=1_024)
+            server = await loop.create_server(
+                protocol,
+                host,
+                listener.port_number,
+                ssl=context,
+                backlog=1_024,
+                ssl_handshake_timeout=None if context is None else HANDSHAKE_S,
+            )
         except OSError as problem:
             raise cannot_listen(
                 f"MQTT ({listener.kind})", host or "any address", listener.port_number, problem
