@@ -222,6 +222,7 @@ async def strangers() -> dict[str, float]:
     await pair.grow(1)
     for _ in range(TURNS):
         await pair.turn(prepared=False)
+        pair.consumer.seals.bonds.frames_heard = 0
     await pair.close()
     print(f"strangers: raise to datagram {pair.raising_us:6.1f} µs, datagram to handler {pair.handling_us:6.1f} µs")
     return {"raise_us_stranger": pair.raising_us, "handle_us_stranger": pair.handling_us}

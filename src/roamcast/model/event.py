@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from roamcast.model.context import Context
 from roamcast.model.region import Region
 from roamcast.model.scope import EVERYWHERE, Scope
-from roamcast.model.subject import check_subject
+from roamcast.model.subject import SHORT_CHARS_MAX, check_any_subject, check_short_subject, check_subject
 from roamcast.model.values import BadValue, Instant, Point, Value, check_attributes, check_point
 
 CONTENT_ATTRIBUTES_MAX = 256
@@ -138,7 +138,11 @@ class Event(Struct, frozen=True, array_like=True):
     def __post_init__(self) -> None:
         if not self.id:
             raise BadEvent("an event needs an id")
-        check_subject(self.subject)
+        # As `check_subject` does it, written out: this is asked of every event at both ends.
+        if len(self.subject) <= SHORT_CHARS_MAX:
+            check_short_subject(self.subject)
+        else:
+            check_any_subject(self.subject)
         if len(self.attributes) > CONTENT_ATTRIBUTES_MAX:
             raise BadEvent(f"event with {len(self.attributes)} attributes; at most {CONTENT_ATTRIBUTES_MAX}")
         check_attributes(self.attributes)

@@ -164,6 +164,8 @@ def anchored_contains(region: Anchored, naval: Point, point: Point, space: Space
     """Whether `point` is in the region while its host is at `naval`."""
     shape, reference = region.shape, region.reference
     if isinstance(shape, Circle):
+        if shape.centre == reference:
+            return space.within(naval, point, shape.radius_m)
         centre = space.moved(naval, shape.centre.x - reference.x, shape.centre.y - reference.y)
         return space.within(centre, point, shape.radius_m)
     east_m, north_m = space.offset_m(naval, point)

@@ -62,7 +62,23 @@ class BadValue(ValueError):
     """A value that cannot be an attribute; the message says why and what is allowed."""
 
 
+KINDS: dict[type, Kind] = {
+    bool: Kind.BOOLEAN,
+    int: Kind.NUMBER,
+    float: Kind.NUMBER,
+    str: Kind.TEXT,
+    Instant: Kind.TIME,
+    Point: Kind.POSITION,
+}
+
+
 def kind_of(value: Value) -> Kind:
+    kind = KINDS.get(type(value))
+    return other_kind_of(value) if kind is None else kind
+
+
+def other_kind_of(value: Value) -> Kind:
+    """Of what is none of these types itself, but a kind of one: a number of numpy's, say."""
     # bool before int: in Python True is an integer, in a filter it never is.
     if isinstance(value, bool):
         return Kind.BOOLEAN

@@ -108,7 +108,7 @@ class Port:
         audience: Scope = EVERYWHERE,
     ) -> Event:
         """Publishes an event of an announced type; with a proximity, that is its audience."""
-        # By type first: nearly all are dictionaries, and asking an abstract class takes as long as sealing a frame.
+        # By type first: nearly all are dictionaries, and an abstract class takes long to answer.
         if attributes is not None and type(attributes) is not dict and not isinstance(attributes, Mapping):
             raise BadEvent(f"attributes are names with values, not {type(attributes).__name__}")
         content = dict(attributes or {})
@@ -119,7 +119,8 @@ class Port:
         if announcement.proximity is not None:
             if audience.region is not None:
                 raise BadEvent(f"'{subject}' is announced with a proximity; its events take no other audience region")
-            audience = self._within(announcement, audience)
+            known = self._audiences.get(announcement.id) if audience is EVERYWHERE else None
+            audience = known or self._within(announcement, audience)
         elif audience is not EVERYWHERE:
             self._check(audience)
         if relevance is not EVERYWHERE:
@@ -243,10 +244,8 @@ class Port:
         """The audience of an event with a proximity; that of most is the same for all events of their type."""
         if audience is not EVERYWHERE:
             return Scope(announcement.proximity, audience.filter)
-        known = self._audiences.get(announcement.id)
-        if known is None:
-            known = self._audiences[announcement.id] = Scope(announcement.proximity)
-        return known
+        whole = self._audiences[announcement.id] = Scope(announcement.proximity)
+        return whole
 
     def _check(self, scope: Scope) -> Scope:
         if not isinstance(scope, Scope):

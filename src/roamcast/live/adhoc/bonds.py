@@ -48,7 +48,11 @@ class Bond:
     def vouches(self, plain: bytes, tags_end: int, signed: bytes) -> bool:
         """Whether the tag for this listener is among those of a frame, and right."""
         at = plain.find(self.mark, TAGS_AT, tags_end)
-        return at >= 0 and compare_digest(plain[at : at + TAG_BYTES], self.tag(signed))
+        if at < 0:
+            return False
+        keyed = self._keyed.copy()
+        keyed.update(signed)
+        return compare_digest(plain[at + MARK_BYTES : at + TAG_BYTES], keyed.digest())
 
 
 class Bonds:
@@ -99,15 +103,14 @@ class Bonds:
 
     # As a listener.
 
-    def vouches(self, peer: Peer, plain: bytes, tags_end: int, signed: bytes) -> bool:
-        """Whether a frame in a peer's session has a tag for this node that only the peer can have made."""
-        bond = peer.bond
-        if bond is None:
-            secret = self.identity.secret_with(peer.key)
-            if secret is None or peer.session is None:
-                return False
-            bond = peer.bond = Bond(secret, (peer.key, peer.session), (self.identity.public, self.session))
-        return bond.vouches(plain, tags_end, signed)
+    def bind(self, peer: Peer) -> Bond | None:
+        """The bond by which a peer vouches for frames of its session, made when the first tags come from it; None if
+        it has a key that nobody can share a secret with."""
+        secret = self.identity.secret_with(peer.key)
+        if secret is None or peer.session is None:
+            return None
+        peer.bond = Bond(secret, (peer.key, peer.session), (self.identity.public, self.session))
+        return peer.bond
 
     def is_to_greet(self, now_us: int) -> bool:
         """Asked from time to time; True once for each greeting that is due."""

@@ -149,7 +149,9 @@ class Seals:
         signed = CONTEXT + head + said
         if peer is None or peer.name != body.sender or peer.key != body.key:
             self._check_sender(body, header, peer)
-        if peer is None or tags_end == TAGS_AT or not self.bonds.vouches(peer, plain, tags_end, signed):
+        # A tag counts in a session only that a signature has begun.
+        bond = None if peer is None or tags_end == TAGS_AT else peer.bond or self.bonds.bind(peer)
+        if bond is None or not bond.vouches(plain, tags_end, signed):
             self._check_signature(body, signed, plain[:SIGNATURE_BYTES])
         if peer is not None:
             if now_us - peer.heard_us > LATELY_US:

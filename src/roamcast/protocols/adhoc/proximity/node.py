@@ -146,7 +146,10 @@ class Proximity:
                 return []
 
     def _here(self, now_us: int) -> Point | None:
-        return None if self.me is None else self.me.position_at(now_us, self.space)
+        me = self.me
+        if me is None or me.velocity is None:
+            return None if me is None else me.position
+        return me.position_at(now_us, self.space)
 
     def _speed_mps(self) -> float:
         return 0.0 if self.me is None or self.me.velocity is None else self.me.velocity.speed
@@ -377,7 +380,7 @@ class Proximity:
             return []
         age_us = self.clocks.age_us(event.publisher.host, now_us, event.published_us, message.age_us)
         producer = event.publisher.position
-        if producer is not None:
+        if producer is not None and event.publisher.velocity is not None:
             producer = carried_on(producer, event.publisher.velocity, age_us, self.space)
         seen = entry.seen_since(now_us - age_us, event.publisher.host)
         if seen is not None:

@@ -86,9 +86,11 @@ class Producing:
         effects: list[Does] = []
         for entry in entries:
             forward = self._is_beyond(now_us, entry, here)
-            outbox, closed = self.outboxes.open(announcement.id, entry.id)
-            if closed is not None:
-                effects.append(Note("outbox_dropped", closed))
+            outbox = self.outboxes.by_key.get((announcement.id, entry.id))
+            if outbox is None:
+                outbox, closed = self.outboxes.open(announcement.id, entry.id)
+                if closed is not None:
+                    effects.append(Note("outbox_dropped", closed))
             message = outbox.number(now_us, event, forward, delivery, self._turn)
             if not (entry.local and entry.event_type is None):
                 effects.append(Broadcast(message, entry.group, priority=delivery.priority))

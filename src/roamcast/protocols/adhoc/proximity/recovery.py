@@ -62,10 +62,16 @@ class Outbox:
         message = Raised(event, self.proximity_id, self.stream, self.latest, forward, age_us, delivery)
         self.kept.append(Kept(message, now_us - age_us, turn))
         if len(self.kept) > self.events_max:
-            self.prune(now_us)
-            if len(self.kept) > self.events_max:
-                self._evict()
+            self._make_room(now_us)
         return message
+
+    def _make_room(self, now_us: int) -> None:
+        if self.kept[0].use_us is None:
+            self.kept.popleft()
+            return
+        self.prune(now_us)
+        if len(self.kept) > self.events_max:
+            self._evict()
 
     def _evict(self) -> None:
         """The oldest momentary event goes first: one that lasts is still owed to whoever enters."""
