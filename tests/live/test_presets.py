@@ -16,8 +16,8 @@ LEAST = {"name": "north", "data": "data"}
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_l2_every_example_of_a_preset_is_accepted_as_it_stands(path: Path) -> None:
-    settings = load_settings(path)
-    assert settings.protocol != settings_from(LEAST).protocol
+    settings, usual = load_settings(path), settings_from(LEAST)
+    assert (settings.protocol, settings.overlay) != (usual.protocol, usual.overlay)
 
 
 def learned(tmp_path: Path, cell_m: float = 0.0) -> dict[str, Any]:

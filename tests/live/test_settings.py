@@ -13,6 +13,7 @@ from roamcast.live.security import Admitted, BadRules, Identity, Refused, ToVeri
 from roamcast.live.settings import BadSettings, Listener, Settings, load_policy, load_settings, settings_from
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import Point
+from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.protocols.broker.params import BrokerParams
 from tests.docs.pages import blocks, key_tables, text_of
 from tests.docs.test_docs import agrees, rows_of, structs_of
@@ -22,7 +23,7 @@ LEAST = {"name": "north", "data": "data"}
 ALL = [{"publish": ["#"], "subscribe": ["#"]}]
 
 STRUCTS = structs_of(inspect.type_info(Settings), {})
-ELSEWHERE = structs_of(inspect.type_info(BrokerParams), {})
+ELSEWHERE = structs_of(inspect.type_info(OverlayParams), structs_of(inspect.type_info(BrokerParams), {}))
 """The keys of protocols are in the reference of scenarios."""
 
 
@@ -72,7 +73,11 @@ def test_a_name_and_a_directory_are_enough() -> None:
         ),
         ({"space": "mars"}, "space: there is no 'mars' (allowed: earth, plane)"),
         ({"protocol": {"routing": "fast"}}, "protocol.routing: there is no 'fast'"),
-        ({"protocol": {"kind": "overlay"}}, "protocol.kind is 'overlay'; a live broker is of the kind 'broker'"),
+        ({"protocol": {"kind": "context"}}, "protocol.kind is 'context'; MQTT clients are served by 'broker' and"),
+        ({"protocol": {"kind": "overlay", "routing": "covering"}}, "unknown key 'overlay.routing'"),
+        ({"protocol": {"kind": "overlay"}, "journal": "j"}, "journal: a broker of an overlay writes none"),
+        ({"overlay": {}, "studio": {"enabled": True}, "http": {"port": 0}}, "a broker of an overlay has no studio"),
+        ({"overlay": {}, "protocol": {"routing": "simple"}}, "protocol and overlay both say how brokers work"),
         (
             {"protocol": {"handover": "predictive"}},
             "protocol.handover 'predictive' needs a broker for each cell",

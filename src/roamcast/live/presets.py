@@ -1,14 +1,44 @@
 """Which presets of brokers MQTT clients can use, and what the settings of each must be like (L2, L3).
 
-A preset is what `protocol` says: `handover` (relocation, or one of a mesh), `advertisements`, and brokers that
-subscribe ahead. What clients may rely on under each is in docs/PROTOCOL.md, section 16.
+A preset is what `protocol` says: `handover` (relocation, or one of a mesh), `advertisements`, brokers that subscribe
+ahead, or another `kind`. What clients may rely on under each is in docs/PROTOCOL.md, section 16.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from roamcast.model.space import Space
 from roamcast.protocols.broker.mesh.grid import Grid, hops
 from roamcast.protocols.broker.params import BrokerParams
+
+
+class BadKind(Exception):
+    """There is no such kind of brokers for MQTT clients; the message says which there are."""
+
+
+def by_kind(given: dict[str, Any]) -> dict[str, Any]:
+    """Settings without `protocol.kind`, which is that of scenarios: an overlay has keys of its own."""
+    protocol = given.get("protocol")
+    if not isinstance(protocol, dict) or "kind" not in protocol:
+        return given
+    others = {key: value for key, value in protocol.items() if key != "kind"}
+    match protocol["kind"]:
+        case "broker":
+            return {**given, "protocol": others}
+        case "overlay":
+            return {**{key: value for key, value in given.items() if key != "protocol"}, "overlay": others}
+        case kind:
+            raise BadKind(f"protocol.kind is {kind!r}; MQTT clients are served by 'broker' and 'overlay'")
+
+
+def check_overlay(protocol: BrokerParams, journal: str, studio: bool | None) -> None:
+    """What an overlay does not have is not promised. Raises `ValueError` as all of these."""
+    if protocol != BrokerParams():
+        raise ValueError("protocol and overlay both say how brokers work together; give one of them")
+    if journal:
+        raise ValueError("journal: a broker of an overlay writes none; leave it out")
+    if studio:
+        raise ValueError("studio.enabled is true, and a broker of an overlay has no studio; leave it out")
 
 
 def check_preset(name: str, peers: Iterable[str], protocol: BrokerParams, space: Space) -> None:

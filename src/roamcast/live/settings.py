@@ -23,7 +23,7 @@ from roamcast.live.broker.visitor import SOURCE
 from roamcast.live.http.metrics import ListenerKind
 from roamcast.live.http.protocol import HttpLimits
 from roamcast.live.mqtt.limits import Limits
-from roamcast.live.presets import check_preset
+from roamcast.live.presets import BadKind, by_kind, check_overlay, check_preset
 from roamcast.live.security.limits import RateLimits
 from roamcast.live.security.passwords import Passwords, load_passwords
 from roamcast.live.security.policy import Policy
@@ -36,6 +36,7 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import BadValue, Point
 from roamcast.protocols.broker.logical.params import LogicalParams
+from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.protocols.broker.params import BrokerParams
 
 PORTS: dict[ListenerKind, int] = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
@@ -177,6 +178,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     studio: StudioSettings = StudioSettings()
     links: LinkSettings = LinkSettings()
     protocol: BrokerParams = BrokerParams()
+    overlay: OverlayParams | None = None
+    """With it brokers reshape their network themselves, and keep nothing; `protocol.kind = "overlay"` is the same."""
     security: SecuritySettings = SecuritySettings()
     connections: Limits = Limits()
     keeping: CoreParams = CoreParams()
@@ -204,6 +207,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         check_preset(self.name, [peer.name for peer in self.links.peers], self.protocol, self.model_space())
         if self.owntracks is not None and self.space != "earth":
             raise ValueError(f"owntracks: its locations are on Earth, and space is '{self.space}'")
+        if self.overlay is not None:
+            check_overlay(self.protocol, self.journal, self.studio.enabled)
         check_studio(self)
         check_apart(self)
         check_reachable(self)
@@ -211,7 +216,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def shows_studio(self) -> bool:
         """What clients do is shown without a password, so to this machine alone unless somebody says so."""
-        if self.http is None:
+        if self.http is None or self.overlay is not None:
             return False
         return is_loopback(self.http.host) if self.studio.enabled is None else self.studio.enabled
 
@@ -286,14 +291,11 @@ def load_settings(path: Path) -> Settings:
 
 
 def settings_from(given: dict[str, Any], name: str = "settings") -> Settings:
-    protocol = given.get("protocol")
-    if isinstance(protocol, dict) and "kind" in protocol:
-        raise BadSettings(
-            f"{name}: protocol.kind is {protocol['kind']!r}; a live broker is of the kind 'broker' with handover "
-            "'relocation', and nothing else serves MQTT clients: leave kind out, and choose a routing"
-        )
     try:
+        given = by_kind(given)
         return msgspec.convert(given, Settings)
+    except BadKind as problem:
+        raise BadSettings(f"{name}: {problem}") from problem
     except msgspec.ValidationError as problem:
         raise BadSettings(f"{name}: {complaint(problem, given, Settings)}") from problem
 

@@ -16,6 +16,7 @@ from roamcast.live.broker.core import Core, CoreParams
 from roamcast.live.broker.inputs import Restarted, decode_batch
 from roamcast.live.broker.orders import AnyRecord
 from roamcast.live.mqtt import Decoder, encode
+from roamcast.live.mqtt.limits import Limits
 from roamcast.live.mqtt.packets import (
     V5,
     AnyPacket,
@@ -36,6 +37,7 @@ from roamcast.live.mqtt.packets import (
     Wish,
 )
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.overlay.core import OverlayCore, granted
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.logbook import Due
 from roamcast.live.server.neighbours import LinkDesk
@@ -44,6 +46,7 @@ from roamcast.live.server.server import BrokerServer
 from roamcast.live.server.tracking import Trackers, TrackingParams
 from roamcast.live.server.watch import SilentWatch
 from roamcast.model.places import MovementGraph
+from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.protocols.broker.params import BrokerParams
 
 EPOCH_US = 1_700_000_000_000_000
@@ -215,17 +218,22 @@ class SimBroker:
         self.starts += 1
         self.alive = True
         stage = self.stage
-        if self.disk.snapshot is not None:
+        limits, store = Limits(), Head(stage, self.disk) if stage.overlay is None else None
+        if stage.overlay is not None:
+            core: Core = OverlayCore(self.name, stage.loop.now_us, stage.overlay, stage.core_params)
+            limits = granted(limits)
+        elif self.disk.snapshot is not None:
             core = Core.restored(self.disk.snapshot)
         else:
             core = Core(self.name, 1, stage.broker_params, stage.core_params, None, stage.graph)
         for batch in self.disk.batches:
             for entry in decode_batch(batch):
                 core.handle(entry.now_us, entry.given)
-        self.head = Head(stage, self.disk)
+        self.head = store or Head(stage, self.disk)
         self.server = BrokerServer(
             core,
-            store=self.head,
+            limits,
+            store=store,
             watch=self.watch,
             clock_us=lambda: stage.loop.now_us - self.behind_us,
             loop=stage.loop,
@@ -278,11 +286,13 @@ class Stage:
         graph: MovementGraph | None = None,
         tracking: TrackingParams | None = None,
         due: Due | None = None,
+        overlay: OverlayParams | None = None,
     ) -> None:
         """`due` says when brokers take snapshots by themselves."""
         self.rng = Random(seed)
         self.tracking = tracking
         self.due = due
+        self.overlay = overlay
         self.loop = Clockwork()
         self.broker_params = broker_params or BrokerParams()
         self.core_params = core_params or CoreParams()

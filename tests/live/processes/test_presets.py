@@ -3,12 +3,14 @@
 import asyncio
 import json
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from paho.mqtt.packettypes import PacketTypes
 
+from roamcast.protocols.broker.modulators.spec import Declarative, Every, spec_to_text
 from tests.live.processes.fleet import fleet
 from tests.live.processes.vendors import (
     AiomqttReader,
@@ -166,3 +168,74 @@ async def go_where_it_said(folder: Path) -> None:
         assert got == writer.said
         await end_paho(reader)
         await end_paho(writer.client)
+
+
+RING = (("a", "b"), ("b", "c"), ("c", "a"))
+OVERLAY = {"kind": "overlay", "update_period_s": 1.0, "discovery_period_s": 1.0, "resend_s": 0.5}
+THIRD = spec_to_text(Declarative(sampling=Every(3)))
+
+
+def test_o1_o7_clients_of_an_overlay_get_everything_once_in_order_while_a_link_is_cut(tmp_path: Path) -> None:
+    asyncio.run(listen_everywhere(tmp_path))
+
+
+async def listen_everywhere(folder: Path) -> None:
+    async with fleet(folder, "a b c", links=RING, protocol=OVERLAY) as brokers:
+        readers: list[Reader] = [
+            PahoReader("p", brokers["a"].mqtt_port, "t/+", 1, session_s=0),
+            PahoReader("q", brokers["b"].mqtt_port, "t/#", 1, session_s=0),
+            PahoReader("m", brokers["a"].mqtt_port, "t/#", 1, [("modulator", THIRD)], session_s=0),
+        ]
+        writer, told = paho_client("writer"), list[str]()
+        try:
+            await asyncio.gather(*(reader.start() for reader in readers))
+            connect_paho(writer, brokers["c"].mqtt_port, clean=True, session_s=0)
+            await until(writer.is_connected, "the writer is not connected")
+            await until(partial(heard_by_all, writer, readers), "not everybody is found", pace_s=0.2)
+            for number in range(30):
+                if number == 10:
+                    brokers.cut("a", "c")
+                told.append(f"n{number}")
+                await until(writer.publish("t/x", told[-1], qos=1).is_published, "not acknowledged")
+            for reader in readers[:2]:
+                await until(lambda reader=reader: len(numbered(reader)) >= 30, "not everything came")
+                assert numbered(reader) == told
+            await until(lambda: len(numbered(readers[2])) >= 10, "not every third came")
+            thirds = numbered(readers[2])
+            assert [int(later[1:]) - int(each[1:]) for each, later in pairwise(thirds)] == [3] * (len(thirds) - 1)
+            assert len(thirds) == 10
+        finally:
+            for reader in readers:
+                await reader.stop()
+            await end_paho(writer)
+
+
+def numbered(reader: Reader) -> list[str]:
+    return [each for each in reader.got if each.startswith("n")]
+
+
+def heard_by_all(writer: Any, readers: list[Reader]) -> bool:
+    """Whether everybody has heard something; says another word."""
+    writer.publish("t/x", "is anybody there", qos=1)
+    return all(reader.got for reader in readers)
+
+
+def test_l2_an_overlay_tells_paho_what_it_does_not_keep(tmp_path: Path) -> None:
+    asyncio.run(ask_for_much(tmp_path))
+
+
+async def ask_for_much(folder: Path) -> None:
+    async with fleet(folder, "a", protocol=OVERLAY) as brokers:
+        client, said = paho_client("asks"), list[Any]()
+        client.on_connect = lambda _client, _data, flags, _reason, granted: said.append((flags, granted))
+        client.on_subscribe = lambda _client, _data, _id, reasons, _properties: said.append(reasons)
+        connect_paho(client, brokers["a"].mqtt_port)
+        await until(lambda: bool(said), "not connected")
+        flags, granted = said[0]
+        assert not flags.session_present
+        assert (granted.MaximumQoS, granted.RetainAvailable, granted.SharedSubscriptionAvailable) == (1, 0, 0)
+        assert granted.SessionExpiryInterval == 0
+        client.subscribe("$share/g/t", qos=1)
+        await until(lambda: len(said) > 1, "no answer")
+        assert [each.value for each in said[1]] == [0x9E]
+        await end_paho(client)

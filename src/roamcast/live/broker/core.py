@@ -88,6 +88,9 @@ class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Core:
+    publishing_kind = Publishing
+    subscribing_kind = Subscribing
+
     def __init__(
         self,
         host: str,
@@ -112,10 +115,12 @@ class Core:
         self.groups = Groups(self.station, self.events, self.retained)
         self.keeping = Keeping(self.station, self.events, self.retained, self.lasting, self.groups)
         self.announcing = Announcing(self.station, params.advertised_topics_max, params.advertised_idle_s)
-        self.publishing = Publishing(
+        self.publishing = self.publishing_kind(
             self.station, self.audience, self.events, self.keeping, self.announcing, self.travelling
         )
-        self.subscribing = Subscribing(self.station, self.audience, self.retained, self.groups, self.travelling)
+        self.subscribing = self.subscribing_kind(
+            self.station, self.audience, self.retained, self.groups, self.travelling
+        )
         self.admission = Admission(
             self.station, self.subscribing, self.publishing, params.session, self.travelling, params.reminder_wait_s
         )

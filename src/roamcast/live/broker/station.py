@@ -81,6 +81,8 @@ class Station:
         self.broker = Broker(host, for_sessions(params), life, space, None, movement)
         self.broker.border.pack = self._pack
         self.broker.border.modulate = self._modulate
+        self.overlaid = False
+        """Whether it is for others to find who gets what, here and elsewhere (O)."""
         self.limits = limits
         self.visitors: dict[str, Visitor] = {}
         self.timers = Timers()
@@ -169,7 +171,7 @@ class Station:
         return stream is not None and stream.up
 
     def has_neighbours(self) -> bool:
-        return bool(self.broker.neighbourhood.streams.of)
+        return self.overlaid or bool(self.broker.neighbourhood.streams.of)
 
     # Its effects.
 

@@ -61,7 +61,7 @@ class Subscribing:
         reasons: list[Reason] = []
         text: str | None = None
         granted: list[tuple[Subscription, bool]] = []
-        for asked in given.subscriptions:
+        for asked in map(self.granted, given.subscriptions):
             if asked.filter.text in given.refused:
                 reasons.append(given.refused[asked.filter.text])
                 continue
@@ -78,9 +78,16 @@ class Subscribing:
                 continue
             reasons.append(GRANTED[asked.qos])
             granted.append((asked, self.add(visitor, asked, wanted)))
-        self.station.order(Grant(given.client, given.packet_id, tuple(reasons), text))
+        self.answer(visitor, Grant(given.client, given.packet_id, tuple(reasons), text))
         for asked, replaced in granted:
             self._give_retained(visitor, asked, replaced)
+
+    def granted(self, asked: Subscription) -> Subscription:
+        """What a client gets of what it asks for: all of it."""
+        return asked
+
+    def answer(self, visitor: Visitor, grant: Grant) -> None:
+        self.station.order(grant)
 
     def _wanted(self, visitor: Visitor, asked: Subscription) -> Wanted:
         wanted = subscription_of(visitor.client, asked, self.station.now_us, self.station.space)

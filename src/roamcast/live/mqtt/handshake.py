@@ -70,6 +70,7 @@ def acceptance(
         packet_bytes_max=limits.packet_bytes_max,
         assigned_client_id=None if connect.client_id else client_id,
         topic_alias_max=limits.topic_alias_max,
+        shared_available=limits.shared_available,
         server_keep_alive_s=keep_alive_s if keep_alive_s != connect.keep_alive_s else None,
     )
 

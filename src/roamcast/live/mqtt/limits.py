@@ -32,6 +32,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Answers that wait for a client which sends and does not read; the connection ends there."""
     qos_max: int = 2
     retain_available: bool = True
+    shared_available: bool = True
 
     def __post_init__(self) -> None:
         """What CONNACK could not say is not to be had."""

@@ -28,7 +28,7 @@ from roamcast.live.broker.properties import is_lasting
 from roamcast.live.broker.travelling import SAID_NAMES
 from roamcast.live.broker.visitor import packet_id_of
 from roamcast.live.mqtt import events, packets
-from roamcast.live.mqtt.messages import Message, message_of_will
+from roamcast.live.mqtt.messages import Message, Subscription, message_of_will
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.runs import Run
 from roamcast.live.server.connection import ClientSocket
@@ -261,7 +261,12 @@ class Reception:
         refused = {
             each.filter.text: reason
             for each in event.subscriptions
-            if (reason := self.server.gate.may_subscribe(client, each, self.server.now_us())) is not None
+            if (reason := self._may_subscribe(client, each)) is not None
         }
         self.server.give(Asked(client.name, event.packet_id, event.subscriptions, refused))
         self.server.brake.said(client)
+
+    def _may_subscribe(self, client: ClientSocket, asked: Subscription) -> Reason | None:
+        if asked.filter.group is not None and not self.server.limits.shared_available:
+            return Reason.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
+        return self.server.gate.may_subscribe(client, asked, self.server.now_us())

@@ -18,6 +18,7 @@ from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
 from roamcast.live.broker.stored import BadState
 from roamcast.live.http import HttpServer, Metrics, Routes, health_route, metrics_route
 from roamcast.live.links.links import Links
+from roamcast.live.overlay.core import OverlayCore, granted
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.guard import Guard
 from roamcast.live.server.logbook import Due
@@ -40,6 +41,7 @@ from roamcast.live.storage import GroupCommit, Log
 from roamcast.live.studio.studio import Address, Studio
 from roamcast.live.transport.tls import link_context, server_context
 from roamcast.live.transport.websocket import HANDSHAKE_S, WebSocketProtocol
+from roamcast.protocols.broker.overlay.params import OverlayParams
 
 SETTLING_S = 2.0
 SNAPSHOT_S = 30.0
@@ -72,24 +74,14 @@ class RunningBroker:
         policy, _ = load_policy(settings)
         load_modulators(settings)
         streets = load_map(settings)
-        log = Log.open(Path(settings.data), settings.storage)
-        try:
-            progress("reading what was stored")
-            core = self._recovered(log)
-            core.audience.warm_up()
-            journal = Path(settings.journal) if settings.journal else None
-            space = settings.model_space()
-            self.witness = Witness(settings.name, space, self.metrics, journal, settings.log_level)
-            self.witness.open_journal(max(core.station.now_us, time.time_ns() // 1_000), load_graph(settings))
-            self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
-        except BaseException:
-            log.close()
-            raise
+        journal, space = Path(settings.journal) if settings.journal else None, settings.model_space()
+        self.witness = Witness(settings.name, space, self.metrics, journal, settings.log_level)
+        core = self._stored(progress) if settings.overlay is None else self._fleeting(settings.overlay)
         self.guard = Guard(policy, settings.security.limits, space)
         redirect = Redirect(settings.redirect_to, settings.redirect_moved) if settings.redirect_to else None
         self.server = BrokerServer(
             core,
-            settings.connections,
+            settings.connections if settings.overlay is None else granted(settings.connections),
             self._commit,
             self.guard,
             self.witness,
@@ -117,6 +109,28 @@ class RunningBroker:
         except BaseException:
             await self.stop()
             raise
+
+    def _stored(self, progress: Callable[[str], None]) -> Core:
+        """What the broker was when it stopped, with a log to go on in."""
+        settings = self.settings
+        log = Log.open(Path(settings.data), settings.storage)
+        try:
+            progress("reading what was stored")
+            core = self._recovered(log)
+            core.audience.warm_up()
+            self.witness.open_journal(max(core.station.now_us, time.time_ns() // 1_000), load_graph(settings))
+            self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
+        except BaseException:
+            log.close()
+            raise
+        return core
+
+    def _fleeting(self, overlay: OverlayParams) -> Core:
+        """A broker of an overlay keeps nothing, and begins anew each time."""
+        settings = self.settings
+        core = OverlayCore(settings.name, time.time_ns() // 1_000, overlay, settings.keeping, settings.model_space())
+        core.station.now_us = time.time_ns() // 1_000
+        return core
 
     def _recovered(self, log: Log) -> Core:
         settings = self.settings

@@ -1,0 +1,68 @@
+"""The state machine of a live broker in an overlay (O1 to O6): MQTT sessions on the paper's brokers and clients.
+
+The sessions of clients here, their queues and packet identifiers are those of every live broker. Who gets what is not
+found by the routes between brokers, but by the overlay: `Guests` has its broker and plays its clients. Links carry
+what these say to each other, and brokers may be linked in any shape.
+
+Nothing is logged, so nothing outlives the process, and `granted` is what CONNACK says of that: sessions end with
+their connection, nothing is retained, groups share nothing, and QoS 2 is not to be had.
+"""
+
+from msgspec.structs import replace
+
+from roamcast.live.broker.core import Core, CoreParams
+from roamcast.live.broker.inputs import AnyGiven, Heard, LinkChanged, Restarted
+from roamcast.live.mqtt.limits import Limits
+from roamcast.live.overlay.bordering import OverlayPublishing, OverlaySubscribing
+from roamcast.live.overlay.guests import QOS_MAX, TIMER, Guests
+from roamcast.model.space import Space
+from roamcast.protocols.broker.overlay.params import OverlayParams
+
+
+def granted(limits: Limits) -> Limits:
+    """Of what the settings grant a connection, what an overlay keeps."""
+    return replace(
+        limits,
+        qos_max=min(limits.qos_max, QOS_MAX),
+        retain_available=False,
+        shared_available=False,
+        session_expiry_max_s=0,
+    )
+
+
+class OverlayCore(Core):
+    publishing_kind = OverlayPublishing
+    subscribing_kind = OverlaySubscribing
+    publishing: OverlayPublishing
+    subscribing: OverlaySubscribing
+
+    def __init__(
+        self,
+        host: str,
+        life: int,
+        overlay: OverlayParams,
+        params: CoreParams | None = None,
+        space: Space | None = None,
+    ) -> None:
+        super().__init__(host, life, overlay.clients, params, space)
+        self.guests = Guests(self.station, self.events, overlay, life)
+        self.station.overlaid = True
+        self.publishing.guests = self.subscribing.guests = self.guests
+
+    def _handle(self, given: AnyGiven) -> None:
+        match given:
+            case Heard(peer, data):
+                self.guests.heard(peer, data)
+            case LinkChanged(peer, up):
+                self.guests.link(peer, up)
+            case Restarted():
+                super()._handle(given)
+                self.guests.begin()
+            case _:
+                super()._handle(given)
+
+    def _fired(self, timer: str) -> None:
+        if not timer.startswith(TIMER):
+            super()._fired(timer)
+        elif self.station.timers.take(timer):
+            self.guests.fired(timer.removeprefix(TIMER))

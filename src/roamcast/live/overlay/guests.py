@@ -1,0 +1,294 @@
+"""Hosts of an overlay in one broker process: its broker, and a client of the paper for each MQTT client (O1, O3, O4).
+
+    MQTT client  <--session-->  Guest (OverlayClient)  <--underlay-->  OverlayBroker, here or elsewhere
+
+A guest finds the nearest broker, which is the one here unless that is overloaded, and has it as its home until the
+adaptors decide otherwise; modulators of its subscriptions work in posts, wherever those are put. What is delivered to
+it goes into the MQTT session. A message is acknowledged when the home broker has accepted it.
+
+A guest begins with the first thing that its client wants or publishes, and ends with its session; one that has
+published something which nobody has accepted yet lingers until somebody has, or for `LINGER_US`.
+
+Nothing of it is logged: with the process everything ends, and CONNACK promises no more than that.
+"""
+
+from collections import deque
+from random import Random
+
+import msgspec
+from msgspec.structs import replace
+
+from roamcast.live.broker.events import Events, plain
+from roamcast.live.broker.modulating import MADE_OF
+from roamcast.live.broker.orders import Acknowledge, Grant, Hand, Remark
+from roamcast.live.broker.properties import subscription_id, text_of
+from roamcast.live.broker.station import Station
+from roamcast.live.broker.visitor import Visitor, delivery_of
+from roamcast.live.mqtt.messages import Message
+from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.overlay.underlay import Borne, Underlay, Unreached, guest_name, process_of
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+from roamcast.node import boundary
+from roamcast.node.boundary import (
+    Broadcast,
+    CancelTimer,
+    Deliver,
+    Does,
+    Input,
+    LinkDown,
+    Moved,
+    Note,
+    Publish,
+    Received,
+    Send,
+    SetTimer,
+    Start,
+    Subscribe,
+    TimerFired,
+    Unsubscribe,
+)
+from roamcast.node.codec import BadMessage, Codec
+from roamcast.protocols.broker.overlay.broker import OverlayBroker
+from roamcast.protocols.broker.overlay.client import OverlayClient
+from roamcast.protocols.broker.overlay.messages import Leave, Search
+from roamcast.protocols.broker.overlay.params import OverlayParams
+
+LINK_CODEC = Codec((Borne, Unreached), 4 * 1_048_576)
+TIMER = "overlay:"
+SIGN = "\0"
+"""Between host and timer: no name can hold it."""
+QOS_MAX = 1
+LINGER_US = 60_000_000
+LINGER = "linger"
+
+
+class Guest:
+    """A client of the paper, played for an MQTT client."""
+
+    def __init__(self, client: str, node: OverlayClient) -> None:
+        self.client = client
+        self.node = node
+        self.awaiting: dict[int, int] = {}
+        """By serial, the packet identifier of a publication that nobody has accepted yet."""
+        self.grants: list[Grant] = []
+        """Answers to its SUBSCRIBEs, which wait for a home broker."""
+        self.leaving = False
+
+
+class Guests:
+    def __init__(self, station: Station, events: Events, params: OverlayParams, life: int) -> None:
+        self.station = station
+        self.events = events
+        self.params = params
+        self.random = Random(f"{station.host} {life}")
+        self.underlay = Underlay(station.host, station.order, self._arrived, self._unreached)
+        self.broker = OverlayBroker(station.host, params, self.random, station.space)
+        self.guests: dict[str, Guest] = {}
+        """By the name that they have in the overlay."""
+        self._waiting: deque[tuple[str, Input]] = deque()
+        self._giving = False
+        self._begun = False
+
+    # Inputs of nodes, one after the other.
+
+    def begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self.give(self.station.host, Start(self.station.context_of(self.station.host)))
+
+    def give(self, host: str, given: Input) -> None:
+        self._waiting.append((host, given))
+        if self._giving:
+            return
+        self._giving = True
+        try:
+            while self._waiting:
+                self._handle(*self._waiting.popleft())
+        finally:
+            self._giving = False
+
+    def _handle(self, host: str, given: Input) -> None:
+        guest = self.guests.get(host)
+        node = self.broker if host == self.station.host else None if guest is None else guest.node
+        if node is None:
+            return
+        for effect in node.handle(self.station.now_us, given):
+            self._perform(host, effect)
+        if guest is not None:
+            self._look_after(host, guest)
+
+    def _perform(self, host: str, effect: Does) -> None:
+        match effect:
+            case Send(to, message) if process_of(to) != self.station.host:
+                self.underlay.send(host, to, message)
+            case Send(to, message):
+                if to == self.station.host or to in self.guests:
+                    self._waiting.append((to, Received(message, host, None, 1)))
+                else:
+                    self._waiting.append((host, LinkDown(to)))
+            case Broadcast(Search() as search):
+                # A client is heard by the broker that it is connected to, and that one by its neighbours.
+                if host == self.station.host:
+                    self.underlay.broadcast(search)
+                else:
+                    self._waiting.append((self.station.host, Received(search, host, None, 1)))
+            case SetTimer(name, at_us):
+                self.station.timers.set(f"{TIMER}{host}{SIGN}{name}", at_us)
+            case CancelTimer(name):
+                self.station.timers.cancel(f"{TIMER}{host}{SIGN}{name}")
+            case Deliver(event, name):
+                self._deliver(host, event, name)
+            case Note(what, detail):
+                self.station.order(Remark(what, detail))
+            case _:
+                self.station.order(Remark("unexpected_effect", type(effect).__name__))
+
+    def fired(self, rest: str) -> None:
+        host, _, name = rest.partition(SIGN)
+        if name == LINGER:
+            self._end(host)
+        else:
+            self.give(host, TimerFired(name))
+
+    # Other processes.
+
+    def link(self, peer: str, is_up: bool) -> None:
+        self.underlay.link(peer, is_up)
+
+    def heard(self, peer: str, data: bytes) -> None:
+        try:
+            message = LINK_CODEC.decode(data)
+        except BadMessage as problem:
+            self.station.order(Remark("bad_link_message", f"{peer}: {problem}"))
+            return
+        if isinstance(message, Borne | Unreached):
+            self.underlay.heard(peer, message)
+
+    def _arrived(self, to: str, message: boundary.Message, sender: str, hops: int) -> bool:
+        if to != self.station.host and to not in self.guests:
+            return False
+        self.give(to, Received(message, sender, None, hops))
+        return True
+
+    def _unreached(self, sender: str, to: str) -> None:
+        self.give(sender, LinkDown(to))
+
+    # MQTT clients.
+
+    def name_of(self, visitor: Visitor) -> str:
+        return guest_name(visitor.client, self.station.host)
+
+    def _guest(self, visitor: Visitor) -> str:
+        """The client's guest; it begins if there is none."""
+        name = self.name_of(visitor)
+        known = self.guests.get(name)
+        if known is not None:
+            known.leaving = False
+            self.station.timers.cancel(f"{TIMER}{name}{SIGN}{LINGER}")
+            return name
+        node = OverlayClient(name, self.params, self.random, self.station.space)
+        self.guests[name] = Guest(visitor.client, node)
+        # An earlier session of the same name may be somewhere still. It looks for a broker at once.
+        self.give(name, Start(replace(visitor.context, host=name), restarted=True))
+        self.give(name, TimerFired("discover"))
+        return name
+
+    def subscribe(self, visitor: Visitor, subscription: Subscription) -> None:
+        self.give(self._guest(visitor), Subscribe(subscription))
+
+    def unsubscribe(self, visitor: Visitor, text: str) -> None:
+        name = self.name_of(visitor)
+        self.give(name, Unsubscribe(subscription_id(name, text)))
+
+    def grant(self, visitor: Visitor, grant: Grant) -> None:
+        """SUBACK comes when somebody serves the client."""
+        guest = self.guests.get(self.name_of(visitor))
+        if guest is None or guest.node.customer.broker is not None:
+            self.station.order(grant)
+        else:
+            guest.grants.append(grant)
+
+    def moved(self, visitor: Visitor) -> None:
+        name = self.name_of(visitor)
+        self.give(name, Moved(replace(visitor.context, host=name)))
+
+    def publish(self, visitor: Visitor, event: Event, packet_id: int) -> bool:
+        """Whether there was room for it."""
+        name = self._guest(visitor)
+        guest = self.guests[name]
+        customer = guest.node.customer
+        before = customer.published
+        # What comes of it must find who waits for it.
+        if packet_id:
+            guest.awaiting[max(self.station.now_us, before + 1)] = packet_id
+        self.give(name, Publish(event))
+        if customer.published != before:
+            return True
+        guest.awaiting.pop(max(self.station.now_us, before + 1), None)
+        return False
+
+    def leaves(self, visitor: Visitor) -> None:
+        """The session is over."""
+        name = self.name_of(visitor)
+        guest = self.guests.get(name)
+        if guest is None:
+            return
+        guest.leaving = True
+        guest.awaiting.clear()
+        guest.grants.clear()
+        for each in list(guest.node.customer.subscriptions):
+            self.give(name, Unsubscribe(each))
+        self.station.timers.set(f"{TIMER}{name}{SIGN}{LINGER}", self.station.now_us + LINGER_US)
+        self._look_after(name, guest)
+
+    def _look_after(self, name: str, guest: Guest) -> None:
+        customer = guest.node.customer
+        for serial in [each for each in guest.awaiting if each not in customer.pending]:
+            self.station.order(Acknowledge(guest.client, guest.awaiting.pop(serial), Reason.SUCCESS))
+        if guest.grants and customer.broker is not None:
+            grants, guest.grants = guest.grants, []
+            for grant in grants:
+                self.station.order(grant)
+        if guest.leaving and not customer.pending:
+            self._end(name)
+
+    def _end(self, name: str) -> None:
+        guest = self.guests.pop(name, None)
+        if guest is None:
+            return
+        if guest.node.home is not None:
+            # To its home broker it is one that has begun anew elsewhere.
+            self._perform(name, Send(guest.node.home, Leave(guest.node.born + 1)))
+        for timer in ("discover", "tend", "ring", LINGER):
+            self.station.timers.cancel(f"{TIMER}{name}{SIGN}{timer}")
+
+    # What they get.
+
+    def _deliver(self, host: str, event: Event, name: str) -> None:
+        guest, text = self.guests.get(host), text_of(name)
+        visitor = None if guest is None else self.station.visitors.get(guest.client)
+        asked = None if visitor is None else visitor.asked.get(text)
+        if guest is None or visitor is None or asked is None:
+            return
+        if asked.no_local and event.publisher.host == host:
+            return
+        if event.body is None:
+            event = with_message(event, name)
+        message = self.events.message_of(event)
+        session = self.station.broker.border.sessions.get(visitor.name)
+        if message is None or session is None:
+            self.station.order(Remark("delivery_dropped", visitor.client))
+        elif min(message.qos, asked.qos) == 0:
+            self.station.order(Hand((visitor.client,), delivery_of(0, message, [asked], False)))
+        elif self.station.has_room(visitor, message):
+            wanted = (subscription_id(visitor.client, text),)
+            self.station.perform(self.station.broker.border.give(session, event, 0, wanted))
+
+
+def with_message(event: Event, name: str) -> Event:
+    """What a modulator has changed has lost its message on the way, and gets one that says the same."""
+    payload = msgspec.json.encode({each: plain(value) for each, value in event.attributes.items()})
+    expires_us = None if event.instantaneous else event.expires_us
+    message = msgspec.msgpack.encode(Message(event.subject, payload, QOS_MAX, expires_us=expires_us))
+    return replace(event, id=f"{event.id}{MADE_OF}{name}", body=message)

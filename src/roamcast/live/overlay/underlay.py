@@ -1,0 +1,165 @@
+"""The network under an overlay, made of the links between broker processes (O1).
+
+An overlay takes for granted that any host can send to any other. Here hosts are brokers and the clients that they
+play, and what connects them are the links of the settings, in any shape. So each process passes on what is for
+others (`Borne`), the way that a search of the other side came last: searches go everywhere again and again, and the
+latest is right. What cannot be passed on comes back as `Unreached`, also for whatever was on its way over a link that
+went down; the node that sent it hears `LinkDown`, as of any host that cannot be reached.
+
+A client is called `@client id>broker`, so everybody knows which process to send to; no name of a broker has these
+signs.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roamcast.live.broker.orders import AnyOrder, Remark, Tell
+from roamcast.live.broker.visitor import SOURCE
+from roamcast.node.boundary import Message
+from roamcast.node.codec import BadMessage, Codec
+from roamcast.protocols.broker.overlay.messages import MESSAGES, Search
+
+AT = ">"
+HOPS_MAX = 64
+WAYS_MAX = 10_000
+"""Of so many brokers the way is remembered, and of so many pairs that something is passed on between them."""
+BORNE_BYTES_MAX = 4_000_000
+CODEC = Codec(MESSAGES, BORNE_BYTES_MAX)
+
+
+class Borne(Message, frozen=True, tag="borne"):
+    """Something from one host to another, passed on by processes between them; a search has no goal."""
+
+    origin: str
+    to: str
+    hops: int
+    data: bytes
+
+
+class Unreached(Message, frozen=True, tag="unreached"):
+    """What `to` sent to `origin` did not arrive."""
+
+    origin: str
+    to: str
+
+
+class Way(Struct, frozen=True):
+    peer: str
+    number: int
+    """Of the search that came this way: they count by the clock of who searches."""
+    hops: int
+
+
+def guest_name(client: str, broker: str) -> str:
+    return f"{SOURCE}{client}{AT}{broker}"
+
+
+def process_of(host: str) -> str:
+    """The broker process in which a host runs."""
+    return host.rpartition(AT)[2] if host.startswith(SOURCE) else host
+
+
+class Underlay:
+    def __init__(
+        self,
+        host: str,
+        order: Callable[[AnyOrder], None],
+        arrived: Callable[[str, Message, str, int], bool],
+        unreached: Callable[[str, str], None],
+    ) -> None:
+        """`arrived` is told target, message, sender and hops, and says whether the target is here; `unreached` a host
+        here, and whom it cannot reach."""
+        self.host = host
+        self.order = order
+        self.arrived = arrived
+        self.unreached = unreached
+        self.up: dict[str, None] = {}
+        self.ways: dict[str, Way] = {}
+        """By broker, the neighbour to send to."""
+        self.passed: dict[str, dict[tuple[str, str], None]] = {}
+        """By neighbour, between whom something went over its link."""
+
+    # Of hosts here.
+
+    def send(self, sender: str, to: str, message: Message) -> None:
+        """To a host of another process."""
+        hops = 1 + sender.startswith(SOURCE) + to.startswith(SOURCE)
+        try:
+            borne = Borne(sender, to, hops, CODEC.encode(message))
+        except BadMessage as problem:
+            self.order(Remark("unsendable", f"{to}: {problem}"))
+            return
+        if not self._pass(borne):
+            self.unreached(sender, to)
+
+    def broadcast(self, search: Search) -> None:
+        """To every neighbour: whoever has heard it already passes it over."""
+        data = CODEC.encode(search)
+        for peer in self.up:
+            self.order(Tell(peer, Borne(search.origin, "", search.travelled + 1, data)))
+
+    # Links.
+
+    def link(self, peer: str, is_up: bool) -> None:
+        if is_up:
+            self.up[peer] = None
+            return
+        self.up.pop(peer, None)
+        self.ways = {broker: way for broker, way in self.ways.items() if way.peer != peer}
+        for sender, to in self.passed.pop(peer, {}):
+            self._tell_unreached(sender, to)
+
+    def heard(self, peer: str, message: Borne | Unreached) -> None:
+        if isinstance(message, Unreached):
+            self._tell_unreached(message.to, message.origin)
+            return
+        try:
+            inside = CODEC.decode(message.data)
+        except BadMessage as problem:
+            self.order(Remark("bad_link_message", f"{peer}: {problem}"))
+            return
+        if isinstance(inside, Search):
+            self._learn(process_of(inside.origin), Way(peer, inside.number, inside.travelled))
+            self.arrived(self.host, inside, inside.origin, inside.travelled + 1)
+            return
+        # Who has sent something this way can be answered the same way, as long as nothing better is known.
+        self._learn(process_of(message.origin), Way(peer, 0, message.hops))
+        if process_of(message.to) == self.host:
+            if not self.arrived(message.to, inside, message.origin, message.hops):
+                self._tell_unreached(message.origin, message.to)
+        elif not self._pass(replace(message, hops=message.hops + 1)):
+            self._tell_unreached(message.origin, message.to)
+
+    def _learn(self, broker: str, way: Way) -> None:
+        known = self.ways.get(broker)
+        if broker == self.host or (known is None and len(self.ways) >= WAYS_MAX):
+            return
+        if known is None or way.number > known.number or (way.number == known.number and way.hops < known.hops):
+            self.ways[broker] = way
+
+    def _pass(self, borne: Borne) -> bool:
+        broker = process_of(borne.to)
+        way = self.ways.get(broker)
+        peer = way.peer if way is not None else broker
+        if peer not in self.up or borne.hops > HOPS_MAX:
+            return False
+        pairs = self.passed.setdefault(peer, {})
+        pairs.pop((borne.origin, borne.to), None)
+        pairs[borne.origin, borne.to] = None
+        if len(pairs) > WAYS_MAX:
+            del pairs[next(iter(pairs))]
+        self.order(Tell(peer, borne))
+        return True
+
+    def _tell_unreached(self, sender: str, to: str) -> None:
+        """Whoever sent something that did not arrive."""
+        broker = process_of(sender)
+        if broker == self.host:
+            self.unreached(sender, to)
+            return
+        way = self.ways.get(broker)
+        peer = way.peer if way is not None else broker
+        if peer in self.up:
+            self.order(Tell(peer, Unreached(to, sender)))
