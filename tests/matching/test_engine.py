@@ -7,6 +7,7 @@ import pytest
 from roamcast.matching import Engine
 from roamcast.matching.clauses import COLUMNS_MAX
 from roamcast.matching.engine import LOCATORS_MAX
+from roamcast.matching.handful import HANDFUL_MAX
 from roamcast.matching.names import Names
 from roamcast.matching.topics import Topics
 from roamcast.model.context import Context
@@ -44,6 +45,24 @@ def test_a_slot_that_stands_for_nothing_is_refused(slot: int) -> None:
 def test_a_kernel_nobody_knows_is_refused() -> None:
     with pytest.raises(BadValue, match="numba and numpy"):
         Engine(Plane(), kernel="fortran")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_more_events_say_than_fit_at_once_is_matched_and_what_columns_cannot_tell_is_not(kernel: str) -> None:
+    world = World(Plane(), kernel)
+    for number in range(40):
+        world.place(Context(f"h{number}", Point(10.0 * number, 0.0)))
+        text = ("near(position, 25)", "near(position, 25) AND level > 1")[number % 2]
+        world.subscribe(Subscription(f"s{number}", f"h{number}", "news", 0, 100, parse_text(text)))
+    world.subscribe(Subscription("or", "h1", "odd", 0, 100, parse_text("near(position, 9) OR level = me.level")))
+    press = Context("press")
+    said = [
+        Event("e", "news", press, 10, 10, {"level": number % 3, "position": Point(number * 3, 0)})
+        for number in range(2 * HANDFUL_MAX + 1)
+    ]
+    assert world.check_said(said) == len(said)
+    assert world.check_said([Event("e", "odd", press, 10, 10, {"position": Point(10, 0)})]) == 0
+    assert world.check_said([Event("e", "news", press, 10, 10)]) == 1
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -61,6 +61,11 @@ def machine_of(space: Space, kernel: str) -> type[RuleBasedStateMachine]:
         def place(self, context: Context) -> None:
             self.world.place(context)
 
+        @rule(placed=st.lists(contexts(space), max_size=4))
+        def place_all(self, placed: list[Context]) -> None:
+            self.world.contexts |= {each.host: each for each in placed}
+            self.world.engine.place_all(placed)
+
         @rule(host=st.sampled_from(HOSTS))
         def forget(self, host: str) -> None:
             self.world.forget(host)
@@ -86,6 +91,7 @@ def machine_of(space: Space, kernel: str) -> type[RuleBasedStateMachine]:
         @rule(given_events=st.lists(events(space), min_size=1, max_size=3))
         def publish(self, given_events: list[Event]) -> None:
             self.world.check(given_events, self.now_us)
+            self.world.check_said(given_events, self.now_us)
             assert len(self.world.engine) == len(self.world.subscriptions)
 
     return Machine

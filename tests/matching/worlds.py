@@ -4,6 +4,7 @@ from functools import cache
 
 from hypothesis import assume
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from roamcast.matching import Engine
 from roamcast.model.context import Configuration, Context
@@ -62,6 +63,19 @@ class World:
 
     def check(self, events: list[Event], now_us: int = NOW_US) -> None:
         assert self.found(events, now_us) == self.expected(events, now_us)
+
+    def check_said(self, events: list[Event], now_us: int = NOW_US) -> int:
+        """The same of what these events say, published now to everybody; of how many nothing else had to be known."""
+        said = [
+            replace(event, published_us=now_us, expires_us=now_us, relevance=EVERYWHERE, audience=EVERYWHERE)
+            for event in events
+        ]
+        found = self.engine.match_said(
+            [event.subject for event in said], [event.attributes for event in said], now_us
+        )
+        for slots, expected in zip(found, self.expected(said, now_us), strict=True):
+            assert slots is None or sorted(map(self.engine.id_of, slots)) == expected
+        return sum(slots is not None for slots in found)
 
 
 @cache

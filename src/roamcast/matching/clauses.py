@@ -1,6 +1,7 @@
 """Clauses in columns: each subscription's ranges, one linked to the next, over numbered columns of event values."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -56,7 +57,7 @@ class Clauses:
         """A row for each event; NaN is a value that is missing, or of another kind."""
         return np.full((events, max(1, len(self.columns.keys))), math.nan)
 
-    def collect(self, attributes: dict[str, Value], begin: int, places: list[int], values: list[float]) -> None:
+    def collect(self, attributes: Mapping[str, Value], begin: int, places: list[int], values: list[float]) -> None:
         """Appends an event's values and where they belong, in a row that begins there."""
         numbers = self.columns.numbers
         if not numbers:

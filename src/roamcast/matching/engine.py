@@ -22,6 +22,7 @@ from roamcast.matching.batch import Batch, batch_of_columns, batch_of_events
 from roamcast.matching.choice import kernel_of
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.demands import AUDIENCE, RELEVANCE, WHERE_THE_SUBSCRIBER_IS, Locator, demand_of
+from roamcast.matching.handful import HANDFUL_MAX, Handful
 from roamcast.matching.hosts import Hosts, KnownConfiguration
 from roamcast.matching.judge import NOTHING_MORE, Judge, Profile
 from roamcast.matching.layout import (
@@ -47,7 +48,7 @@ from roamcast.model.filter.tree import Attribute, Publishers
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import BadValue, Point
+from roamcast.model.values import BadValue, Point, Value
 
 LOCATORS_MAX = 16
 """The most places of events that groups are found by; further ones are left to the model's closures."""
@@ -96,6 +97,7 @@ class Engine:
         self._locators.take(AUDIENCE)
         self._locators.take(RELEVANCE)
         self._hits: Records = np.zeros(HITS_AT_FIRST, HIT)
+        self._handful = Handful(space, self._topics, self._locators, self._clauses)
 
     # What it knows.
 
@@ -217,20 +219,36 @@ class Engine:
 
     def place_all(self, contexts: Sequence[Context]) -> list[int]:
         """The same of many hosts, in one move."""
-        numbers, moved = list[int](), list[int]()
-        for context in contexts:
-            known = self._hosts.names.find(context.host)
-            in_cells = known >= 0 and self._is_in_cells(self._hosts.position(known))
-            number = self._hosts.put(context)
-            numbers.append(number)
-            if in_cells and self._is_in_cells(context.position):
-                moved.append(number)
-            else:
-                self._follow_all(number)
-        if moved:
-            rows = self._hosts.rows[moved]
-            self._move(np.array(moved, np.int32), rows["x"], rows["y"])
-        return numbers
+        numbers = [self._hosts.names.find(context.host) for context in contexts]
+        points = [context.position for context in contexts if context.position is not None]
+        if len(points) == len(contexts) and min(numbers, default=NONE) >= 0:
+            hosts = np.array(numbers, np.int32)
+            x, y = np.array([point.x for point in points]), np.array([point.y for point in points])
+            if self._stay_in_cells(hosts, x, y):
+                self._hosts.enrich(numbers, contexts)
+                self._move(hosts, x, y)
+                return numbers
+        return [self._put(context) for context in contexts]
+
+    def _stay_in_cells(self, hosts: Whole, x: Doubles, y: Doubles) -> bool:
+        """Whether all of them were in cells and will be."""
+        if not self._hosts.all_placed(hosts):
+            return False
+        rows = self._hosts.rows[hosts]
+        return not self._flat or all(
+            fits_cells(np.abs(east).max(), np.abs(north).max()) for east, north in ((x, y), (rows["x"], rows["y"]))
+        )
+
+    def _put(self, context: Context) -> int:
+        known = self._hosts.names.find(context.host)
+        in_cells = known >= 0 and self._is_in_cells(self._hosts.position(known))
+        number = self._hosts.put(context)
+        if in_cells and context.position is not None and self._is_in_cells(context.position):
+            point = context.position
+            self._move(np.array([number], np.int32), np.array([point.x]), np.array([point.y]))
+        else:
+            self._follow_all(number)
+        return number
 
     def forget(self, host: str) -> bool:
         """The host is not there any more; its subscriptions stay. Whether it was there."""
@@ -286,6 +304,34 @@ class Engine:
             subjects, x, y, numbers, position, self._topics, self._locators, self._clauses, self.space
         )
         return self._matches(batch, event_of, now_us)
+
+    def match_said(
+        self, subjects: Sequence[str], attributes: Sequence[Mapping[str, Value]], now_us: int
+    ) -> list[list[int] | None]:
+        """As `match`, for a few events that are published now with open scopes, by what they say: the slots of each;
+        or None if more has to be known of it, and `match` is to be asked."""
+        check_time(now_us)
+        if self._handful.asks_of_publishers():
+            return [None] * len(subjects)
+        found: list[list[int] | None] = []
+        for begin in range(0, len(subjects), HANDFUL_MAX):
+            end = begin + HANDFUL_MAX
+            found += self._said(self._handful.batch(subjects[begin:end], attributes[begin:end]), now_us)
+        return found
+
+    def _said(self, batch: Batch, now_us: int) -> list[list[int] | None]:
+        slots: list[list[int]] = [[] for _ in range(len(batch.modes))]
+        unsettled: dict[int, None] = {}
+        hits = self._found(batch, now_us) if len(self._hosts) else self._hits[:0]
+        for event, slot, _, settled in hits.view(np.int32).reshape(-1, 4).tolist():
+            slots[event].append(slot)
+            if not settled:
+                unsettled[event] = None
+        return [None if index in unsettled else each for index, each in enumerate(slots)]
+
+    def decides_by(self, name: str) -> bool:
+        """Whether the only attribute of events that columns ask for is this place."""
+        return self._handful.asks_only(name)
 
     def _matches(self, batch: Batch, event_of: Callable[[int], Event], now_us: int) -> Matches:
         # Condition (iii) wants a host that both scopes hold, even of open ones.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from roamcast.live.broker.inputs import Fired, Reported, decode_batch
+from roamcast.live.broker.inputs import Fired, Reported, ReportedTogether, decode_batch
 from roamcast.live.broker.orders import AnyOrder, Remark
 from roamcast.live.server.logbook import Due, Logbook
 from roamcast.live.server.picture import Camera, NoPicture, Picture, StandStill, Then
@@ -124,6 +124,35 @@ def test_l8_reports_are_stored_by_themselves_after_a_while() -> None:
     desk.shelf.answer()
     assert desk.stored() == [["", "", ""]]
     assert desk.logbook.settled
+
+
+def test_l8_of_reports_that_are_in_the_state_the_last_of_each_client_is_stored_before_what_comes_next() -> None:
+    desk = Desk()
+    for number, client in enumerate("cdc", start=1):
+        desk.logbook.reported(number, Context(client, at_us=number), False)
+        desk.logbook.commit()
+    assert desk.later == []
+    desk.add("a")
+    desk.logbook.commit()
+    (batch,) = desk.shelf.batches
+    together, after = decode_batch(batch)
+    assert isinstance(together.given, ReportedTogether)
+    assert {each.host: each.at_us for each in together.given.contexts} == {"c": 3, "d": 2}
+    assert after.given == Fired("a")
+
+
+def test_l8_such_a_report_of_a_session_that_lasts_is_stored_after_a_while_and_once() -> None:
+    desk = Desk()
+    for number in range(3):
+        desk.logbook.reported(7 + number, Context("c", at_us=number), True)
+    (press,) = desk.later
+    press()
+    desk.shelf.answer()
+    (entry,) = decode_batch(desk.shelf.batches[0])
+    assert entry.now_us == 9
+    assert desk.logbook.settled
+    desk.logbook.reported(10, Context("c", at_us=10), True)
+    assert len(desk.later) == 2
 
 
 def test_l8_many_reports_do_not_wait() -> None:

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.core import Core, CoreParams
-from roamcast.live.broker.inputs import AnyGiven, Arrived, Asked, Entry, Published, Restarted, decode_batch
+from roamcast.live.broker.inputs import (
+    AnyGiven,
+    Arrived,
+    Asked,
+    Entry,
+    Published,
+    ReportedTogether,
+    Restarted,
+    decode_batch,
+)
 from roamcast.live.broker.orders import Admit, AnyOrder, LetGo
 from roamcast.live.broker.properties import subscription_of
 from roamcast.live.broker.stored import BadState
@@ -31,6 +40,8 @@ from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import EPOCH_US, SimBroker, SimClient
 
+BROKERS = st.sampled_from(("abc", "a"))
+"""A broker that is alone writes reports down in another way."""
 PAIRS = spec_to_text(Declarative(window=ByCount(2), aggregates=(Aggregate("count"),)))
 SUBSCRIPTIONS: list[tuple[str, int, dict[str, Any]]] = [
     ("t/#", 2, {}),
@@ -43,11 +54,12 @@ SUBSCRIPTIONS: list[tuple[str, int, dict[str, Any]]] = [
 
 
 class Life:
-    """A few seconds of three brokers and their clients, as a seed has it."""
+    """A few seconds of three brokers, or of one, and their clients, as a seed has it."""
 
-    def __init__(self, seed: int, steps: int) -> None:
+    def __init__(self, seed: int, steps: int, brokers: str = "abc") -> None:
         self.rng = Random(seed)
-        self.scene = Scene("abc", seed=seed)
+        self.names = brokers
+        self.scene = Scene(brokers, seed=seed)
         self.clients = [
             SimClient(self.scene.stage, f"c{number}", self.rng.choice((0, 2, 500))) for number in range(4)
         ]
@@ -55,15 +67,15 @@ class Life:
             self._step(self.rng.choice(self.clients))
             self.scene.rest(self.rng.choice((0.0, 0.003, 0.05, 0.5)))
         self.scene.rest(1.0)
-        brokers = self.scene.stage.brokers.values()
-        while not all(broker.server.logbook.settled for broker in brokers):
+        running = self.scene.stage.brokers.values()
+        while not all(broker.server.logbook.settled for broker in running):
             self.scene.rest(0.001)
 
     def _step(self, client: SimClient) -> None:
         rng = self.rng
         match rng.randrange(8):
             case 0:
-                client.connect(rng.choice("abc"), clean=rng.random() < 0.2)
+                client.connect(rng.choice(self.names), clean=rng.random() < 0.2)
             case 1:
                 client.drop()
             case 2 if client.ready:
@@ -126,12 +138,12 @@ def fresh(broker: SimBroker) -> Core:
     return Core(broker.name, 1, broker.stage.broker_params, broker.stage.core_params)
 
 
-@given(seed=st.integers(0, 2**32), steps=st.integers(5, 60), share=st.floats(0, 1))
-@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32), steps=st.integers(5, 60), share=st.floats(0, 1), brokers=BROKERS)
+@settings(max_examples=30, deadline=None)
 def test_a_broker_restored_from_a_snapshot_goes_on_as_the_one_it_was_made_of_p69(
-    seed: int, steps: int, share: float
+    seed: int, steps: int, share: float, brokers: str
 ) -> None:
-    for broker in Life(seed, steps).scene.stage.brokers.values():
+    for broker in Life(seed, steps, brokers).scene.stage.brokers.values():
         entries = list(entries_of(broker))
         cut = round(share * len(entries))
         one, other = fresh(broker), fresh(broker)
@@ -144,10 +156,10 @@ def test_a_broker_restored_from_a_snapshot_goes_on_as_the_one_it_was_made_of_p69
         assert state_of(other) == state_of(one)
 
 
-@given(seed=st.integers(0, 2**32), steps=st.integers(5, 60))
-@settings(max_examples=25, deadline=None)
-def test_a_log_that_is_read_again_makes_the_broker_that_wrote_it_p68(seed: int, steps: int) -> None:
-    for broker in Life(seed, steps).scene.stage.brokers.values():
+@given(seed=st.integers(0, 2**32), steps=st.integers(5, 60), brokers=BROKERS)
+@settings(max_examples=40, deadline=None)
+def test_a_log_that_is_read_again_makes_the_broker_that_wrote_it_p68(seed: int, steps: int, brokers: str) -> None:
+    for broker in Life(seed, steps, brokers).scene.stage.brokers.values():
         again = fresh(broker)
         for entry in entries_of(broker):
             again.handle(entry.now_us, entry.given)
@@ -168,6 +180,41 @@ def test_the_comparison_of_brokers_finds_an_input_that_is_missing_p68() -> None:
     states = [before, state_of(again), state_of(fresh(broker))]
     assert states[0] != states[2]
     assert states[1] != states[2]
+
+
+def test_where_a_kept_session_was_is_known_after_a_kill_half_a_second_later_p68() -> None:
+    scene = Scene()
+    kept, fleeting = scene.client("kept"), scene.client("fleeting", expiry_s=0)
+    broker = scene.stage.brokers["a"]
+    for number in range(1, 50):
+        for client in (kept, fleeting):
+            client.publish("$roam/me", b'{"position": [%d, 0]}' % number, 0)
+        scene.rest(0.01)
+    scene.rest(0.6)
+    broker.kill()
+    broker.start()
+    assert broker.server.core.station.visitors["kept"].context.position == Point(49, 0)
+    reports = [each.given for each in entries_of(broker) if isinstance(each.given, ReportedTogether)]
+    assert 1 <= len(reports) <= 3
+
+
+def test_where_fleeting_sessions_are_is_written_down_when_something_comes_that_may_depend_on_it_p68() -> None:
+    scene = Scene()
+    fleeting, kept = scene.client("fleeting", expiry_s=0), scene.client("kept")
+    scene.subscribe(kept, "t", 1)
+    kept.drop()
+    scene.rest()
+    broker = scene.stage.brokers["a"]
+    before = len(broker.disk.batches)
+    for number in range(50):
+        fleeting.publish("$roam/me", b'{"position": [%d, 0]}' % number, 0)
+        scene.rest(0.02)
+    assert len(broker.disk.batches) == before
+    scene.publish(fleeting, "t", b"{}", qos=1)
+    broker.kill()
+    broker.start()
+    waiting = broker.server.core.station.broker.border.sessions["@kept"].counterpart.kept
+    assert [each.event.attributes["position"] for each in waiting] == [Point(49, 0)]
 
 
 def test_nothing_is_seen_by_anybody_before_it_is_on_disk_p68() -> None:

@@ -159,7 +159,7 @@ def test_l8_who_is_not_read_from_is_not_taken_for_gone() -> None:
 
 
 def test_l8_a_client_that_reports_more_than_a_slow_disk_takes_is_not_read_from_until_it_has() -> None:
-    scene = Scene()
+    scene = Scene("ab")
     client = scene.client("c")
     server = scene.stage.brokers["a"].server
     disk = Stuck(scene, None)
@@ -170,3 +170,16 @@ def test_l8_a_client_that_reports_more_than_a_slow_disk_takes_is_not_read_from_u
     disk.mend()
     scene.rest(2.0)
     assert not server.clients["c"]._waits
+
+
+def test_l8_reports_at_a_broker_that_is_alone_do_not_pile_up_for_a_slow_disk() -> None:
+    scene = Scene()
+    client = scene.client("c")
+    server = scene.stage.brokers["a"].server
+    disk = Stuck(scene, None)
+    for _ in range(5):
+        client.publish("$roam/me", b'{"attributes": {"note": "%s"}}' % (b"x" * 3_000), 0)
+    scene.rest(2.0)
+    assert not server.clients["c"]._waits
+    assert server.logbook.waiting_bytes < 5_000
+    disk.mend()

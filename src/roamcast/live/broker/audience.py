@@ -6,7 +6,7 @@ the event says of it. They hold as things were when the event was published, als
 (`earlier.py`). Found by the matching engine (`roamcast.matching`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -28,7 +28,7 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US
+from roamcast.model.values import FOREVER_US, Value
 
 CARRY_EVERY_US = 1_000
 
@@ -77,9 +77,15 @@ class Audience:
         """By topic, what `plain` found; until any subscription changes."""
         self._everybody: dict[str, Recipients | None] = {}
         """The same of `_all_of`."""
+        self.apart: dict[str, None] = {}
+        """Topics of which what a message says was not enough to tell who gets it; until any subscription changes."""
         self._engine = Engine(space, None, graph)
+        self._direct: dict[int, str] = {}
+        """By the engine's slot, the client of a subscription that sees a message as it was published."""
         self._drift = Drift(space)
         self._carried_us = 0
+        self._unplaced: dict[str, Context] = {}
+        """Reports that the engine has not been told yet."""
         self._earlier = Earlier()
 
     def __len__(self) -> int:
@@ -108,11 +114,22 @@ class Audience:
         if group is not None:
             self._members[group] = self._members.get(group, 0) + 1
         self._scoped += is_scoped(wanted)
-        self._engine.subscribe(wanted)
+        self._enter(entry)
+
+    def _enter(self, entry: Entry) -> None:
+        slot = self._engine.subscribe(entry.wanted)
+        if is_direct(entry.asked, entry.wanted):
+            self._direct[slot] = entry.client
 
     def _forget_plans(self) -> None:
         self._plans.clear()
         self._everybody.clear()
+        self.apart.clear()
+
+    def goes_apart(self, topic: str) -> None:
+        if len(self.apart) >= PLANS_MAX:
+            self.apart.clear()
+        self.apart[topic] = None
 
     def texts_of(self, client: str) -> list[str]:
         """The topic filters of a client's subscriptions here."""
@@ -139,6 +156,9 @@ class Audience:
             self._tree.remove(entry.asked.filter.pattern, name)
             self._forget_plans()
             self._scoped -= is_scoped(entry.wanted)
+            slot = self._engine.slot_of(name)
+            if slot is not None:
+                self._direct.pop(slot, None)
             self._engine.unsubscribe(name)
             self._leave(group_of(entry.asked))
 
@@ -150,15 +170,24 @@ class Audience:
             for counts in (self._members, self._turns, self._passing_turns):
                 counts.pop(group, None)
 
-    def moved(self, context: Context) -> None:
-        before = self.contexts.get(context.host)
-        if before is not None and before is not context:
-            self._earlier.replaced(before, context)
+    def moved(self, context: Context, remembers: bool = True) -> None:
+        """`remembers` says that somebody may ask later where it was before."""
+        if remembers:
+            before = self.contexts.get(context.host)
+            if before is not None and before is not context:
+                self._earlier.replaced(before, context)
         self.contexts[context.host] = context
         if context.at_us < self._carried_us:
             # It comes from another broker: who asked in this millisecond already must not leave it where it was then.
             self._carried_us = 0
-        self._drift.put(context, self._engine.place(context))
+        self._unplaced[context.host] = context
+
+    def _place(self) -> None:
+        """Where clients are by what they have reported since somebody asked: all of them at once."""
+        if self._unplaced:
+            contexts, self._unplaced = [*self._unplaced.values()], {}
+            for context, number in zip(contexts, self._engine.place_all(contexts), strict=True):
+                self._drift.put(context, number)
 
     def connected(self, client: str, is_so: bool) -> None:
         if is_so:
@@ -173,6 +202,7 @@ class Audience:
         self.contexts.pop(client, None)
         self.away.pop(client, None)
         self._earlier.forget(client)
+        self._unplaced.pop(client, None)
         self._drift.remove(client)
         self._engine.forget(client)
 
@@ -180,10 +210,10 @@ class Audience:
         """Another movement graph for `myloc`."""
         self.graph = graph
         self._engine, self._drift, self._carried_us = Engine(self.space, None, graph), Drift(self.space), 0
-        for context in self.contexts.values():
-            self._drift.put(context, self._engine.place(context))
+        self._unplaced = dict(self.contexts)
+        self._direct.clear()
         for entry in self._entries.values():
-            self._engine.subscribe(entry.wanted)
+            self._enter(entry)
 
     def fitting(self, topic: str) -> Iterator[Entry]:
         """Subscriptions whose topic filter fits, whatever else they ask for."""
@@ -239,6 +269,33 @@ class Audience:
             for event, entries, choice in zip(events, found, chosen, strict=True)
         ]
 
+    def of_said(
+        self, subjects: Sequence[str], attributes: Sequence[Mapping[str, Value]], now_us: int
+    ) -> list[tuple[str, ...] | None]:
+        """Who gets messages of QoS 0 that clients here publish now to everybody, by what they say. None where it
+        takes more to know that, or clients do not see the message alike: then the event is to be asked about."""
+        self._place()
+        self._carry(now_us)
+        if self._earlier.knows_after(now_us):
+            return [None] * len(subjects)
+        return [self._alike_at(slots) for slots in self._engine.match_said(subjects, attributes, now_us)]
+
+    def _alike_at(self, slots: list[int] | None) -> tuple[str, ...] | None:
+        if slots is None:
+            return None
+        clients: dict[str, None] = {}
+        for slot in slots:
+            client = self._direct.get(slot)
+            if client is None:
+                return None
+            clients[client] = None
+        return tuple(clients)
+
+    @property
+    def decides_by_position(self) -> bool:
+        """Whether nothing else that events say matters to columns."""
+        return self._engine.decides_by("position")
+
     def of_lasting(self, events: Sequence[Event], now_us: int) -> list[Recipients]:
         """The same of events that were published before and last: shared subscriptions had their turn then."""
         found = self._wanting(events, now_us, now_us)
@@ -276,6 +333,7 @@ class Audience:
         engine, entries = self._engine, self._entries
         if not entries:
             return [()] * len(events)
+        self._place()
         self._carry(by_us)
         changed = self._go_back(by_us)
         guests = [event.publisher.host for event in events if self._guest(event, by_us)]
@@ -319,6 +377,7 @@ class Audience:
 
     def wants(self, event: Event, wanted: Subscription, now_us: int) -> bool:
         """Of one subscription, by the definition."""
+        self._place()
         self._carry(now_us)
         guest = self._guest(event, now_us)
         moment_us = moment_of(event, now_us)
@@ -378,8 +437,17 @@ def alike(recipients: Recipients) -> Plan:
 
 
 def is_plain(asked: Asked, wanted: Subscription) -> bool:
+    return is_simple(wanted) and is_own(asked, wanted)
+
+
+def is_own(asked: Asked, wanted: Subscription) -> bool:
+    """Whether its client gets what it wants whoever else does, and as it was published."""
     own = not asked.no_local and asked.filter.group is None and (ORIGIN_PROPERTY, "true") not in asked.user_properties
-    return is_simple(wanted) and not wanted.modulator and own
+    return own and not wanted.modulator
+
+
+def is_direct(asked: Asked, wanted: Subscription) -> bool:
+    return is_own(asked, wanted) and asked.subscription_id is None
 
 
 def is_simple(wanted: Subscription) -> bool:

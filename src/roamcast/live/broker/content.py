@@ -32,6 +32,21 @@ def attributes_of(payload: bytes, space: Space) -> dict[str, Value]:
     return _attributes(decoded, space) if isinstance(decoded, dict) else {}
 
 
+def place_of(payload: bytes, space: Space) -> Point | None:
+    """The position that a payload says in the usual way; None if it says it in another, or none."""
+    if payload[:1] != b"{":
+        return None
+    try:
+        decoded = _decoder.decode(payload)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return None
+    if len(decoded) > CONTENT_ATTRIBUTES_MAX:
+        # Of so many attributes some are left out.
+        return None
+    given = decoded.get("position")
+    return point_of(given, space) if type(given) is list else None
+
+
 def _attributes(decoded: Mapping[str, object], space: Space) -> dict[str, Value]:
     attributes: dict[str, Value] = {}
     for name, given in decoded.items():

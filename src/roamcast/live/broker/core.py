@@ -40,6 +40,7 @@ from roamcast.live.broker.inputs import (
     Received,
     Released,
     Reported,
+    ReportedTogether,
     Restarted,
     Settled,
     SettledTogether,
@@ -60,6 +61,7 @@ from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.runs import Run
 from roamcast.live.mqtt.session import SessionLimits
+from roamcast.model.context import Context
 from roamcast.model.movement import MovementModel
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
@@ -163,8 +165,8 @@ class Core:
                 self.station.received(given)
             case Released():
                 self.publishing.released(given)
-            case Reported(context):
-                self.subscribing.moved(context)
+            case Reported() | ReportedTogether():
+                self.subscribing.reported(given)
             case Heard(peer, data):
                 self.station.heard(peer, data)
                 self.admission.look_around()
@@ -208,7 +210,22 @@ class Core:
             self.station.fired(timer)
             self.admission.look_around()
 
-    def passing(self, now_us: int, batch: Sequence[tuple[str, Message]]) -> list[AnyOrder]:
+    def reported(self, now_us: int, context: Context) -> bool:
+        """A report that need not be an input of its own: the last one of each client is enough for what comes after
+        it (`ReportedTogether`), as long as no neighbour can ask what was before, nobody keeps a journal, and no trip
+        is told to a mesh. False if it must be given."""
+        station = self.station
+        if station.chronicle.on or station.has_neighbours() or self.travelling.mesh is not None:
+            return False
+        station.now_us = now_us
+        try:
+            self.subscribing.moved(context)
+        except Exception:
+            # As an input it fails again, where what has to follow from that is known.
+            return False
+        return True
+
+    def passing(self, now_us: int, batch: Sequence[tuple[str, Message | Run]]) -> list[AnyOrder]:
         """Messages of QoS 0 of clients here, in the order in which they came."""
         self.station.now_us = now_us
         self._guarded(lambda: self.publishing.pass_on(batch), "passing", None)

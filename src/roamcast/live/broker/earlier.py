@@ -46,6 +46,10 @@ class Earlier:
         self._before.pop(host, None)
         self._latest.pop(host, None)
 
+    def knows_after(self, moment_us: int) -> bool:
+        """Whether anybody has reported since a moment."""
+        return self._told_us > moment_us
+
     def at(self, moment_us: int) -> list[Context]:
         """Of those who have reported since, the reports that held at a moment."""
         found: list[Context] = []

@@ -146,20 +146,26 @@ def event_made_of(
     event_id: str, publisher: Context, message: Message, now_us: int, space: Space, body: bytes | None = None
 ) -> Event:
     """What a message says in the model's words; raises `BadProperty` or `BadValue`."""
-    attributes = attributes_of(message.payload, space)
     origin = origin_in(message.user_properties) if message.user_properties else None
     if origin is not None:
         check_origin(origin, space)
         publisher = origin.publisher
-    if "position" not in attributes and publisher.position is not None:
-        here = publisher.position_at(now_us, space)
-        if here is not None:
-            attributes["position"] = here
+    attributes = said_by(message.payload, publisher, now_us, space)
     relevance, audience = scopes_of(publisher.host, message.user_properties, space)
     if origin is not None:
         relevance, audience = origin.relevance, origin.audience
     expires_us = now_us if message.expires_us is None else max(now_us, message.expires_us)
     return Event(event_id, message.topic, publisher, now_us, expires_us, attributes, relevance, audience, body)
+
+
+def said_by(payload: bytes, publisher: Context, now_us: int, space: Space) -> dict[str, Value]:
+    """The attributes of what a publisher says now, among them where it is if it says no other place."""
+    attributes = attributes_of(payload, space)
+    if "position" not in attributes and publisher.position is not None:
+        here = publisher.position_at(now_us, space)
+        if here is not None:
+            attributes["position"] = here
+    return attributes
 
 
 def asks_origin(asked: Iterable[Subscription]) -> bool:

@@ -114,6 +114,12 @@ class Reported(Given, frozen=True, tag="reported", gc=False):
     context: Context
 
 
+class ReportedTogether(Given, frozen=True, tag="reported_together", gc=False):
+    """The last reports of several clients, since anything else was given."""
+
+    contexts: tuple[Context, ...]
+
+
 class Heard(Given, frozen=True, tag="heard", gc=False):
     """A message of a neighbouring broker, as bytes of the link."""
 
@@ -151,6 +157,7 @@ AnyGiven: TypeAlias = (
     | Settled
     | SettledTogether
     | Reported
+    | ReportedTogether
     | Heard
     | LinkChanged
     | Fired

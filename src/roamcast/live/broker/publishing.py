@@ -1,6 +1,7 @@
 """What clients publish, on its way to clients here and to other brokers."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -10,7 +11,8 @@ from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_report
 from roamcast.live.broker.events import Events, asks_origin, with_origin
 from roamcast.live.broker.inputs import Published, Released, Will
 from roamcast.live.broker.keeping import Keeping, goes_to_all
-from roamcast.live.broker.orders import Acknowledge, Complete, Hand, Remark, Tell
+from roamcast.live.broker.nearby import Nearby
+from roamcast.live.broker.orders import Acknowledge, Complete, Hand, HandTogether, Remark, Tell
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_id
 from roamcast.live.broker.station import Station
@@ -18,6 +20,7 @@ from roamcast.live.broker.travelling import Travelling
 from roamcast.live.broker.visitor import SOURCE, Visitor, delivery_of
 from roamcast.live.mqtt.messages import SECOND_US, Message, Subscription
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.mqtt.runs import Run
 from roamcast.model.event import Event
 from roamcast.model.values import BadValue
 from roamcast.protocols.broker.border import HOPS_MAX
@@ -44,6 +47,10 @@ class Publishing:
         self.travelling = travelling
         announcing.release = self._to_neighbours
         self.station.broker.border.audience = self._audience
+
+    @cached_property
+    def nearby(self) -> Nearby:
+        return Nearby(self.station, self.audience, self.keeping.groups)
 
     def publish(self, given: Published) -> None:
         visitor = self.station.visitors.get(given.client)
@@ -120,7 +127,7 @@ class Publishing:
             self._refuse(visitor, message, packet_id, Reason.PAYLOAD_FORMAT_INVALID, str(problem))
             return
         visitor.context = context
-        self.audience.moved(context)
+        self.audience.moved(context, self.station.has_neighbours())
         self.station.chronicle.here(context)
         self.travelling.moved(visitor)
         self.station.order(Acknowledge(visitor.client, packet_id))
@@ -228,30 +235,53 @@ class Publishing:
 
     # QoS 0.
 
-    def pass_on(self, batch: Sequence[tuple[str, Message]]) -> None:
-        """All that came in a tick: those whose recipients depend on what they say are matched in one call."""
-        travels, waiting = self.station.has_neighbours(), list[tuple[Message, Event]]()
-        for client, message in batch:
-            visitor = self.station.visitors.get(client)
-            if visitor is None:
-                continue
-            plan = self.audience.plain(message.topic)
-            if plan is not None and not (travels or self.station.chronicle.on or message.user_properties):
-                if self.station.chronicle.onlooker is not None:
-                    self.station.chronicle.onlooker.published_plainly(visitor.context, message, plan)
-                if plan:
-                    self._pass_waiting(waiting)
-                    self._hand(message, plan)
-                continue
-            message = self._with_choice(message, True)
-            try:
-                event = self.events.passing_event_of(visitor.context, message, self.station.now_us, travels)
-            except (BadProperty, BadValue) as problem:
-                self._refuse(visitor, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
-                continue
-            self.station.chronicle.published(client, event, message)
-            waiting.append((message, event))
+    def pass_on(self, batch: Sequence[tuple[str, Message | Run]]) -> None:
+        """All that came in a tick: those whose recipients depend on what they say are matched in one call. Runs are
+        what may take the short way (`nearby.py`)."""
+        waiting, runs = list[tuple[Message, Event]](), list[tuple[str, Run]]()
+        for client, said in batch:
+            if isinstance(said, Run):
+                self._pass_waiting(waiting)
+                runs.append((client, said))
+            else:
+                self._pass_runs(runs)
+                self._pass_message(client, said, waiting)
         self._pass_waiting(waiting)
+        self._pass_runs(runs)
+
+    def _pass_runs(self, runs: list[tuple[str, Run]]) -> None:
+        if not runs:
+            return
+        pieces = [(client, piece) for client, run in runs for piece in run.pieces()]
+        runs.clear()
+        for (client, piece), recipients in zip(pieces, self.nearby.recipients(pieces), strict=True):
+            if recipients is None:
+                waiting = list[tuple[Message, Event]]()
+                self._pass_message(client, piece.messages()[0], waiting)
+                self._pass_waiting(waiting)
+            elif recipients:
+                self.station.order(HandTogether(piece, recipients, 0, (), ()))
+
+    def _pass_message(self, client: str, message: Message, waiting: list[tuple[Message, Event]]) -> None:
+        visitor, travels = self.station.visitors.get(client), self.station.has_neighbours()
+        if visitor is None:
+            return
+        plan = self.audience.plain(message.topic)
+        if plan is not None and not (travels or self.station.chronicle.on or message.user_properties):
+            if self.station.chronicle.onlooker is not None:
+                self.station.chronicle.onlooker.published_plainly(visitor.context, message, plan)
+            if plan:
+                self._pass_waiting(waiting)
+                self._hand(message, plan)
+            return
+        message = self._with_choice(message, True)
+        try:
+            event = self.events.passing_event_of(visitor.context, message, self.station.now_us, travels)
+        except (BadProperty, BadValue) as problem:
+            self._refuse(visitor, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+            return
+        self.station.chronicle.published(client, event, message)
+        waiting.append((message, event))
 
     def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
         if waiting:

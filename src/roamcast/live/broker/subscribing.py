@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.groups import Groups
-from roamcast.live.broker.inputs import Asked, Withdrew
+from roamcast.live.broker.inputs import Asked, Reported, ReportedTogether, Withdrew
 from roamcast.live.broker.orders import Grant, Hand, Remark, Revoke
 from roamcast.live.broker.properties import BadProperty, is_common, is_lasting, subscription_of
 from roamcast.live.broker.retained import Retained
@@ -162,11 +162,15 @@ class Subscribing:
             self._withdraw(visitor, text)
             visitor.session.unsubscribe(text)
 
+    def reported(self, given: Reported | ReportedTogether) -> None:
+        for context in (given.context,) if isinstance(given, Reported) else given.contexts:
+            self.moved(context)
+
     def moved(self, context: Context) -> None:
         visitor = self.station.visitors.get(context.host)
         if visitor is not None:
             visitor.context = context
-            self.audience.moved(context)
+            self.audience.moved(context, self.station.has_neighbours())
             self.station.chronicle.here(context)
             self.travelling.moved(visitor)
 

@@ -117,6 +117,23 @@ class Run:
     def kept(self) -> Kept:
         return Kept(self.topic, self.qos, self.frames, self._stretches, self.count)
 
+    def payloads(self) -> list[bytes]:
+        return [
+            self.frames[at + each.payload_at : at + each.size]
+            for each in self._stretches
+            for at in range(each.at, each.end, each.size)
+        ]
+
+    def pieces(self) -> "list[Run]":
+        """Runs of one message each."""
+        if self.count == 1:
+            return [self]
+        return [
+            Run(self.topic, self.version, self.frames[at : at + size], [Stretch(0, size, 1, id_at, payload_at)])
+            for begin, size, packets, id_at, payload_at in self._stretches
+            for at in range(begin, begin + size * packets, size)
+        ]
+
     def packets(self) -> list[Publish]:
         """As they would have been read one by one."""
         return [
@@ -197,12 +214,12 @@ def read_run(data: bytes, at: int, version: int, topics: dict[bytes, str], count
 
 
 def _topic_of(head: bytes, topics: dict[bytes, str]) -> str | None:
-    """None for what is no topic, or is one that is the broker's own."""
+    """None for what is no topic."""
     try:
         topic = text_of(head[2:])
     except BadPacket:
         return None
-    if not topic or topic[0] == "$" or "+" in topic or "#" in topic:
+    if not topic or "+" in topic or "#" in topic:
         return None
     if len(topics) >= TOPICS_MAX:
         topics.clear()

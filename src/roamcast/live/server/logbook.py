@@ -2,7 +2,9 @@
 
 All inputs of a tick, and of the ticks while the disk is busy, are one batch: one commit for many clients. Where
 clients are, and nothing else, waits a little longer for others to share the commit: nobody was promised anything, and
-whatever comes of it is in a batch behind it.
+whatever comes of it is in a batch behind it. Of reports that nothing else came between (`reported`) the last one of
+each client is written, before the next input that may depend on it; and where nothing comes, after a while, if a
+client is among them whose session outlives its connection.
 
 When the log has grown by more than a snapshot takes, or would take too long to be read again, a picture of the whole
 state is taken (`picture.py`) together with the next batch, which it covers. Batches go on while it is made; when it
@@ -26,11 +28,13 @@ from roamcast.live.broker.inputs import (
     Heard,
     Published,
     Reported,
+    ReportedTogether,
     Will,
     encode_batch,
 )
 from roamcast.live.broker.orders import AnyOrder
 from roamcast.live.server.picture import Camera, NoPicture, Picture
+from roamcast.model.context import Context
 
 RETRY_S = 1.0
 REPORTS_S = 0.5
@@ -112,6 +116,9 @@ class Logbook:
         self._taken: Picture | None = None
         """A picture that waits to be stored."""
         self.busy = False
+        self._reports: dict[str, Context] = {}
+        """By client, the last report since anything else was added."""
+        self._reported_us = 0
         self._reports_wait = False
         self.full: Exception | None = None
         """Why the last batch could not be stored."""
@@ -120,6 +127,8 @@ class Logbook:
 
     def add(self, now_us: int, given: AnyGiven, orders: list[AnyOrder], work_s: float = 0.0) -> None:
         if self._store is not None:
+            if self._reports:
+                self._enter_reports(now_us)
             self._waiting.entries.append(Entry(now_us, given))
             self._waiting.pressing |= bool(orders) or not isinstance(given, Reported)
             self._waiting.work_s += work_s
@@ -131,6 +140,23 @@ class Logbook:
         self._waiting.orders += orders
         self._waiting.pressing |= bool(self._waiting.entries)
         self.waiting_bytes += size
+
+    def reported(self, now_us: int, context: Context, lasts: bool) -> None:
+        """A report that is in the state already; `lasts` says that a session is to know it after a crash. It takes no
+        room but in a table: the context is held by the state too."""
+        if self._store is None:
+            return
+        self._reports[context.host] = context
+        self._reported_us = now_us
+        if lasts and not self._reports_wait:
+            self._reports_wait = True
+            self._later(REPORTS_S, self._press)
+
+    def _enter_reports(self, now_us: int) -> None:
+        given = ReportedTogether(tuple(self._reports.values()))
+        self._reports = {}
+        self._waiting.entries.append(Entry(now_us, given))
+        self.waiting_bytes += ENTRY_BYTES + size_bytes(given)
 
     @property
     def settled(self) -> bool:
@@ -161,6 +187,8 @@ class Logbook:
 
     def _press(self) -> None:
         self._reports_wait = False
+        if self._reports:
+            self._enter_reports(self._reported_us)
         self._waiting.pressing = bool(self._waiting.entries)
         self.commit()
 
@@ -307,10 +335,16 @@ def size_bytes(given: AnyGiven) -> int:
         case Heard(_, data):
             return len(data)
         case Reported(context):
-            return sum(len(value) for value in context.attributes.values() if isinstance(value, str))
+            return text_bytes(context)
+        case ReportedTogether(contexts):
+            return ENTRY_BYTES * len(contexts) + sum(map(text_bytes, contexts))
         case Arrived(will=Will(message)):
             return len(message.payload)
         case Asked(subscriptions=subscriptions):
             return sum(len(text) for each in subscriptions for pair in each.user_properties for text in pair)
         case _:
             return 0
+
+
+def text_bytes(context: Context) -> int:
+    return sum(len(value) for value in context.attributes.values() if isinstance(value, str))

@@ -183,16 +183,34 @@ class Reception:
 
     def _published_together(self, client: ClientSocket, run: Run) -> None:
         server, now_us = self.server, self.server.heard_us
-        if server.trackers is None and server.pass_on_together(now_us, client, run):
+        if run.topic.startswith("$"):
+            self._told_the_broker(client, run)
+            return
+        if server.trackers is None and (
+            server.pass_on_together(now_us, client, run) or server.pass_nearby(client, run)
+        ):
             self.pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
             server.watch.passed(run.qos, run.count, run.payload_bytes)
             if run.qos:
                 client.mqtt.acknowledge_together(now_us, run.packet_ids)
                 client.mark()
             return
+        self._published_apart(client, run)
+
+    def _published_apart(self, client: ClientSocket, run: Run) -> None:
         packet_ids = run.packet_ids or [0] * run.count
         for message, packet_id in zip(run.messages(), packet_ids, strict=True):
             self._published(client, events.Published(message, packet_id))
+
+    def _told_the_broker(self, client: ClientSocket, run: Run) -> None:
+        """Where it is, nearly always."""
+        server, now_us = self.server, self.server.heard_us
+        if run.qos or run.topic != REPORT_TOPIC or not server.gate.may_publish_anywhere(client, REPORT_TOPIC):
+            self._published_apart(client, run)
+            return
+        self.pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
+        for payload in run.payloads():
+            self._reported(client, payload)
 
     def pace(self, client: ClientSocket, wait_us: int) -> None:
         """Who sends too much is not read from for a while: TCP tells it to wait. All that came in one piece is taken,
@@ -221,9 +239,10 @@ class Reception:
         return self.server.gate.may_publish(client, message, self.context_of(client.name), self.server.now_us())
 
     def _reported(self, client: ClientSocket, payload: bytes) -> None:
-        before, now_us = self.context_of(client.name), self.server.now_us()
         try:
-            context = context_reported(payload, before, now_us, self.server.core.space)
+            context = context_reported(
+                payload, self.context_of(client.name), self.server.heard_us, self.server.core.space
+            )
         except BadReport as problem:
             self.server.watch.remark("bad_report", f"{client.name}: {problem}")
             return
@@ -239,12 +258,21 @@ class Reception:
             self._give_report(client, context)
 
     def _give_report(self, client: ClientSocket, context: Context) -> None:
-        if self.server.logbook.full is None:
-            self.server.give(Reported(context))
-            self.server.brake.said(client)
+        server = self.server
+        if server.logbook.full is None:
+            if server.core.reported(server.heard_us, context):
+                server.logbook.reported(server.heard_us, context, self._lasts(context.host))
+            else:
+                server.give(Reported(context))
+                server.brake.said(client)
         else:
             # The next one says the same, and nothing may pile up for a disk that takes nothing.
             self.server.watch.remark("report_dropped", context.host)
+
+    def _lasts(self, client: str) -> bool:
+        """Whether its session outlives its connection."""
+        visitor = self.server.core.station.visitors.get(client)
+        return visitor is not None and visitor.session.expiry_s > 0
 
     def context_of(self, client: str) -> Context:
         return self.server.core.station.context_of(client)

@@ -127,7 +127,7 @@ class BrokerServer:
         self._arrivals = core.station.now_us
         """Numbers for those who come; no two lives of the broker have the same."""
         self._dirty: list[ClientSocket] = []
-        self.passing: list[tuple[str, Message]] = []
+        self.passing: list[tuple[str, Message | Run]] = []
         """Messages of QoS 0 of this tick, with their publishers."""
         self._tick_is_due = False
         self._timer: Handle | None = None
@@ -179,6 +179,18 @@ class BrokerServer:
             return
         self.passing.append((client, message))
         self._tick_soon()
+
+    def pass_nearby(self, client: ClientSocket, run: Run) -> bool:
+        """The same of a run of which its topic does not say who gets it; false if it must go one by one."""
+        if self.ahead.waiting and (client.name, run.topic) in self.ahead.waiting:
+            return False
+        if not self.core.publishing.nearby.takes(client.name, run):
+            return False
+        if not self.gate.may_publish_anywhere(client, run.topic):
+            return False
+        self.passing.append((client.name, run))
+        self._tick_soon()
+        return True
 
     def heard_passing(self, peer: str, passing: Passing) -> bool:
         """One of a neighbour; whether it waits for the disk."""
