@@ -73,9 +73,19 @@ class World:
         found = self.engine.match_said(
             [event.subject for event in said], [event.attributes for event in said], now_us
         )
-        for slots, expected in zip(found, self.expected(said, now_us), strict=True):
-            assert slots is None or sorted(map(self.engine.id_of, slots)) == expected
-        return sum(slots is not None for slots in found)
+        for each, event, expected in zip(found, said, self.expected(said, now_us), strict=True):
+            slots = each.slots + [slot for slot in each.unsure if self._is_near(event, slot)]
+            assert not each.settled or sorted(map(self.engine.id_of, slots)) == expected
+        return sum(each.settled for each in found)
+
+    def _is_near(self, event: Event, slot: int) -> bool:
+        near = self.engine.near_of(slot)
+        if near is None:
+            return self.engine.id_of(slot) in self.expected([event], event.published_us)[0]
+        here, there = self.contexts[self.engine.subscriber_of(slot)].position, event.attributes[near[0]]
+        assert here is not None
+        assert isinstance(there, Point)
+        return self.space.within(here, there, near[1])
 
 
 @cache

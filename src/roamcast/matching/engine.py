@@ -71,6 +71,16 @@ class Matches(Struct, frozen=True):
         return [slots[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
+class Said(Struct):
+    """Which slots an event concerns by what it says."""
+
+    slots: list[int]
+    unsure: list[int]
+    """So near the limit that it must be asked by the model's arithmetic, of where the subscriber is."""
+    settled: bool
+    """If not, there are others that cannot be told so: `match` is to be asked."""
+
+
 class Engine:
     def __init__(
         self,
@@ -306,28 +316,44 @@ class Engine:
         return self._matches(batch, event_of, now_us)
 
     def match_said(
-        self, subjects: Sequence[str], attributes: Sequence[Mapping[str, Value]], now_us: int
-    ) -> list[list[int] | None]:
-        """As `match`, for a few events that are published now with open scopes, by what they say: the slots of each;
-        or None if more has to be known of it, and `match` is to be asked."""
+        self,
+        subjects: Sequence[str],
+        attributes: Sequence[Mapping[str, Value]],
+        now_us: int,
+        slack_m: float = 0.0,
+    ) -> list[Said]:
+        """As `match`, for a few events that are published now with open scopes, by what they say. Hosts may have
+        moved by `slack_m` since they were placed; of whom that concerns is `unsure`."""
         check_time(now_us)
         if self._handful.asks_of_publishers():
-            return [None] * len(subjects)
-        found: list[list[int] | None] = []
+            return [Said([], [], False) for _ in subjects]
+        found: list[Said] = []
         for begin in range(0, len(subjects), HANDFUL_MAX):
             end = begin + HANDFUL_MAX
-            found += self._said(self._handful.batch(subjects[begin:end], attributes[begin:end]), now_us)
+            batch = self._handful.batch(subjects[begin:end], attributes[begin:end])
+            found += self._said(batch, now_us, slack_m)
         return found
 
-    def _said(self, batch: Batch, now_us: int) -> list[list[int] | None]:
-        slots: list[list[int]] = [[] for _ in range(len(batch.modes))]
-        unsettled: dict[int, None] = {}
-        hits = self._found(batch, now_us) if len(self._hosts) else self._hits[:0]
-        for event, slot, _, settled in hits.view(np.int32).reshape(-1, 4).tolist():
-            slots[event].append(slot)
-            if not settled:
-                unsettled[event] = None
-        return [None if index in unsettled else each for index, each in enumerate(slots)]
+    def _said(self, batch: Batch, now_us: int, slack_m: float) -> list[Said]:
+        found = [Said([], [], True) for _ in range(len(batch.modes))]
+        hits = self._found(batch, now_us, slack_m) if len(self._hosts) else self._hits[:0]
+        for event, slot, sure, settled in hits.view(np.int32).reshape(-1, 4).tolist():
+            if settled:
+                found[event].slots.append(slot)
+            elif sure:
+                found[event].settled = False
+            else:
+                found[event].unsure.append(slot)
+        return found
+
+    def near_of(self, slot: int) -> tuple[str, float] | None:
+        """If nothing that columns cannot decide is asked but how near the subscriber is to a place that events say:
+        the name of that place, and the radius."""
+        row = self._slots[self._checked(slot)]
+        locator = self._locators.keys[row["locator"]]
+        if not row["moving"] or not isinstance(locator, Attribute) or row["profile"]:
+            return None
+        return locator.name, float(row["radius_m"])
 
     def decides_by(self, name: str) -> bool:
         """Whether the only attribute of events that columns ask for is this place."""
@@ -342,7 +368,7 @@ class Engine:
             hits = hits[kept]
         return Matches(hits["event"], hits["slot"])
 
-    def _found(self, batch: Batch, now_us: int) -> Records:
+    def _found(self, batch: Batch, now_us: int, slack_m: float = 0.0) -> Records:
         """What the kernel lets through; as often as the hits need more room."""
         pool, first, end = self._pool, 0, len(batch.channel_begin) - 1
         parts: list[Records] = []
@@ -350,7 +376,7 @@ class Engine:
             reached, count, overdue = self._kernel.search(
                 first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
                 pool.channel_groups, pool.groups, pool.cells, pool.entries, pool.heights, self._slots,
-                self._clauses.rows, self._flat, now_us, pool.runs, self._hits,
+                self._clauses.rows, self._flat, now_us, slack_m, pool.runs, self._hits,
             )  # fmt: skip
             parts.append(self._hits[:count].copy())
             if reached == first:

@@ -38,6 +38,7 @@ from roamcast.matching.layout import (
     Bytes,
     Doubles,
     Long,
+    Marks,
     Records,
     Whole,
 )
@@ -58,6 +59,7 @@ AFTER_LINK, LOCATOR_LINK = stands_at(GROUP, "after", 4), stands_at(GROUP, "locat
 SLOT_LINK = stands_at(ENTRY, "slot", 4)
 ISSUED_US, EXPIRES_US = stands_at(SLOT, "issued_us", 8), stands_at(SLOT, "expires_us", 8)
 CLAUSE_LINK, PROFILE_LINK = stands_at(SLOT, "clause", 4), stands_at(SLOT, "profile", 4)
+MOVING_MARK = stands_at(SLOT, "moving", 1)
 LOW, HIGH = stands_at(CLAUSE, "low", 8), stands_at(CLAUSE, "high", 8)
 COLUMN_LINK, NEXT_LINK = stands_at(CLAUSE, "column", 4), stands_at(CLAUSE, "after", 4)
 
@@ -96,14 +98,14 @@ def admitted(
 
 
 @compiled
-def met(squared: float, limit: float, flat: bool) -> int:
-    """0: too far; 1: near enough; 2: so near the limit that the model must say."""
-    if flat:
+def met(squared: float, limit: float, flat: bool, slack_m: float) -> int:
+    """0: too far; 1: near enough; 2: so near the limit that somebody else must say."""
+    if flat and slack_m == 0:
         return 1 if squared <= limit * limit else 0
-    outer = limit * (1 + UNSURE_SHARE) + UNSURE_M
+    outer = limit * (1 + UNSURE_SHARE) + UNSURE_M + slack_m
     if not squared <= outer * outer:
         return 0
-    inner = limit * (1 - UNSURE_SHARE) - UNSURE_M
+    inner = limit * (1 - UNSURE_SHARE) - UNSURE_M - slack_m
     return 2 if inner < 0 or squared > inner * inner else 1
 
 
@@ -171,10 +173,12 @@ def search_views(
     heights: Doubles,
     times_us: Long,
     slot_links: Whole,
+    slot_marks: Marks,
     ranges: Doubles,
     clause_links: Whole,
     flat: bool,
     now_us: int,
+    slack_m: float,
     runs: Long,
     hits: Whole,
 ) -> tuple[int, int, int]:
@@ -190,7 +194,9 @@ def search_views(
                 if mode & MODE != NOBODY:
                     x, y = circles[event, locator, 0], circles[event, locator, 1]
                     z, reach_m = circles[event, locator, 2], circles[event, locator, 3]
-                    found_runs = runs_of(groups[number], sizes_m[number], mode, x, y, z, reach_m, cells, runs)
+                    found_runs = runs_of(
+                        groups[number], sizes_m[number], mode, x, y, z, reach_m + slack_m, cells, runs
+                    )
                     if groups[number, SORTED] > 0:
                         groups[number, ASKED] += groups[number, TAIL]
                         if groups[number, ASKED] > ASKED_MAX + ASKED_PER_ENTRY * groups[number, SORTED]:
@@ -203,10 +209,14 @@ def search_views(
                                 squared = dx * dx + dy * dy
                                 if not flat:
                                     squared += (heights[index] - z) * (heights[index] - z)
-                                found = met(squared, places[index, 2] + reach_m, flat)
+                                found = met(squared, places[index, 2] + reach_m, flat, slack_m)
                             slot = links[index, SLOT_LINK]
                             if found == 0 or slot < 0:
                                 continue
+                            if slack_m > 0 and mode & MODE == CIRCLE and not slot_marks[slot, MOVING_MARK]:
+                                found = met(squared, places[index, 2] + reach_m, flat, 0.0)
+                                if found == 0:
+                                    continue
                             if not admitted(
                                 event, times_us[slot], slot_links[slot], attributes, ranges, clause_links, now_us
                             ):
@@ -237,18 +247,20 @@ def search(
     clauses: Records,
     flat: bool,
     now_us: int,
+    slack_m: float,
     runs: Long,
     hits: Records,
 ) -> tuple[int, int, int]:
     """The hits of the events from `first` on: up to which event there was room, how many they are, and a group whose
-    tail was looked at so often that it had better be sorted.
+    tail was looked at so often that it had better be sorted. What moves may be `slack_m` from where it stands: what
+    that may change is met, and not surely.
 
     Where all entries are looked at they are read as plain numbers: a field by its name costs ten times as much.
     """
     return search_views(
         first, channel_begin, channels, modes, circles, attributes, channel_groups, longs(groups), doubles(groups),
         links_of(groups), cells, doubles(entries), links_of(entries), heights, longs(slots), links_of(slots),
-        doubles(clauses), links_of(clauses), flat, now_us, runs, links_of(hits),
+        marks(slots), doubles(clauses), links_of(clauses), flat, now_us, slack_m, runs, links_of(hits),
     )  # fmt: skip
 
 
@@ -258,6 +270,10 @@ def longs(records: Records) -> Long:
 
 def doubles(records: Records) -> Doubles:
     return records.view(np.float64).reshape(len(records), -1)
+
+
+def marks(records: Records) -> Marks:
+    return records.view(np.int8).reshape(len(records), -1)
 
 
 def links_of(records: Records) -> Whole:

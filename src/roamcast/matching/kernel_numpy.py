@@ -45,6 +45,7 @@ def search(
     clauses: Records,
     flat: bool,
     now_us: int,
+    slack_m: float,
     runs: Long,  # noqa: ARG001 - scratch that numpy has no use for
     hits: Records,
 ) -> tuple[int, int, int]:
@@ -64,9 +65,11 @@ def search(
                     if group["asked"] > ASKED_MAX + ASKED_PER_ENTRY * group["sorted"]:
                         overdue = here
                 tested = mode & MODE == CIRCLE
-                spans = runs_of(group, circle, cells) if tested else whole(group)
+                spans = runs_of(group, circle, slack_m, cells) if tested else whole(group)
                 places = np.concatenate([np.arange(start, end) for start, end in spans])
-                found, sure = met(places, circle, flat, entries, heights) if tested else (places, None)
+                found, sure = (
+                    met(places, circle, flat, slack_m, entries, heights, slots) if tested else (places, None)
+                )
                 slot = entries["slot"][found]
                 kept = np.flatnonzero(slot >= 0)
                 kept = kept[admitted(slot[kept], attributes[event], slots, clauses, now_us)]
@@ -86,10 +89,10 @@ def whole(group: Any) -> Iterator[tuple[int, int]]:
     yield int(group["begin"]), int(group["begin"] + group["sorted"] + group["tail"])
 
 
-def runs_of(group: Any, circle: Doubles, cells: Whole) -> Iterator[tuple[int, int]]:
+def runs_of(group: Any, circle: Doubles, slack_m: float, cells: Whole) -> Iterator[tuple[int, int]]:
     """Where the entries lie that the circle may meet, from and to."""
     begin, columns, rows, layers = (int(group[name]) for name in ("begin", "columns", "rows", "layers"))
-    reach_m = (group["reach_m"] + circle[3]) * (1 + UNSURE_SHARE) + 2 * UNSURE_M
+    reach_m = (group["reach_m"] + circle[3] + slack_m) * (1 + UNSURE_SHARE) + 2 * UNSURE_M
     cell_m, margin = float(group["cell_m"]), float(group["drift"]) + ROUNDING_CELLS
     left, width = span(float(circle[0]), reach_m, cell_m, margin, columns)
     south, height = span(float(circle[1]), reach_m, cell_m, margin, rows)
@@ -116,19 +119,31 @@ def span(centre: float, reach_m: float, cell_m: float, margin: float, size: int)
     return (0, size) if last - first + 1 >= size else (first, last - first + 1)
 
 
-def met(places: Whole, circle: Doubles, flat: bool, entries: Records, heights: Doubles) -> tuple[Whole, Whole | None]:
+def met(
+    places: Whole,
+    circle: Doubles,
+    flat: bool,
+    slack_m: float,
+    entries: Records,
+    heights: Doubles,
+    slots: Records,
+) -> tuple[Whole, Whole | None]:
     """Those of the entries that the circle meets, and whether that is sure."""
     with np.errstate(over="ignore", invalid="ignore"):
         dx = entries["x"][places] - circle[0]
         dy = entries["y"][places] - circle[1]
         limit = entries["radius"][places] + circle[3]
         squared = dx * dx + dy * dy
-        if flat:
+        if flat and slack_m == 0:
             return places[squared <= limit * limit], None
-        dz = heights[places] - circle[2]
-        squared += dz * dz
-        outer = limit * (1 + UNSURE_SHARE) + UNSURE_M
-        inner = limit * (1 - UNSURE_SHARE) - UNSURE_M
+        if not flat:
+            dz = heights[places] - circle[2]
+            squared += dz * dz
+        slack = np.where(slots["moving"][entries["slot"][places]] != 0, slack_m, 0.0)
+        outer = limit * (1 + UNSURE_SHARE) + UNSURE_M + slack
+        inner = limit * (1 - UNSURE_SHARE) - UNSURE_M - slack
+        if flat:
+            outer, inner = np.where(slack > 0, outer, limit), np.where(slack > 0, inner, limit)
         kept = squared <= outer * outer
         sure = (inner >= 0) & (squared <= inner * inner)
     return places[kept], sure[kept].astype(np.int32)

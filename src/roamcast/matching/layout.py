@@ -18,6 +18,7 @@ Doubles: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int32]
 Long: TypeAlias = NDArray[np.int64]
 Bytes: TypeAlias = NDArray[np.uint8]
+Marks: TypeAlias = NDArray[np.int8]
 
 NONE = -1
 """No slot, no entry, no group, no clause."""

@@ -20,6 +20,7 @@ from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.mqtt.topics import FilterTree
 from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.matching import Engine
+from roamcast.matching.engine import Said
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import EVERYTHING
@@ -28,9 +29,11 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US, Value
+from roamcast.model.values import FOREVER_US, Point, Value
 
 CARRY_EVERY_US = 1_000
+SLACK_MAX_M = 10.0
+"""How far clients may be from where the engine has them, when messages are matched by what they say."""
 
 
 PLANS_MAX = 10_000
@@ -80,8 +83,9 @@ class Audience:
         self.apart: dict[str, None] = {}
         """Topics of which what a message says was not enough to tell who gets it; until any subscription changes."""
         self._engine = Engine(space, None, graph)
-        self._direct: dict[int, str] = {}
-        """By the engine's slot, the client of a subscription that sees a message as it was published."""
+        self._direct: dict[int, tuple[str, tuple[str, float] | None]] = {}
+        """By the engine's slot, the client of a subscription that sees a message as it was published; and to what it
+        must be how near, if that is all that it asks."""
         self._drift = Drift(space)
         self._carried_us = 0
         self._unplaced: dict[str, Context] = {}
@@ -119,7 +123,7 @@ class Audience:
     def _enter(self, entry: Entry) -> None:
         slot = self._engine.subscribe(entry.wanted)
         if is_direct(entry.asked, entry.wanted):
-            self._direct[slot] = entry.client
+            self._direct[slot] = entry.client, self._engine.near_of(slot)
 
     def _forget_plans(self) -> None:
         self._plans.clear()
@@ -274,22 +278,40 @@ class Audience:
     ) -> list[tuple[str, ...] | None]:
         """Who gets messages of QoS 0 that clients here publish now to everybody, by what they say. None where it
         takes more to know that, or clients do not see the message alike: then the event is to be asked about."""
-        self._place()
-        self._carry(now_us)
         if self._earlier.knows_after(now_us):
             return [None] * len(subjects)
-        return [self._alike_at(slots) for slots in self._engine.match_said(subjects, attributes, now_us)]
+        self._place()
+        begun_us = begin_of(now_us)
+        slack_m = self._drift.slack_m(self._carried_us, begun_us)
+        if slack_m > SLACK_MAX_M:
+            # To move everybody takes longer than to look a little further and ask those at the edge.
+            self._carry(now_us)
+            slack_m = 0.0
+        found = self._engine.match_said(subjects, attributes, now_us, slack_m)
+        return [self._alike_at(each, at, begun_us) for each, at in zip(found, attributes, strict=True)]
 
-    def _alike_at(self, slots: list[int] | None) -> tuple[str, ...] | None:
-        if slots is None:
+    def _alike_at(self, found: Said, said: Mapping[str, Value], begun_us: int) -> tuple[str, ...] | None:
+        if not found.settled:
             return None
         clients: dict[str, None] = {}
-        for slot in slots:
-            client = self._direct.get(slot)
-            if client is None:
+        for slot in found.slots:
+            direct = self._direct.get(slot)
+            if direct is None:
                 return None
-            clients[client] = None
+            clients[direct[0]] = None
+        for slot in found.unsure:
+            direct = self._direct.get(slot)
+            if direct is None or direct[1] is None:
+                return None
+            if self._is_near(direct[0], *direct[1], said, begun_us):
+                clients[direct[0]] = None
         return tuple(clients)
+
+    def _is_near(self, client: str, name: str, radius_m: float, said: Mapping[str, Value], begun_us: int) -> bool:
+        """By the definition."""
+        context, there = self.contexts[client], said.get(name)
+        here = context.position_at(max(begun_us, context.at_us), self.space)
+        return here is not None and isinstance(there, Point) and self.space.within(here, there, radius_m)
 
     @property
     def decides_by_position(self) -> bool:
@@ -370,7 +392,7 @@ class Audience:
 
     def _carry(self, now_us: int) -> None:
         """To the beginning of the millisecond: where everybody is must not depend on who asked before."""
-        begun_us = now_us - now_us % CARRY_EVERY_US
+        begun_us = begin_of(now_us)
         if len(self._drift) and begun_us != self._carried_us:
             self._carried_us = begun_us
             self._engine.move(*self._drift.positions(begun_us))
@@ -418,6 +440,10 @@ def audience_of(
     audience.away = away
     audience._earlier = earlier or Earlier()
     return audience
+
+
+def begin_of(now_us: int) -> int:
+    return now_us - now_us % CARRY_EVERY_US
 
 
 def moment_of(event: Event, now_us: int) -> int:

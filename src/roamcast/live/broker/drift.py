@@ -3,6 +3,8 @@
 As `Context.position_at` does for one, but for the last bit of the arithmetic on Earth.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,10 @@ from roamcast.model.space import ECCENTRICITY_SQUARED, EQUATOR_RADIUS_M, Plane, 
 
 Doubles = NDArray[np.float64]
 ROWS_AT_FIRST = 64
+LATITUDE_MAX = 85.0
+SLACK_SHARE = 1e-3
+SLACK_MIN_M = 1e-3
+"""What distances on Earth differ by from steps east and north, and more, at speeds and times that are of use here."""
 
 
 class Drift:
@@ -23,6 +29,9 @@ class Drift:
         self._columns: Doubles = np.zeros((5, ROWS_AT_FIRST))
         """x, y, east and north in metres a second, and since when in microseconds."""
         self.numbers: NDArray[np.int32] = np.zeros(ROWS_AT_FIRST, np.int32)
+        self._speed_max_mps = 0.0
+        self._polar = False
+        """Somebody is where a step to the east is not as long as it says."""
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -42,6 +51,16 @@ class Drift:
                 self.numbers = np.concatenate([self.numbers, np.zeros_like(self.numbers)])
         self._columns[:, row] = (position.x, position.y, velocity.east, velocity.north, context.at_us)
         self.numbers[row] = number
+        self._speed_max_mps = max(self._speed_max_mps, velocity.speed)
+        self._polar |= not self._flat and abs(position.y) > LATITUDE_MAX
+
+    def slack_m(self, since_us: int, now_us: int) -> float:
+        """How far anybody can have come from where it was at one time, or reported later, until another."""
+        if not self._hosts or since_us == now_us:
+            return 0.0
+        if self._polar:
+            return math.inf
+        return self._speed_max_mps * abs(now_us - since_us) / 1e6 * (1 + SLACK_SHARE) + SLACK_MIN_M
 
     def remove(self, host: str) -> None:
         row = self._row_of.pop(host, None)
@@ -58,6 +77,8 @@ class Drift:
     def positions(self, now_us: int) -> tuple[NDArray[np.int32], Doubles, Doubles]:
         count = len(self._hosts)
         x, y, east, north, since_us = self._columns[:, :count]
+        self._speed_max_mps = float(np.hypot(east, north).max(initial=0.0))
+        self._polar = not self._flat and bool((np.abs(y) > LATITUDE_MAX).any())
         seconds = np.maximum(0, now_us - since_us) / 1e6
         moved = (
             (x + east * seconds, y + north * seconds)
