@@ -11,6 +11,7 @@ from roamcast.live.client import BrokerGround, PublicationRefused
 from roamcast.live.client.following import Following
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.location import Cleaner, Fix, Limits, source
+from roamcast.location.reckoning import Reckoning
 from roamcast.model.context import Context
 from roamcast.model.space import Plane
 from roamcast.model.values import Velocity
@@ -168,7 +169,7 @@ class Moves:
 def follow(story: Callable[[Told, Moves, Following], object]) -> None:
     async def run() -> None:
         told, moves = Told(), Moves()
-        following = Following(moves, told, Cleaner(Plane()))
+        following = Following(moves, told, Cleaner(Plane()), Reckoning(Plane()))
         async with asyncio.timeout(20):
             await story(told, moves, following)  # type: ignore[misc]
         await following.stop()
@@ -195,9 +196,21 @@ def test_l4_who_stands_still_tells_it_once() -> None:
         for second in range(5):
             told.say(fix(second, 3, speed_mps=0.0))
             await until(told.waiting.empty)
-        told.say(fix(5, 4, speed_mps=0.0))
+        told.say(fix(5, 5, speed_mps=0.0))
         await until(lambda: following.reports == 2)
-        assert moves.told == [3, 4]
+        assert moves.told == [3, 5]
+
+    follow(story)
+
+
+def test_l4_who_goes_on_as_it_said_is_not_told_again_and_who_turns_is() -> None:
+    async def story(told: Told, moves: Moves, following: Following) -> None:
+        for second in range(5):
+            told.say(fix(second, second * 2.0, speed_mps=2.0, heading_deg=90.0))
+            await until(told.waiting.empty)
+        told.say(fix(5, 10.0, speed_mps=2.0, heading_deg=0.0))
+        await until(lambda: following.reports == 2)
+        assert moves.told == [0, 10]
 
     follow(story)
 

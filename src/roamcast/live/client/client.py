@@ -44,6 +44,7 @@ from roamcast.live.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
 from roamcast.live.mqtt.reasons import FAILURE_FROM, BadPacket, Reason
 from roamcast.location.clean import Cleaner, Limits
 from roamcast.location.fix import Source
+from roamcast.location.reckoning import REPORT_S, TOLERANCE_M, Reckoning
 from roamcast.model.filter import Filter
 from roamcast.model.space import Earth, Space
 from roamcast.model.values import Point, Value, Velocity
@@ -91,12 +92,15 @@ class Client:
         keep_alive_s: int = 30,
         connect_s: float = 10.0,
         location: Source | None = None,
+        tolerance_m: float = TOLERANCE_M,
+        report_s: float = REPORT_S,
         space: Space | None = None,
         generator: Random | None = None,
     ) -> None:
         """`resume` takes up the session that an earlier run of the application left, and leaves one behind. `ssl` is
-        used for `mqtts://`; `location` is followed from the beginning, in the `space` of the brokers (`Earth`);
-        `generator` draws the pauses between attempts to reach a broker."""
+        used for `mqtts://`; `location` is followed from the beginning, in the `space` of the brokers (`Earth`), and
+        told when the broker is wrong by more than `tolerance_m`, or after `report_s`; `generator` draws the pauses
+        between attempts to reach a broker."""
         if not name:
             raise ValueError("a client needs a name: its session is found by it")
         self.name = name
@@ -126,7 +130,9 @@ class Client:
         self._life = secrets.token_hex(4)
         self._published = 0
         self._report = Report()
+        self._moved_s = 0.0
         self._location = location
+        self._tolerance_m, self._report_s = tolerance_m, report_s
         self._space: Space = space or Earth()
         self.following: Following | None = None
         """The source of its position, if it has one."""
@@ -196,7 +202,10 @@ class Client:
     ) -> None:
         """Tells the broker where this client is and what it is like. What is left out stays as it was, but a velocity
         holds for the position that it comes with."""
-        await self._publish(replace(self._report.add(position, velocity, destination, pause_s, attributes), qos=qos))
+        said = self._report.add(position, velocity, destination, pause_s, attributes)
+        if position is not None:
+            self._moved_s = asyncio.get_running_loop().time()
+        await self._publish(replace(said, qos=qos))
 
     async def lose_position(self) -> None:
         """Tells the broker that it is not known any more where this client is."""
@@ -206,8 +215,12 @@ class Client:
         """Moves by what a source of locations says, instead of by the one that it followed before."""
         if self.following is not None:
             await self.following.stop()
-        self.following = Following(self, source, Cleaner(self._space, limits))
+        self.following = Following(self, source, Cleaner(self._space, limits), self.reckoning())
         return self.following
+
+    def reckoning(self) -> Reckoning:
+        """What of the fixes of a source is worth telling."""
+        return Reckoning(self._space, self._tolerance_m, self._report_s)
 
     async def subscribe(
         self,
@@ -341,7 +354,7 @@ class Client:
 
     def session_lost(self) -> None:
         self.sessions_lost += 1
-        report = self._report.whole()
+        report = self._report.whole(asyncio.get_running_loop().time() - self._moved_s, self._space)
         if report is not None:
             self._session.publish(report, first=True)
 

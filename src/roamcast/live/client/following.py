@@ -1,8 +1,8 @@
 """A client that tells its broker where it is, by a source of locations (L4).
 
-Reports are made as fixes come: while a broker cannot be reached only the newest fix is kept. Where the client stands
-is told once. When the position is lost the broker is told that as well, so that nobody takes the client for being
-where it was.
+Reports are made as fixes come: while a broker cannot be reached only the newest fix is kept. What the broker knows by
+carrying the last report forward is not told (`location/reckoning.py`). When the position is lost the broker is told
+that as well, so that nobody takes the client for being where it was.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from roamcast.live.client.errors import ClientError, PublicationRefused
 from roamcast.location.clean import Cleaner, Reason
 from roamcast.location.fix import Fix, Source
 from roamcast.location.following import positions
+from roamcast.location.reckoning import Reckoning
 from roamcast.model.values import Point, Velocity
 
 
@@ -26,7 +27,7 @@ class Mover(Protocol):
 class Following:
     """Begins at once, on the running event loop."""
 
-    def __init__(self, mover: Mover, source: Source, cleaner: Cleaner) -> None:
+    def __init__(self, mover: Mover, source: Source, cleaner: Cleaner, reckoning: Reckoning) -> None:
         self.reports = 0
         self.refused = 0
         """Reports that the broker did not take, such as a longitude where it has metres."""
@@ -35,6 +36,7 @@ class Following:
         self._mover = mover
         self._source = source
         self._cleaner = cleaner
+        self._reckoning = reckoning
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     @property
@@ -60,25 +62,20 @@ class Following:
             self.problem = problem
 
     async def _follow(self) -> None:
-        told: Fix | None = None
         async with aclosing(positions(self._source, self._cleaner)) as found:
             async for fix in found:
-                if fix is None or told is None or not is_same_rest(fix, told):
+                if fix is None or self._reckoning.is_news(fix):
                     await self._tell(fix)
-                told = fix
 
     async def _tell(self, fix: Fix | None) -> None:
+        clock, began_s = asyncio.get_running_loop().time, asyncio.get_running_loop().time()
         try:
             if fix is None:
                 await self._mover.lose_position()
             else:
                 await self._mover.move(fix.point, velocity=fix.velocity)
+            # A report that waited for a connection is carried forward from when it came.
+            self._reckoning.told(fix, clock() - began_s)
             self.reports += 1
         except PublicationRefused:
             self.refused += 1
-
-
-def is_same_rest(fix: Fix, told: Fix) -> bool:
-    """Whether it says nothing that the broker does not know."""
-    moving = fix.velocity is not None and fix.velocity.speed > 0
-    return not moving and (fix.position, fix.velocity) == (told.position, told.velocity)

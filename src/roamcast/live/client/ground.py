@@ -93,7 +93,7 @@ class BrokerGround:
 
     def follow(self, source: Source, limits: Limits | None = None) -> Following:
         """Moves by what a source of locations says, until that is stopped."""
-        return Following(self, source, Cleaner(self.space, limits))
+        return Following(self, source, Cleaner(self.space, limits), self.client.reckoning())
 
     async def run(self, application: Application) -> None:
         """Until it is cancelled, or something the application did fails: then that is raised."""

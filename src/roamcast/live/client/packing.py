@@ -10,6 +10,7 @@ from roamcast.live.mqtt.encoding import encode
 from roamcast.live.mqtt.packets import V5, Pairs, Publish, Subscribe, Unsubscribe, Wish
 from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.model.filter import Filter
+from roamcast.model.space import Space
 from roamcast.model.values import Point, Value, Velocity
 
 ID = "id"
@@ -74,9 +75,9 @@ class Report:
         """What is new; what is None is left out."""
         said: dict[str, object] = {}
         if position is not None:
-            said["position"] = [position.x, position.y]
+            said["position"] = [float(position.x), float(position.y)]
         if velocity is not None:
-            said["velocity"] = [velocity.east, velocity.north]
+            said["velocity"] = [float(velocity.east), float(velocity.north)]
         if destination is not None:
             said["destination"] = [destination.x, destination.y]
         if pause_s:
@@ -96,8 +97,14 @@ class Report:
         self._told["position"] = None
         return Publish(REPORT_TOPIC, _encoder.encode({"position": None}), 1)
 
-    def whole(self) -> Publish | None:
-        return Publish(REPORT_TOPIC, _encoder.encode(self._told), 1) if self._told else None
+    def whole(self, seconds: float = 0.0, space: Space | None = None) -> Publish | None:
+        """As things are so long after the last report, if nothing has changed since."""
+        told = dict(self._told)
+        match told:
+            case {"position": [float(x), float(y)], "velocity": [float(east), float(north)]} if space is not None:
+                here = space.moved(Point(x, y), east * seconds, north * seconds)
+                told["position"] = [here.x, here.y]
+        return Publish(REPORT_TOPIC, _encoder.encode(told), 1) if told else None
 
 
 def sendable_bytes(packet: Publish | Subscribe | Unsubscribe) -> int:
