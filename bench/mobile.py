@@ -1,16 +1,18 @@
 """The real job: clients that move, each to get the events within some metres of it; ours against tiles on Mosquitto.
 
-Ours: a client says once a second where it is, and has one subscription, `near(position, R)`. Mosquitto knows no
+Ours: a client has one subscription, `near(position, R)`, and says where it is: once a second, or with its velocity
+and then only when it turns, which is what `roamcast.Client` does (dead reckoning, to a metre). Mosquitto knows no
 places, so what people do is tile the ground: an event is published to the topic of its tile, a client subscribes to
-every tile that its circle touches, changes that when it moves, and throws away what is too far. Sizes of tiles are
-tried around R, for small ones mean many subscriptions and large ones much that nobody wants.
+every tile that its circle touches, changes that when it moves across an edge, and throws away what is too far. Two
+sizes of tiles are tried, for small ones mean many subscriptions and large ones much that nobody wants.
 
-A pair of event and client is *wanted* if the client is within R before, at, and after the second of the event, and
-*unwanted* if it is in none of them; what lies between is nobody's fault and not counted. CPU is that of the broker's
-process, bytes are those of MQTT in both directions; both are told for a wanted delivery, which includes everything
-that was needed for it: positions, subscriptions, and what was thrown away.
+Clients go 10 m/s and turn every twenty seconds or so. A pair of event and client is *wanted* if the client truly is
+within R before, at, and after the second of the event, and *unwanted* if it is in none of them, whatever it reported;
+what lies between is nobody's fault and not counted. CPU is that of the broker's process, bytes are those of MQTT in
+both directions; both are told for a wanted delivery, which includes everything that was needed for it: positions,
+subscriptions, and what was thrown away. Everything is QoS 0, and each event comes in a segment of its own.
 
-`python -m bench mobile`; `python -m bench.mobile 1000 200` takes so many clients and events a second.
+`python -m bench mobile`; `python -m bench.mobile 1000 200 300` takes so many clients, events a second and metres.
 """
 
 import asyncio
@@ -30,16 +32,22 @@ from msgspec import Struct
 from bench.fanout_peers import Peer, Running, needs, program
 from roamcast.live.mqtt import Decoder, encode
 from roamcast.live.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, UnsubAck, Unsubscribe, Wish
+from roamcast.location.fix import Fix, heading_of
+from roamcast.location.reckoning import Reckoning
+from roamcast.model.space import Plane
 
 SIDE_M = 5_000.0
-RADIUS_M = 300.0
 SPEED_MPS = 10.0
-SECONDS = 15
+SECONDS = 10
+TURN_S = 20.0
 STEPS_PER_S = 50
-TILES_M = (150.0, 300.0, 600.0)
+TILES_PER_RADIUS = (0.5, 1.0)
+CASES = ((200, 50, 300.0), (1_000, 50, 300.0), (1_000, 500, 300.0), (1_000, 50, 1_000.0))
+"""Clients, events a second, and within how many metres: with few and with many receivers of an event."""
 SETTLE_S = 2.0
 WARM_UP = 100
 """Events before it counts: ours compiles what matches them, once."""
+RECKONED, EVERY_SECOND = "ours, when it turns", "ours, every second"
 OURS = """
 name = "mobile"
 data = "data"
@@ -64,27 +72,49 @@ user root
 class World:
     """Where everybody is at each second, the same for all brokers; and what happens where."""
 
-    def __init__(self, clients: int, events_per_s: int, seed: int = 1) -> None:
+    def __init__(self, clients: int, events_per_s: int, radius_m: float, seed: int = 1) -> None:
         rng = np.random.default_rng(seed)
-        heading = rng.uniform(0, 2 * math.pi, clients)
-        step = SPEED_MPS * np.stack([np.cos(heading), np.sin(heading)], axis=1)
-        start = rng.uniform(0, SIDE_M, (clients, 2))
-        seconds = np.arange(SECONDS + 4)
-        there = start + seconds[:, None, None] * step
+        seconds = SECONDS + 5
+        turns = rng.uniform(size=(seconds, clients)) < 1 / TURN_S
+        headings = rng.uniform(0, 2 * math.pi, (seconds, clients))
+        for second in range(1, seconds):
+            headings[second] = np.where(turns[second], headings[second], headings[second - 1])
+        steps = SPEED_MPS * np.stack([np.cos(headings), np.sin(headings)], axis=2)
+        there = rng.uniform(0, SIDE_M, (clients, 2)) + np.cumsum(steps, axis=0)
         # They turn at the edges, as light does.
         self.places = SIDE_M - np.abs(there % (2 * SIDE_M) - SIDE_M)
+        self.velocities = np.diff(self.places, axis=0)
         self.clients = clients
         self.events = rng.uniform(0, SIDE_M, (SECONDS * events_per_s, 2))
         self.events_per_s = events_per_s
+        self.radius_m = radius_m
+
+    def stand(self, client: int, second: int) -> "Stand":
+        return Stand(second, *self.places[second, client].tolist(), *self.velocities[second, client].tolist())
 
     def around(self, event: int, second: Any) -> tuple[Any, Any]:
         """Who is within R all the time around an event, and who at no time; `second` is each client's."""
         who = np.arange(self.clients)
         within = [
-            np.hypot(*(self.places[np.maximum(second + shift, 0), who] - self.events[event]).T) <= RADIUS_M
+            np.hypot(*(self.places[np.maximum(second + shift, 0), who] - self.events[event]).T) <= self.radius_m
             for shift in (-1, 0, 1)
         ]
         return np.logical_and.reduce(within), ~np.logical_or.reduce(within)
+
+
+class Stand(Struct, frozen=True):
+    """Where a client is, and where it is going for a second."""
+
+    second: int
+    x: float
+    y: float
+    east: float
+    north: float
+
+    @property
+    def fix(self) -> Fix:
+        heading = heading_of(self.east, self.north)
+        return Fix(self.second * 1_000_000, (self.x, self.y), math.hypot(self.east, self.north), heading)
 
 
 class Mover(asyncio.Protocol):
@@ -94,6 +124,7 @@ class Mover(asyncio.Protocol):
         self.bytes = 0
         self.got: list[int] = []
         self.tiles: set[tuple[int, int]] = set()
+        self.reckoning = Reckoning(Plane())
         self._packet_id = 0
         self._decoder = Decoder(V5)
         self.changed = asyncio.Event()
@@ -136,22 +167,33 @@ class Way(Struct, frozen=True):
 
     name: str
     peer: Peer
-    stand: Callable[[Mover, Any], None]
-    move: Callable[[Mover, Any], None]
+    stand: Callable[[Mover, Stand], None]
+    move: Callable[[Mover, Stand], None]
     topic: Callable[[Any], str]
 
 
 # Ours.
 
 
-def report(mover: Mover, place: Any) -> None:
-    mover.say(Publish("$roam/me", b'{"position":[%.1f,%.1f]}' % (place[0], place[1])))
+def report(mover: Mover, at: Stand) -> None:
+    mover.say(Publish("$roam/me", b'{"position":[%.1f,%.1f]}' % (at.x, at.y)))
 
 
-def want_near(mover: Mover, place: Any) -> None:
-    report(mover, place)
-    wanted = (("filter", f"near(position, {RADIUS_M:g})"),)
-    mover.say(Subscribe(mover.packet_id(), (Wish("alerts", 0),), user_properties=wanted))
+def reckon(mover: Mover, at: Stand) -> None:
+    """As `roamcast.Client` does it."""
+    if mover.reckoning.is_news(at.fix):
+        mover.reckoning.told(at.fix)
+        said = b'{"position":[%.1f,%.1f],"velocity":[%.2f,%.2f]}' % (at.x, at.y, at.east, at.north)
+        mover.say(Publish("$roam/me", said))
+
+
+def wanting(radius_m: float) -> Callable[[Mover, Stand], None]:
+    def stand(mover: Mover, at: Stand) -> None:
+        report(mover, at)
+        wanted = (("filter", f"near(position, {radius_m:g})"),)
+        mover.say(Subscribe(mover.packet_id(), (Wish("alerts", 0),), user_properties=wanted))
+
+    return stand
 
 
 def ours(folder: Path, port: int) -> list[str]:
@@ -169,21 +211,21 @@ def mosquitto(folder: Path, port: int) -> list[str]:
     return [program("mosquitto") or "mosquitto", "-c", str(config)]
 
 
-def touched(place: Any, tile_m: float) -> set[tuple[int, int]]:
+def touched(at: Stand, tile_m: float, radius_m: float) -> set[tuple[int, int]]:
     """The tiles that a client's circle touches."""
-    x, y = place
+    x, y = at.x, at.y
     found = set()
-    for column in range(math.floor((x - RADIUS_M) / tile_m), math.floor((x + RADIUS_M) / tile_m) + 1):
-        for row in range(math.floor((y - RADIUS_M) / tile_m), math.floor((y + RADIUS_M) / tile_m) + 1):
+    for column in range(math.floor((x - radius_m) / tile_m), math.floor((x + radius_m) / tile_m) + 1):
+        for row in range(math.floor((y - radius_m) / tile_m), math.floor((y + radius_m) / tile_m) + 1):
             dx = max(column * tile_m - x, 0.0, x - (column + 1) * tile_m)
             dy = max(row * tile_m - y, 0.0, y - (row + 1) * tile_m)
-            if math.hypot(dx, dy) <= RADIUS_M:
+            if math.hypot(dx, dy) <= radius_m:
                 found.add((column, row))
     return found
 
 
-def retile(mover: Mover, place: Any, tile_m: float) -> None:
-    tiles = touched(place, tile_m)
+def retile(mover: Mover, at: Stand, tile_m: float, radius_m: float) -> None:
+    tiles = touched(at, tile_m, radius_m)
     new, old = sorted(tiles - mover.tiles), sorted(mover.tiles - tiles)
     mover.tiles = tiles
     if new:
@@ -192,20 +234,23 @@ def retile(mover: Mover, place: Any, tile_m: float) -> None:
         mover.say(Unsubscribe(mover.packet_id(), tuple(f"alerts/{x}/{y}" for x, y in old)))
 
 
-def tiled(tile_m: float) -> Way:
+def tiled(tile_m: float, radius_m: float) -> Way:
     return Way(
         f"mosquitto, tiles of {tile_m:g} m",
         Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), mosquitto),
-        lambda mover, place: retile(mover, place, tile_m),
-        lambda mover, place: retile(mover, place, tile_m),
+        lambda mover, at: retile(mover, at, tile_m, radius_m),
+        lambda mover, at: retile(mover, at, tile_m, radius_m),
         lambda spot: f"alerts/{math.floor(spot[0] / tile_m)}/{math.floor(spot[1] / tile_m)}",
     )
 
 
-WAYS = (
-    Way("ours, near", Peer("ours", lambda: None, ours), want_near, report, lambda _: "alerts"),
-    *(tiled(tile_m) for tile_m in TILES_M),
-)
+def ways_of(radius_m: float) -> list[Way]:
+    peer = Peer("ours", lambda: None, ours)
+    return [
+        Way(RECKONED, peer, wanting(radius_m), reckon, lambda _: "alerts"),
+        Way(EVERY_SECOND, peer, wanting(radius_m), report, lambda _: "alerts"),
+        *(tiled(share * radius_m, radius_m) for share in TILES_PER_RADIUS),
+    ]
 
 
 class Counts(Struct):
@@ -223,7 +268,7 @@ async def played(world: World, way: Way, port: int, cpu_s: Callable[[], float]) 
         _, mover = await loop.create_connection(partial(Mover, f"m{number}"), "127.0.0.1", port)
         movers.append(mover)
         await mover.answered(1)
-        way.stand(mover, world.places[0, number])
+        way.stand(mover, world.stand(number, 0))
         await mover.answered(2)
     _, source = await loop.create_connection(lambda: Mover("source"), "127.0.0.1", port)
     await source.answered(1)
@@ -231,11 +276,16 @@ async def played(world: World, way: Way, port: int, cpu_s: Callable[[], float]) 
         source.say(event_packet(way, -1, spot))
         await asyncio.sleep(0.01)
     await asyncio.sleep(SETTLE_S)
-    for each in (*movers, source):
-        each.bytes = 0
-        each.got.clear()
-    before_s = cpu_s()
-    inside, outside = await walked(world, way, movers, source)
+    before_s = 0.0
+
+    def start() -> None:
+        nonlocal before_s
+        for each in (*movers, source):
+            each.bytes = 0
+            each.got.clear()
+        before_s = cpu_s()
+
+    inside, outside = await walked(world, way, movers, source, start)
     await asyncio.sleep(SETTLE_S)
     used_s = cpu_s() - before_s
     counts = Counts(bytes=sum(each.bytes for each in (*movers, source)))
@@ -254,18 +304,23 @@ def event_packet(way: Way, number: int, spot: Any) -> Publish:
     return Publish(way.topic(spot), b'{"number":%d,"position":[%.1f,%.1f]}' % (number, spot[0], spot[1]))
 
 
-async def walked(world: World, way: Way, movers: list[Mover], source: Mover) -> tuple[list[set[int]], list[set[int]]]:
-    """For each client, the events that it must get, and those that it must not."""
+async def walked(
+    world: World, way: Way, movers: list[Mover], source: Mover, start: Callable[[], None]
+) -> tuple[list[set[int]], list[set[int]]]:
+    """For each client, the events that it must get, and those that it must not. Nothing happens in the first second,
+    in which everybody begins to move; then it counts."""
     loop = asyncio.get_running_loop()
     inside: list[set[int]] = [set() for _ in movers]
     outside: list[set[int]] = [set() for _ in movers]
     second = np.zeros(world.clients, np.int64)
     order = Random(1).sample(range(world.clients), world.clients)
     begun, number = loop.time(), 0
-    for step in range(SECONDS * STEPS_PER_S):
+    for step in range(-STEPS_PER_S, SECONDS * STEPS_PER_S):
+        if step == 0:
+            start()
         for each in order[step % STEPS_PER_S :: STEPS_PER_S]:
             second[each] += 1
-            way.move(movers[each], world.places[second[each], each])
+            way.move(movers[each], world.stand(each, int(second[each])))
         while number * STEPS_PER_S < (step + 1) * world.events_per_s and number < len(world.events):
             spot = world.events[number]
             source.say(event_packet(way, number, spot))
@@ -275,16 +330,16 @@ async def walked(world: World, way: Way, movers: list[Mover], source: Mover) -> 
             for each in np.flatnonzero(never).tolist():
                 outside[each].add(number)
             number += 1
-        await asyncio.sleep(max(0.0, begun + (step + 1) / STEPS_PER_S - loop.time()))
+        await asyncio.sleep(max(0.0, begun + 1 + (step + 1) / STEPS_PER_S - loop.time()))
     return inside, outside
 
 
-def main(clients: int = 500, events_per_s: int = 100) -> dict[str, float]:
-    world = World(clients, events_per_s)
+def measured(clients: int, events_per_s: int, radius_m: float) -> dict[str, float]:
+    world = World(clients, events_per_s, radius_m)
     figures: dict[str, float] = {}
-    print(f"{clients} clients at {SPEED_MPS:g} m/s, {events_per_s} events a second, {RADIUS_M:g} m, {SECONDS} s")
-    print(f"{'':<26}{'wanted':>9}{'missed':>8}{'unwanted':>9}{'CPU us':>8}{'bytes':>8}  a wanted delivery")
-    for way in WAYS:
+    print(f"\n{clients} clients at {SPEED_MPS:g} m/s, {events_per_s} events a second, {radius_m:g} m, {SECONDS} s")
+    print(f"{'':<28}{'wanted':>9}{'missed':>8}{'unwanted':>10}{'CPU us':>8}{'bytes':>7}  a wanted delivery")
+    for way in ways_of(radius_m):
         reason = way.peer.lacks()
         if reason is not None:
             print(f"{way.name} is skipped: {reason}")
@@ -292,16 +347,26 @@ def main(clients: int = 500, events_per_s: int = 100) -> dict[str, float]:
         with Running(way.peer) as broker:
             counts, used_s = asyncio.run(played(world, way, broker.port, broker.cpu_s))
         cpu_us, size = used_s / counts.wanted * 1e6, counts.bytes / counts.wanted
-        told = f"{way.name:<26}{counts.wanted:9,}{counts.missed:8,}{counts.unwanted:9,}{cpu_us:8.1f}{size:8.0f}"
+        told = f"{way.name:<28}{counts.wanted:9,}{counts.missed:8,}{counts.unwanted:10,}{cpu_us:8.1f}{size:7.0f}"
         print(told, flush=True)
         figures |= {f"{way.name}/{key}": float(value) for key, value in msgspec.structs.asdict(counts).items()}
         figures |= {f"{way.name}/cpu_us": round(cpu_us, 2), f"{way.name}/bytes_each": round(size, 1)}
-    best = min((figures[f"{way.name}/cpu_us"] for way in WAYS[1:] if f"{way.name}/cpu_us" in figures), default=0.0)
-    if best:
-        figures["ratio"] = round(best / figures["ours, near/cpu_us"], 2)
-        print(f"Mosquitto's best over ours: {figures['ratio']} in CPU")
+    for key, what in (("cpu_us", "CPU"), ("bytes_each", "bytes")):
+        theirs = [value for name, value in figures.items() if name.startswith("mosquitto") and name.endswith(key)]
+        if theirs:
+            ratio = figures[f"ratio in {what}"] = round(min(theirs) / figures[f"{RECKONED}/{key}"], 2)
+            print(f"Mosquitto's best over ours with reckoning: {ratio} in {what}")
+    return figures
+
+
+def main(*case: float) -> dict[str, float]:
+    """Of the case that is given, or of all."""
+    figures: dict[str, float] = {}
+    for clients, events_per_s, radius_m in [(int(case[0]), int(case[1]), case[2])] if case else CASES:
+        label = f"{clients}x{events_per_s}x{radius_m:g}"
+        figures |= {f"{label}/{name}": value for name, value in measured(clients, events_per_s, radius_m).items()}
     return figures
 
 
 if __name__ == "__main__":
-    main(*(int(each) for each in sys.argv[1:]))
+    main(*(float(each) for each in sys.argv[1:]))
