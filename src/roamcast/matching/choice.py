@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from roamcast.matching import kernel_numpy
-from roamcast.matching.layout import Bytes, Doubles, Long, Records, Whole
+from roamcast.matching.layout import Bytes, Doubles, Long, Records, Views, Whole
 from roamcast.model.values import BadValue
 
 
@@ -30,6 +30,7 @@ class Kernel(Protocol):
         slack_m: float,
         runs: Long,
         hits: Records,
+        views: Views,
     ) -> tuple[int, int, int]: ...
 
     def ordered(self, numbers: Whole, size: int) -> tuple[Whole, Whole]: ...

@@ -34,6 +34,7 @@ from roamcast.matching.layout import (
     Doubles,
     Long,
     Records,
+    Views,
     Whole,
     enlarged,
 )
@@ -107,6 +108,7 @@ class Engine:
         self._locators.take(AUDIENCE)
         self._locators.take(RELEVANCE)
         self._hits: Records = np.zeros(HITS_AT_FIRST, HIT)
+        self._views = Views()
         self._handful = Handful(space, self._topics, self._locators, self._clauses)
 
     # What it knows.
@@ -335,9 +337,8 @@ class Engine:
         return found
 
     def _said(self, batch: Batch, now_us: int, slack_m: float) -> list[Said]:
-        found = [Said([], [], True) for _ in range(len(batch.modes))]
-        hits = self._found(batch, now_us, slack_m) if len(self._hosts) else self._hits[:0]
-        for event, slot, sure, settled in hits.view(np.int32).reshape(-1, 4).tolist():
+        found = [Said([], [], True) for _ in range(len(batch.channel_begin) - 1)]
+        for event, slot, sure, settled in self._found(batch, now_us, slack_m).tolist() if len(self._hosts) else ():
             if settled:
                 found[event].slots.append(slot)
             elif sure:
@@ -377,6 +378,7 @@ class Engine:
                 first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
                 pool.channel_groups, pool.groups, pool.cells, pool.entries, pool.heights, self._slots,
                 self._clauses.rows, self._flat, now_us, slack_m, pool.runs, self._hits,
+                self._views,
             )  # fmt: skip
             parts.append(self._hits[:count].copy())
             if reached == first:

@@ -40,6 +40,7 @@ from roamcast.matching.layout import (
     Long,
     Marks,
     Records,
+    Views,
     Whole,
 )
 
@@ -250,6 +251,7 @@ def search(
     slack_m: float,
     runs: Long,
     hits: Records,
+    views: Views,
 ) -> tuple[int, int, int]:
     """The hits of the events from `first` on: up to which event there was room, how many they are, and a group whose
     tail was looked at so often that it had better be sorted. What moves may be `slack_m` from where it stands: what
@@ -257,27 +259,18 @@ def search(
 
     Where all entries are looked at they are read as plain numbers: a field by its name costs ten times as much.
     """
+    of = views.of
+    group, entry, slot, clause = (
+        of("groups", groups),
+        of("entries", entries),
+        of("slots", slots),
+        of("clauses", clauses),
+    )
     return search_views(
-        first, channel_begin, channels, modes, circles, attributes, channel_groups, longs(groups), doubles(groups),
-        links_of(groups), cells, doubles(entries), links_of(entries), heights, longs(slots), links_of(slots),
-        marks(slots), doubles(clauses), links_of(clauses), flat, now_us, slack_m, runs, links_of(hits),
+        first, channel_begin, channels, modes, circles, attributes, channel_groups, group.longs, group.doubles,
+        group.links, cells, entry.doubles, entry.links, heights, slot.longs, slot.links, slot.marks, clause.doubles,
+        clause.links, flat, now_us, slack_m, runs, of("hits", hits).links,
     )  # fmt: skip
-
-
-def longs(records: Records) -> Long:
-    return records.view(np.int64).reshape(len(records), -1)
-
-
-def doubles(records: Records) -> Doubles:
-    return records.view(np.float64).reshape(len(records), -1)
-
-
-def marks(records: Records) -> Marks:
-    return records.view(np.int8).reshape(len(records), -1)
-
-
-def links_of(records: Records) -> Whole:
-    return records.view(np.int32).reshape(len(records), -1)
 
 
 @compiled

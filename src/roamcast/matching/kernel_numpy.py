@@ -23,6 +23,7 @@ from roamcast.matching.layout import (
     Doubles,
     Long,
     Records,
+    Views,
     Whole,
 )
 
@@ -48,6 +49,7 @@ def search(
     slack_m: float,
     runs: Long,  # noqa: ARG001 - scratch that numpy has no use for
     hits: Records,
+    views: Views,  # noqa: ARG001 - to numpy a name costs nothing
 ) -> tuple[int, int, int]:
     count, overdue = 0, NONE
     for event in range(first, len(channel_begin) - 1):

@@ -103,6 +103,33 @@ HIT = np.dtype([("event", "i4"), ("slot", "i4"), ("sure", "i4"), ("settled", "i4
 """`sure` is what distance says; `settled` is a hit of which there is nothing left to ask."""
 
 
+class Plain:
+    """Records as rows of plain numbers of each size, which is how the compiled kernel reads them."""
+
+    __slots__ = ("doubles", "links", "longs", "marks", "records")
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        size = len(records)
+        self.longs: Long = records.view(np.int64).reshape(size, -1)
+        self.doubles: Doubles = records.view(np.float64).reshape(size, -1)
+        self.links: Whole = records.view(np.int32).reshape(size, -1)
+        self.marks: Marks = records.view(np.int8).reshape(size, -1)
+
+
+class Views:
+    """Of the records that an engine has now: to look at an array in another way takes longer than to search it."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Plain] = {}
+
+    def of(self, what: str, records: Records) -> Plain:
+        found = self._of.get(what)
+        if found is None or found.records is not records:
+            found = self._of[what] = Plain(records)
+        return found
+
+
 def enlarged(records: Records, size: int) -> Records:
     """The same with room for `size` and a sixteenth more, so that growing one by one copies seldom."""
     if size <= len(records):

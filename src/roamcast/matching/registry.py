@@ -11,6 +11,8 @@ class Registry(Generic[Key]):
         self.keys_max = keys_max
         self.numbers: dict[Key, int] = {}
         self.keys: list[Key | None] = []
+        self.changes = 0
+        """How often a key came or went."""
         self._uses: list[int] = []
         self._free: list[int] = []
 
@@ -30,6 +32,7 @@ class Registry(Generic[Key]):
             self.keys.append(key)
             self._uses.append(1)
         self.numbers[key] = number
+        self.changes += 1
         return number
 
     def drop(self, number: int) -> bool:
@@ -40,6 +43,7 @@ class Registry(Generic[Key]):
         key = self.keys[number]
         assert key is not None
         del self.numbers[key]
+        self.changes += 1
         self.keys[number] = None
         self._free.append(number)
         return True

@@ -18,6 +18,7 @@ from roamcast.matching.registry import Registry
 from roamcast.model.subject import is_pattern
 
 REMEMBERED_MAX = 65_536
+ALONE_MAX = 4_096
 
 
 class Node:
@@ -36,6 +37,8 @@ class Topics:
         self._channels: Registry[str] = Registry()
         self._root = Node()
         self._remembered: dict[str, tuple[int, ...]] = {}
+        self._alone: dict[str, tuple[Whole, Whole]] = {}
+        """What `channels_of_all` says of one subject."""
 
     def __len__(self) -> int:
         return len(self._channels)
@@ -51,7 +54,7 @@ class Topics:
         channel = self._channels.take(pattern)
         assert channel is not None
         if is_new:
-            self._remembered.clear()
+            self._forget()
             if is_pattern(pattern):
                 self._plant(pattern, channel)
         return channel
@@ -62,10 +65,14 @@ class Topics:
         assert pattern is not None
         if not self._channels.drop(channel):
             return False
-        self._remembered.clear()
+        self._forget()
         if is_pattern(pattern):
             self._uproot(pattern)
         return True
+
+    def _forget(self) -> None:
+        self._remembered.clear()
+        self._alone.clear()
 
     def channels_of(self, subject: str) -> tuple[int, ...]:
         found = self._remembered.get(subject)
@@ -73,6 +80,14 @@ class Topics:
             if len(self._remembered) >= REMEMBERED_MAX:
                 self._remembered.clear()
             found = self._remembered[subject] = self._found(subject)
+        return found
+
+    def channels_of_one(self, subject: str) -> tuple[Whole, Whole]:
+        found = self._alone.get(subject)
+        if found is None:
+            if len(self._alone) >= ALONE_MAX:
+                self._alone.clear()
+            found = self._alone[subject] = self.channels_of_all((subject,))
         return found
 
     def channels_of_all(self, subjects: Sequence[str]) -> tuple[Whole, Whole]:
