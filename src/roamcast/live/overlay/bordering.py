@@ -17,6 +17,7 @@ from roamcast.live.broker.subscribing import NoRoom, Subscribing
 from roamcast.live.broker.visitor import Visitor
 from roamcast.live.mqtt.messages import Message, Subscription
 from roamcast.live.mqtt.reasons import Reason
+from roamcast.live.mqtt.runs import Run
 from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.live.overlay.guests import QOS_MAX, Guests
 from roamcast.model.context import Context
@@ -39,11 +40,12 @@ class OverlayPublishing(Publishing):
             return
         self._say(visitor, given.message, given.packet_id)
 
-    def pass_on(self, batch: Sequence[tuple[str, Message]]) -> None:
-        for client, message in batch:
+    def pass_on(self, batch: Sequence[tuple[str, Message | Run]]) -> None:
+        for client, said in batch:
             visitor = self.station.visitors.get(client)
             if visitor is not None:
-                self._say(visitor, message, 0)
+                for message in said.messages() if isinstance(said, Run) else (said,):
+                    self._say(visitor, message, 0)
 
     def heard_passing(self, peer: str, passing: Passing) -> None:
         """Nobody in an overlay says so."""
