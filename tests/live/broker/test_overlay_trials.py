@@ -88,3 +88,12 @@ class OverlayTrial:
 def overlay_core(core: Core) -> OverlayCore:
     assert isinstance(core, OverlayCore)
     return core
+
+
+def test_a_message_that_did_not_come_is_found() -> None:
+    trial = OverlayTrial(1, False)
+    trial.run()
+    trial.check()
+    trial.said["w1"].append(b"never said")
+    with pytest.raises(AssertionError, match="seed 1: r1 of w1"):
+        trial.check()

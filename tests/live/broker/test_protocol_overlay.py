@@ -11,6 +11,7 @@ from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.overlay.core import OverlayCore
 from roamcast.protocols.broker.modulators.spec import Declarative, Every, spec_to_text
 from roamcast.protocols.broker.overlay.params import OverlayParams
+from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.scene import Scene, last, published
 from tests.live.broker.stage import SimClient, Stage
 
@@ -170,6 +171,17 @@ def test_p90_a_message_is_acknowledged_when_the_home_broker_has_accepted_it() ->
     assert not [each for each in writer.heard if isinstance(each, PubAck)], "it has no home broker yet"
     scene.rest()
     assert last(writer, PubAck).reason is Reason.SUCCESS
+
+
+def test_p90_how_much_waits_for_a_home_broker_is_bounded() -> None:
+    scene = OverlayScene(params=replace(PARAMS, clients=BrokerParams(publications_max=2)))
+    writer = SimClient(scene.stage, "writer", 0)
+    writer.connect("a")
+    for number in range(4):
+        writer.publish("t", b"%d" % number, 1)
+    scene.rest()
+    reasons = [each.reason for each in writer.heard if isinstance(each, PubAck)]
+    assert sorted(reasons) == [Reason.SUCCESS, Reason.SUCCESS, Reason.QUOTA_EXCEEDED, Reason.QUOTA_EXCEEDED]
 
 
 @pytest.mark.parametrize("qos", [0, 1])

@@ -283,3 +283,19 @@ def test_p77_what_waited_is_not_overtaken_by_what_is_published_when_it_goes_out(
         scene.rest(0.0005)
     scene.rest(2.0)
     assert [int(each) for each in reader.taken] == list(range(400))
+
+
+@pytest.mark.parametrize("subscribes", [True, False])
+def test_p79_a_session_that_ends_with_its_connection_is_not_fetched_also_where_it_was_expected(
+    subscribes: bool,
+) -> None:
+    scene = Scene("abcd", broker_params=AHEAD)
+    client = scene.client("c", "a", expiry_s=0)
+    if subscribes:
+        scene.subscribe(client, "t")
+    client.drop(noticed=False)
+    scene.rest()
+    assert scene.stage.brokers["d"].server.core.station.broker.handover.foretold("@c") is not None
+    client.connect("d")
+    scene.rest(2.0)
+    assert [each.session_present for each in client.connacks] == [False, False]

@@ -343,6 +343,8 @@ class Station:
             visitor.luggage = luggage
             try:
                 visitor.unpack(luggage)
+                # What was said of it before may be older: whether it could be fetched is known for sure only now.
+                visitor.lost = visitor.lost or visitor.stays_behind(luggage)
             except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
                 self.order(Remark("bad_luggage", f"{visitor.client}: {problem}"))
                 visitor.lost = True

@@ -219,14 +219,13 @@ class Guests:
         guest = self.guests[name]
         customer = guest.node.customer
         before = customer.published
-        # What comes of it must find who waits for it.
-        if packet_id:
-            guest.awaiting[max(self.station.now_us, before + 1)] = packet_id
         self.give(name, Publish(event))
-        if customer.published != before:
-            return True
-        guest.awaiting.pop(max(self.station.now_us, before + 1), None)
-        return False
+        if customer.published == before:
+            return False
+        if packet_id:
+            guest.awaiting[customer.published] = packet_id
+            self._look_after(name, guest)
+        return True
 
     def leaves(self, visitor: Visitor) -> None:
         """The session is over."""
@@ -257,6 +256,8 @@ class Guests:
         guest = self.guests.pop(name, None)
         if guest is None:
             return
+        for _ in guest.node.customer.pending:
+            self.station.order(Remark("publication_dropped", guest.client))
         if guest.node.home is not None:
             # To its home broker it is one that has begun anew elsewhere.
             self._perform(name, Send(guest.node.home, Leave(guest.node.born + 1)))
