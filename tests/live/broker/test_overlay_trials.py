@@ -95,5 +95,5 @@ def test_a_message_that_did_not_come_is_found() -> None:
     trial.run()
     trial.check()
     trial.said["w1"].append(b"never said")
-    with pytest.raises(AssertionError, match="seed 1: r1 of w1"):
+    with pytest.raises(AssertionError, match="seed 1: r0 of w1"):
         trial.check()
