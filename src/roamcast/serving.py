@@ -152,5 +152,6 @@ async def serve(settings: Settings) -> None:
     console.print(f"[bold]{escape(settings.name)}[/bold] is ready; Ctrl-C stops it")
     sys.stdout.flush()
     await stopped.wait()
-    console.print("stopping: clients are told, and what they said goes to disk")
+    kept = "what they said goes to disk" if settings.overlay is None else "nothing is kept"
+    console.print(f"stopping: clients are told, and {kept}")
     await running.stop()
