@@ -39,8 +39,10 @@ def test_l1_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"| `--port` | {PORT} |" in PAGE
     assert group_address(0x4A1122) in PAGE
     sizes = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
-    assert list(map(int, sizes)) == [2, 1, 4, 1, 3, 16, 8, 64, 16]
-    assert sum(map(int, sizes)) == frames.HEADER_BYTES + frames.SIGNATURE_BYTES + frames.SEAL_BYTES
+    assert list(map(int, sizes)) == [2, 1, 4, 1, 3, 16, 8, 64, 1, 16]
+    assert sum(map(int, sizes)) == frames.FRAME_BYTES_MIN
+    assert f"| {frames.TAG_BYTES} each |" in PAGE
+    assert f"how many tags follow, at most {frames.TAGS_MAX}" in PAGE
 
 
 def commands_of(page: str) -> list[list[str]]:
