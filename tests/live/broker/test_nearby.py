@@ -10,13 +10,14 @@ from roamcast.live.broker.inputs import Arrived, Asked
 from roamcast.live.broker.orders import AnyOrder, Hand, HandTogether
 from roamcast.live.mqtt import encode
 from roamcast.live.mqtt.messages import Subscription
-from roamcast.live.mqtt.packets import V5, Publish
+from roamcast.live.mqtt.packets import V5, V311, Publish
 from roamcast.live.mqtt.runs import Run, read_run
 from roamcast.live.mqtt.topics import parse_filter
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Point, Velocity
 from tests.live.broker.scene import Scene, published
+from tests.live.broker.test_lanes import Counted, client_of
 
 BEGIN_US = 1_000_000
 CLIENTS = ("ann", "bob", "eve")
@@ -171,3 +172,33 @@ def test_l2_what_others_must_know_of_goes_the_long_way() -> None:
         assert nearby.takes("writer", run_of("t", [b"{}"])) is short
         scene.stage.brokers["a"].server.core.station.chronicle.on = True
         assert not nearby.takes("writer", run_of("t", [b"{}"]))
+
+
+def test_l2_a_report_and_a_message_to_who_is_near_take_the_lane_of_the_one_before() -> None:
+    scene = Scene()
+    reader, writer = near(scene, "reader", 0.0), scene.client("writer")
+    reader.publish("$roam/me", b'{"position": [0, 0]}', 0)
+    writer.publish("t", b'{"position": [500, 0]}', 0)
+    scene.rest()
+    counted = Counted(scene)
+    reader.publish("$roam/me", b'{"position": [100, 0]}', 0)
+    writer.publish("t", b'{"position": [100, 0], "n": 1}', 0)
+    reader.publish("$roam/me", b'{"position": "nowhere"}', 0)
+    writer.publish("t", b'{"position": [105, 0], "n": 2}', 0)
+    scene.rest()
+    assert counted.count == 4
+    assert [each.payload[-2:-1] for each in published(reader)] == [b"1", b"2"]
+    assert "bad_report" in scene.remarks()
+
+
+def test_l2_a_client_that_wants_it_otherwise_is_not_handed_the_bytes_of_a_lane() -> None:
+    """One that speaks 3.1.1 among those of MQTT 5."""
+    scene = Scene()
+    reader, old = near(scene, "reader", 0.0), client_of(scene, "old", V311)
+    writer = scene.client("writer")
+    scene.subscribe(old, "t", 0)
+    for number in range(3):
+        writer.publish("t", b'{"position": [1, 0], "n": %d}' % number, 0)
+        scene.rest()
+    expected = [b'{"position": [1, 0], "n": %d}' % number for number in range(3)]
+    assert [each.payload for each in published(reader)] == [each.payload for each in published(old)] == expected

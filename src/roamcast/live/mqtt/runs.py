@@ -169,6 +169,12 @@ class Run:
         return self._seen[key]
 
 
+def lone_run(topic: str, version: int, packet: bytes, payload_at: int) -> Run:
+    """Of one packet of QoS 0 that is known to be plain."""
+    id_at = payload_at - 1 if version == V5 else payload_at
+    return Run(topic, version, packet, [Stretch(0, len(packet), 1, id_at, payload_at)])
+
+
 def acknowledgements(ids: list[int]) -> bytes:
     """PUBACKs without a reason."""
     said = bytearray(b"\x40\x02\0\0" * len(ids))

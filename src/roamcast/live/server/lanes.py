@@ -8,8 +8,14 @@ could change one of them: an input other than those in `QUIET`, a socket that ta
 
 The bytes are written at once and not at the end of the tick: the event loop collects what is written in one of its
 rounds by itself.
+
+There are two more kinds, which only save asking again. Where a client says where it is, what it says goes to the
+reception. Where who is near decides (`broker/nearby.py`), the message waits with the others of its tick, for all of
+them are matched at once.
 """
 
+from collections.abc import Iterable
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,7 +23,7 @@ from msgspec import Struct
 from roamcast.live.broker.inputs import AnyGiven, Published, Received, Released, Reported, Settled, SettledTogether
 from roamcast.live.broker.swift import Group
 from roamcast.live.mqtt.packets import V5
-from roamcast.live.mqtt.runs import PACKET_BYTES_MIN, PLAIN_ONCE, Run
+from roamcast.live.mqtt.runs import PACKET_BYTES_MIN, PLAIN_ONCE, Run, lone_run
 
 if TYPE_CHECKING:
     from roamcast.live.server.connection import ClientSocket
@@ -30,9 +36,19 @@ QUIET = frozenset((Published, Received, Released, Reported, Settled, SettledToge
 """Inputs that change neither who is connected, nor who wants which topics, nor who the neighbours are."""
 
 
+class Kind(Enum):
+    ALL = 0
+    """Its messages go to the same sockets, all of them."""
+    NEAR = 1
+    REPORT = 2
+
+
 class Lane(Struct, frozen=True):
     topic: str
+    version: int
+    """Of its publishers."""
     sockets: "tuple[ClientSocket, ...]"
+    kind: Kind = Kind.ALL
     publishers: "dict[ClientSocket, None]" = {}
     """Clients that are known to be let publish to it."""
 
@@ -46,6 +62,8 @@ class Lanes:
         self._of: dict[bytes, Lane] = {}
         """By how the topic is written in a packet, with what follows it in MQTT 5 where there are no properties."""
         self._sockets = 0
+        self._as_it_is: dict[int, dict[str, ClientSocket]] = {}
+        """By version and name, clients that take the very bytes of a plain message of QoS 0."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -54,9 +72,11 @@ class Lanes:
         if self._of:
             self._of.clear()
             self._sockets = 0
+        if self._as_it_is:
+            self._as_it_is.clear()
 
     def given(self, given: AnyGiven) -> None:
-        if self._of and type(given) not in QUIET:
+        if (self._of or self._as_it_is) and type(given) not in QUIET:
             self.forget()
 
     def lay(self, run: Run, groups: list[Group]) -> None:
@@ -69,8 +89,37 @@ class Lanes:
             return
         if len(self._of) >= LANES_MAX or self._sockets + len(sockets) > SOCKETS_MAX:
             self.forget()
-        self._of[head_of(run)] = Lane(run.topic, sockets)
+        self._of[head_of(run)] = Lane(run.topic, run.version, sockets)
         self._sockets += len(sockets)
+
+    def lay_empty(self, run: Run, kind: Kind) -> None:
+        """For those that follow one that says where its client is, or that goes to who is near."""
+        if len(self._of) >= LANES_MAX:
+            self.forget()
+        self._of[head_of(run)] = Lane(run.topic, run.version, (), kind)
+
+    def hand(self, now_us: int, run: Run, names: Iterable[str], alone: bool) -> list[str]:
+        """Gives plain messages of QoS 0 to those who take them as they are; who does not is left. What does not come
+        alone is written together."""
+        ready, left = self._as_it_is.setdefault(run.version, {}), list[str]()
+        frames = run.frames
+        for name in names:
+            socket = ready.get(name)
+            if socket is None:
+                socket = self._server.clients.get(name)
+                if socket is None or not socket.mqtt.takes_as_it_is(run.version):
+                    left.append(name)
+                    continue
+                ready[name] = socket
+            try:
+                if alone:
+                    socket.say(now_us, frames)
+                else:
+                    socket.mqtt.say(frames)
+                    socket.mark()
+            except Exception as problem:
+                self._server.performing.failed("say", problem, socket)
+        return left
 
     def take(self, client: "ClientSocket", data: bytes) -> bool:
         """Whether it was one plain message, of a topic that has a lane, and has gone."""
@@ -89,7 +138,9 @@ class Lanes:
         lane = self._of.get(data[at:payload_at])
         if lane is None or not (client in lane.publishers or self._may(client, lane)):
             return False
-        return self._goes(client, lane, data, size - payload_at)
+        if lane.kind is Kind.ALL:
+            return self._goes(client, lane, data, size - payload_at)
+        return self._goes_in(client, lane, data, payload_at)
 
     def _may(self, client: "ClientSocket", lane: Lane) -> bool:
         if client.client not in self._visitors or not self._server.gate.may_publish_anywhere(client, lane.topic):
@@ -117,6 +168,25 @@ class Lanes:
         server.watch.passed(0, 1, payload_bytes)
         count = len(lane.sockets)
         server.watch.handed(0, payload_bytes * count, count)
+        return True
+
+    def _goes_in(self, client: "ClientSocket", lane: Lane, data: bytes, payload_at: int) -> bool:
+        server, payload_bytes = self._server, len(data) - payload_at
+        if payload_bytes < 0 or lane.topic in server.core.audience.apart:
+            return False
+        if self._ahead and (client.client, lane.topic) in self._ahead:
+            return False
+        now_us = server.now_us()
+        if not client.mqtt.hears_one(now_us):
+            return False
+        wait_us = server.gate.pace_us(client, payload_bytes, 0, now_us)
+        if wait_us:
+            server.reception.pace(client, wait_us)
+        if lane.kind is Kind.REPORT:
+            server.reception.reported(client, data[payload_at:])
+            return True
+        server.pass_on_run(client.name, lone_run(lane.topic, lane.version, data, payload_at))
+        server.watch.passed(0, 1, payload_bytes)
         return True
 
 

@@ -58,9 +58,12 @@ class Performing:
     def __init__(self, server: "BrokerServer") -> None:
         self.server = server
         self.neighbours: Neighbours | None = None
+        self._alone = True
+        """Whether there is one order at a time."""
 
     def perform(self, orders: list[AnyOrder]) -> None:
         """Each by itself: what cannot be done for one client is no reason to forget the others."""
+        self._alone = len(orders) == 1
         last = {id(each.session): each for each in orders if type(each) is LetGo} if len(orders) > 1 else {}
         for order in orders:
             if last and type(order) is LetGo and last[id(order.session)] is not order:
@@ -124,8 +127,10 @@ class Performing:
                     self._order_absent(order)
 
     def _hand_together(self, now_us: int, order: HandTogether) -> None:
-        run, qos, clients = order.run, order.qos, self.server.clients
-        for name, first_id in zip(order.clients, order.first_ids or repeat(1), strict=False):
+        run, qos, clients, names = order.run, order.qos, self.server.clients, order.clients
+        if not (run.qos or order.subscription_ids):
+            names = tuple(self.server.lanes.hand(now_us, run, names, self._alone))
+        for name, first_id in zip(names, order.first_ids or repeat(1), strict=False):
             socket = clients.get(name)
             if socket is not None:
                 socket.mqtt.deliver_together(now_us, run, qos, first_id, order.subscription_ids)

@@ -33,6 +33,7 @@ from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.runs import Run
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.gate import Refusal
+from roamcast.live.server.lanes import Kind
 from roamcast.live.server.tracking import LOCATION_REMARK, BadLocation, Trackers
 from roamcast.model.context import Context
 
@@ -170,7 +171,7 @@ class Reception:
             self.server.give(Published(name, packet_id, message))
             self.server.brake.said(client)
         elif message.topic == REPORT_TOPIC:
-            self._reported(client, message.payload)
+            self.reported(client, message.payload)
         else:
             if self.server.core.announcing.asks(message.topic, self.server.heard_us):
                 self._announce(message.topic)
@@ -210,7 +211,9 @@ class Reception:
             return
         self.pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
         for payload in run.payloads():
-            self._reported(client, payload)
+            self.reported(client, payload)
+        if run.count == 1:
+            server.lanes.lay_empty(run, Kind.REPORT)
 
     def pace(self, client: ClientSocket, wait_us: int) -> None:
         """Who sends too much is not read from for a while: TCP tells it to wait. All that came in one piece is taken,
@@ -238,7 +241,7 @@ class Reception:
             return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.server.logbook.full}"
         return self.server.gate.may_publish(client, message, self.context_of(client.name), self.server.now_us())
 
-    def _reported(self, client: ClientSocket, payload: bytes) -> None:
+    def reported(self, client: ClientSocket, payload: bytes) -> None:
         try:
             context = context_reported(
                 payload, self.context_of(client.name), self.server.heard_us, self.server.core.space

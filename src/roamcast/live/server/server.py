@@ -31,7 +31,7 @@ from roamcast.live.mqtt.runs import Run
 from roamcast.live.server.brake import Brake
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.gate import Gate, OpenGate
-from roamcast.live.server.lanes import Lanes
+from roamcast.live.server.lanes import Kind, Lanes
 from roamcast.live.server.logbook import Due, Logbook, Store
 from roamcast.live.server.performing import Performing
 from roamcast.live.server.picture import Camera, StandStill
@@ -188,9 +188,14 @@ class BrokerServer:
             return False
         if not self.gate.may_publish_anywhere(client, run.topic):
             return False
-        self.passing.append((client.name, run))
-        self._tick_soon()
+        self.pass_on_run(client.name, run)
+        if run.count == 1:
+            self.lanes.lay_empty(run, Kind.NEAR)
         return True
+
+    def pass_on_run(self, client: str, run: Run) -> None:
+        self.passing.append((client, run))
+        self._tick_soon()
 
     def heard_passing(self, peer: str, passing: Passing) -> bool:
         """One of a neighbour; whether it waits for the disk."""
