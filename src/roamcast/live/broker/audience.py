@@ -12,9 +12,9 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.live.broker.drift import Drift
 from roamcast.live.broker.earlier import Earlier
 from roamcast.live.broker.properties import is_common, subscription_id, text_of
+from roamcast.live.broker.whereabouts import Whereabouts
 from roamcast.live.mqtt.messages import Choice
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.mqtt.topics import FilterTree
@@ -29,12 +29,7 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US, Point, Value
-
-CARRY_EVERY_US = 1_000
-SLACK_MAX_M = 10.0
-"""How far clients may be from where the engine has them, when messages are matched by what they say."""
-
+from roamcast.model.values import FOREVER_US, Value
 
 PLANS_MAX = 10_000
 
@@ -62,7 +57,6 @@ class Audience:
         self.graph = graph
         self.away: dict[str, None] = {}
         """Clients that are not connected: a shared subscription passes them over where others are."""
-        self.contexts: dict[str, Context] = {}
         self._entries: dict[str, Entry] = {}
         """By the id of the subscription."""
         self._of: dict[str, dict[str, None]] = {}
@@ -86,19 +80,23 @@ class Audience:
         self._direct: dict[int, tuple[str, tuple[str, float] | None]] = {}
         """By the engine's slot, the client of a subscription that sees a message as it was published; and to what it
         must be how near, if that is all that it asks."""
-        self._drift = Drift(space)
-        self._carried_us = 0
-        self._unplaced: dict[str, Context] = {}
-        """Reports that the engine has not been told yet."""
-        self._earlier = Earlier()
+        self._where = Whereabouts(space, self._engine)
 
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def contexts(self) -> dict[str, Context]:
+        """Of the clients here, as they reported."""
+        return self._where.contexts
+
     def __reduce__(self) -> tuple[object, ...]:
         """A copy is made of what was told; the engine makes its columns anew."""
         entries = list(self._entries.values())
-        return (audience_of, (self.space, self.graph, self.contexts, entries, self._turns, self.away, self._earlier))
+        return (
+            audience_of,
+            (self.space, self.graph, self.contexts, entries, self._turns, self.away, self._where.earlier),
+        )
 
     def warm_up(self) -> None:
         """Has compiled what is to be fast, before the first event comes."""
@@ -176,22 +174,7 @@ class Audience:
 
     def moved(self, context: Context, remembers: bool = True) -> None:
         """`remembers` says that somebody may ask later where it was before."""
-        if remembers:
-            before = self.contexts.get(context.host)
-            if before is not None and before is not context:
-                self._earlier.replaced(before, context)
-        self.contexts[context.host] = context
-        if context.at_us < self._carried_us:
-            # It comes from another broker: who asked in this millisecond already must not leave it where it was then.
-            self._carried_us = 0
-        self._unplaced[context.host] = context
-
-    def _place(self) -> None:
-        """Where clients are by what they have reported since somebody asked: all of them at once."""
-        if self._unplaced:
-            contexts, self._unplaced = [*self._unplaced.values()], {}
-            for context, number in zip(contexts, self._engine.place_all(contexts), strict=True):
-                self._drift.put(context, number)
+        self._where.moved(context, remembers)
 
     def connected(self, client: str, is_so: bool) -> None:
         if is_so:
@@ -203,18 +186,14 @@ class Audience:
         """The client, and whatever it wants."""
         for name in list(self._of.get(client, ())):
             self._remove(name)
-        self.contexts.pop(client, None)
         self.away.pop(client, None)
-        self._earlier.forget(client)
-        self._unplaced.pop(client, None)
-        self._drift.remove(client)
-        self._engine.forget(client)
+        self._where.forget(client)
 
     def walk_on(self, graph: MovementGraph | None) -> None:
         """Another movement graph for `myloc`."""
         self.graph = graph
-        self._engine, self._drift, self._carried_us = Engine(self.space, None, graph), Drift(self.space), 0
-        self._unplaced = dict(self.contexts)
+        self._engine = Engine(self.space, None, graph)
+        self._where.tell(self._engine)
         self._direct.clear()
         for entry in self._entries.values():
             self._enter(entry)
@@ -278,19 +257,13 @@ class Audience:
     ) -> list[tuple[str, ...] | None]:
         """Who gets messages of QoS 0 that clients here publish now to everybody, by what they say. None where it
         takes more to know that, or clients do not see the message alike: then the event is to be asked about."""
-        if self._earlier.knows_after(now_us):
+        if self._where.earlier.knows_after(now_us):
             return [None] * len(subjects)
-        self._place()
-        begun_us = begin_of(now_us)
-        slack_m = self._drift.slack_m(self._carried_us, begun_us)
-        if slack_m > SLACK_MAX_M:
-            # To move everybody takes longer than to look a little further and ask those at the edge.
-            self._carry(now_us)
-            slack_m = 0.0
+        slack_m = self._where.roughly(now_us)
         found = self._engine.match_said(subjects, attributes, now_us, slack_m)
-        return [self._alike_at(each, at, begun_us) for each, at in zip(found, attributes, strict=True)]
+        return [self._alike_at(each, at, now_us) for each, at in zip(found, attributes, strict=True)]
 
-    def _alike_at(self, found: Said, said: Mapping[str, Value], begun_us: int) -> tuple[str, ...] | None:
+    def _alike_at(self, found: Said, said: Mapping[str, Value], now_us: int) -> tuple[str, ...] | None:
         if not found.settled:
             return None
         clients: dict[str, None] = {}
@@ -303,15 +276,9 @@ class Audience:
             direct = self._direct.get(slot)
             if direct is None or direct[1] is None:
                 return None
-            if self._is_near(direct[0], *direct[1], said, begun_us):
+            if self._where.is_near(direct[0], *direct[1], said, now_us):
                 clients[direct[0]] = None
         return tuple(clients)
-
-    def _is_near(self, client: str, name: str, radius_m: float, said: Mapping[str, Value], begun_us: int) -> bool:
-        """By the definition."""
-        context, there = self.contexts[client], said.get(name)
-        here = context.position_at(max(begun_us, context.at_us), self.space)
-        return here is not None and isinstance(there, Point) and self.space.within(here, there, radius_m)
 
     @property
     def decides_by_position(self) -> bool:
@@ -355,9 +322,8 @@ class Audience:
         engine, entries = self._engine, self._entries
         if not entries:
             return [()] * len(events)
-        self._place()
-        self._carry(by_us)
-        changed = self._go_back(by_us)
+        self._where.exactly(by_us)
+        changed = self._where.go_back(by_us)
         guests = [event.publisher.host for event in events if self._guest(event, by_us)]
         found = [
             [entries[engine.id_of(slot)] for slot in slots]
@@ -365,20 +331,8 @@ class Audience:
         ]
         for guest in guests:
             engine.forget(guest)
-        self._come_back(changed)
+        self._where.come_back(changed)
         return found
-
-    def _go_back(self, moment_us: int) -> list[str]:
-        """To what held then, of those who have reported since. Whose reports of then are forgotten is where the
-        oldest that is known says: nobody knows how it came there."""
-        earlier = self._earlier.at(moment_us)
-        self._engine.place_all([each.at(max(moment_us, each.at_us), self.space) for each in earlier])
-        return [each.host for each in earlier]
-
-    def _come_back(self, hosts: Sequence[str]) -> None:
-        if hosts:
-            self._engine.place_all([self.contexts[host] for host in hosts])
-            self._carried_us = 0
 
     def _guest(self, event: Event, now_us: int) -> bool:
         """A publisher that is elsewhere counts as a host where anybody asks for hosts."""
@@ -390,17 +344,9 @@ class Audience:
         self._engine.place(publisher.at(now_us, self.space))
         return True
 
-    def _carry(self, now_us: int) -> None:
-        """To the beginning of the millisecond: where everybody is must not depend on who asked before."""
-        begun_us = begin_of(now_us)
-        if len(self._drift) and begun_us != self._carried_us:
-            self._carried_us = begun_us
-            self._engine.move(*self._drift.positions(begun_us))
-
     def wants(self, event: Event, wanted: Subscription, now_us: int) -> bool:
         """Of one subscription, by the definition."""
-        self._place()
-        self._carry(now_us)
+        self._where.exactly(now_us)
         guest = self._guest(event, now_us)
         moment_us = moment_of(event, now_us)
         wants = matches(event, wanted, self._engine.configuration, moment_us)
@@ -438,12 +384,8 @@ def audience_of(
         audience.subscribe(entry.client, entry.asked, entry.wanted)
     audience._turns = turns
     audience.away = away
-    audience._earlier = earlier or Earlier()
+    audience._where.earlier = earlier or Earlier()
     return audience
-
-
-def begin_of(now_us: int) -> int:
-    return now_us - now_us % CARRY_EVERY_US
 
 
 def moment_of(event: Event, now_us: int) -> int:

@@ -1,0 +1,97 @@
+"""Where a broker's clients are: by their last report, carried forward to the millisecond if they told a velocity.
+
+The matching engine is told of reports when somebody asks, all of them in one call. Those that move are carried
+forward there when it must be exact for everybody. For a few messages it is enough to look a little further
+(`roughly`) and to ask of those at the edge where they are (`is_near`): to move everybody takes longer than that.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from roamcast.live.broker.drift import Drift
+from roamcast.live.broker.earlier import Earlier
+from roamcast.matching import Engine
+from roamcast.model.context import Context
+from roamcast.model.space import Space
+from roamcast.model.values import Point, Value
+
+CARRY_EVERY_US = 1_000
+SLACK_MAX_M = 10.0
+"""How far clients may be from where the engine has them, when messages are matched by what they say."""
+
+
+class Whereabouts:
+    def __init__(self, space: Space, engine: Engine) -> None:
+        self.space = space
+        self.contexts: dict[str, Context] = {}
+        self.earlier = Earlier()
+        self._unplaced: dict[str, Context] = {}
+        """Reports that the engine has not been told yet."""
+        self.tell(engine)
+
+    def tell(self, engine: Engine) -> None:
+        """Another engine, which knows nobody."""
+        self._engine, self._drift, self._carried_us = engine, Drift(self.space), 0
+        self._unplaced = dict(self.contexts)
+
+    def moved(self, context: Context, remembers: bool) -> None:
+        if remembers:
+            before = self.contexts.get(context.host)
+            if before is not None and before is not context:
+                self.earlier.replaced(before, context)
+        self.contexts[context.host] = context
+        if context.at_us < self._carried_us:
+            # It comes from another broker: who asked in this millisecond already must not leave it where it was then.
+            self._carried_us = 0
+        self._unplaced[context.host] = context
+
+    def forget(self, client: str) -> None:
+        self.contexts.pop(client, None)
+        self.earlier.forget(client)
+        self._unplaced.pop(client, None)
+        self._drift.remove(client)
+        self._engine.forget(client)
+
+    def _place(self) -> None:
+        if self._unplaced:
+            contexts, self._unplaced = [*self._unplaced.values()], {}
+            for context, number in zip(contexts, self._engine.place_all(contexts), strict=True):
+                self._drift.put(context, number)
+
+    def exactly(self, now_us: int) -> None:
+        """Has everybody where it is at the beginning of a millisecond: that must not depend on who asked before."""
+        self._place()
+        begun_us = begin_of(now_us)
+        if len(self._drift) and begun_us != self._carried_us:
+            self._carried_us = begun_us
+            self._engine.move(*self._drift.positions(begun_us))
+
+    def roughly(self, now_us: int) -> float:
+        """The same to within some metres, which are told."""
+        self._place()
+        slack_m = self._drift.slack_m(self._carried_us, begin_of(now_us))
+        if slack_m <= SLACK_MAX_M:
+            return slack_m
+        self.exactly(now_us)
+        return 0.0
+
+    def is_near(self, client: str, name: str, radius_m: float, said: Mapping[str, Value], now_us: int) -> bool:
+        """By the definition: whether a client is so near to a place that an event says."""
+        context, there = self.contexts[client], said.get(name)
+        here = context.position_at(max(begin_of(now_us), context.at_us), self.space)
+        return here is not None and isinstance(there, Point) and self.space.within(here, there, radius_m)
+
+    def go_back(self, moment_us: int) -> list[str]:
+        """To what held then, of those who have reported since. Whose reports of then are forgotten is where the
+        oldest that is known says: nobody knows how it came there."""
+        earlier = self.earlier.at(moment_us)
+        self._engine.place_all([each.at(max(moment_us, each.at_us), self.space) for each in earlier])
+        return [each.host for each in earlier]
+
+    def come_back(self, hosts: Sequence[str]) -> None:
+        if hosts:
+            self._engine.place_all([self.contexts[host] for host in hosts])
+            self._carried_us = 0
+
+
+def begin_of(now_us: int) -> int:
+    return now_us - now_us % CARRY_EVERY_US
