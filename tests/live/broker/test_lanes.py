@@ -201,3 +201,24 @@ def test_l2_with_lanes_clients_get_what_they_get_without() -> None:
         assert with_lanes == played(seed, False)[0], f"seed {seed}"
         taken += count
     assert taken > TRIALS
+
+
+def test_l2_who_comes_back_gets_what_follows_though_a_lane_was_laid_before_it_was_let_in() -> None:
+    scene = Scene()
+    reader, other, writer = scene.client("reader"), scene.client("other", expiry_s=0), scene.client("writer")
+    for each in (reader, other):
+        scene.subscribe(each, "t", 0)
+    reader.drop()
+    scene.rest()
+    reader.connect("a")
+    server, alone = scene.stage.brokers["a"].server, encode(Publish("t", b"meanwhile"), V5)
+    while "reader" not in server.arriving:
+        scene.rest(0.000_1)
+    socket_of(scene, "writer").data_received(alone)
+    assert "reader" in server.arriving
+    scene.rest()
+    assert reader.ready
+    writer._say(Publish("t", b"after"))
+    scene.rest()
+    assert reader.taken == [b"after"]
+    assert other.taken == [b"meanwhile", b"after"]

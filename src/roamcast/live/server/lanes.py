@@ -4,7 +4,8 @@ Who sends a message now and then sends it in a segment of its own, and everythin
 gets it, in which form, may it be) was answered a moment ago for the one before. So the answers are kept: a `Lane` is
 the sockets that a topic's messages of QoS 0 go to unchanged. It is laid when a message has taken the short way
 (`broker/swift.py`) and all who got it take its very bytes. All lanes are forgotten at once when anything happens that
-could change one of them: an input other than those in `QUIET`, a socket that takes no more or is gone.
+could change one of them: an input other than those in `QUIET`, a client that is let in or sent away when the disk has
+stored that it may be, a socket that takes no more or is gone.
 
 The bytes are written at once and not at the end of the tick: the event loop collects what is written in one of its
 rounds by itself.

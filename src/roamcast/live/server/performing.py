@@ -191,6 +191,7 @@ class Performing:
             case Dismiss(client, reason, text):
                 # Its session is not this broker's any more, so its leaving changes nothing here.
                 del self.server.clients[client]
+                self.server.lanes.forget()
                 if self.server.trackers is not None:
                     self.server.trackers.forget(client)
                 socket.mqtt.disconnect(now_us, reason, text)
@@ -224,6 +225,8 @@ class Performing:
             socket.attend()
             return
         self.server.clients[order.client] = socket
+        # One that was laid since it came, while the disk was busy, passes it by.
+        self.server.lanes.forget()
         if socket.mqtt.accept(now_us, order.session, order.present):
             socket.attend()
             return
