@@ -312,7 +312,8 @@ def test_regions_meet_in_the_plane_as_shapely_says(a: Shape, b: Shape) -> None:
             expected = squared <= (a.radius_m + b.radius_m) ** 2
         case (Circle() as circle, other) | (other, Circle() as circle):
             gap = for_shapely(other).distance(shapely.Point(circle.centre.x, circle.centre.y))
-            assume(abs(gap - circle.radius_m) > 1e-9 or float(gap).is_integer())
+            # That a slanted side just touches, either may round away.
+            assume(abs(gap - circle.radius_m) > 1e-9 or (isinstance(other, Box) and float(gap).is_integer()))
             expected = gap <= circle.radius_m
         case _:
             expected = for_shapely(a).intersects(for_shapely(b))
