@@ -8,6 +8,7 @@ from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Arrived, Asked, Left, Published, Will
 from roamcast.live.broker.orders import LetGo
 from roamcast.live.mqtt.messages import Message, Subscription
+from roamcast.live.mqtt.packets import AnyPacket, Publish
 from roamcast.live.mqtt.packets import Will as LastWords
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.topics import parse_filter
@@ -225,3 +226,21 @@ def test_a_mistake_of_the_broker_costs_a_client_its_connection_and_nothing_else_
 def mistaken(given: Published) -> None:
     if given.packet_id:
         raise ZeroDivisionError
+
+
+def test_p33_what_a_client_finished_out_of_turn_does_not_come_again_at_the_next_broker() -> None:
+    """Two of QoS 2; the first is never received, the second is completed."""
+    scene = Scene("ab")
+    reader, writer = scene.client("reader", "a"), scene.client("writer", "a")
+    scene.subscribe(reader, "t", qos=2)
+    answers = reader._on
+
+    def deaf_to_the_first(packet: AnyPacket) -> list[AnyPacket]:
+        return [] if isinstance(packet, Publish) and packet.payload == b"1" else answers(packet)
+
+    reader._on = deaf_to_the_first  # type: ignore[method-assign]
+    scene.publish(writer, "t", b"1", qos=2)
+    scene.publish(writer, "t", b"2", qos=2)
+    reader._on = answers  # type: ignore[method-assign]
+    scene.move(reader, "b")
+    assert reader.taken == [b"2", b"1"]

@@ -64,3 +64,12 @@ def test_p24_a_client_that_goes_on_before_its_session_has_come_keeps_all_of_it(
     trial = Trial(seed, frozenset(faults.split()), PRESETS[preset])
     trial.run()
     trial.check()
+
+
+def test_p33_a_delivery_that_was_over_before_an_earlier_one_does_not_come_again_at_the_next_broker() -> None:
+    """Of QoS 2, completed while one of QoS 1 before it was not acknowledged."""
+    params = mesh_params("batch", 2, 2, probe_s=0.2, report_s=1.0, arrival_wait_s=2.0)
+    trial = MeshTrial(13, frozenset(("roam", "cut")), params, mesh_edges(params))
+    trial.run()
+    trial.stage.run(3.0)
+    trial.check()

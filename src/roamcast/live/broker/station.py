@@ -229,6 +229,9 @@ class Station:
         self.unpack(visitor)
         if visitor.was_received(numbered.number):
             return
+        if visitor.was_finished(numbered.number):
+            self.finish(visitor, numbered.number)
+            return
         message = self.events.message_of(numbered.event)
         names = tuple(each if each == RETAINED else text_of(each) for each in numbered.subscriptions)
         was_sent = numbered.number <= visitor.sent_through

@@ -53,6 +53,8 @@ class Luggage(Struct, frozen=True, array_like=True):
     stays: bool = False
     """The session ends with its connection, and so when its client comes to another broker, as it would if the old
     one had noticed before: what took the short way to it (`swift.py`) is nowhere but at its socket."""
+    finished: tuple[int, ...] = ()
+    """Numbers of deliveries that are over, behind one that is not: events are kept from the first that is not."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -79,7 +81,7 @@ def check(luggage: Luggage, client: str) -> None:
         raise msgspec.ValidationError(f"the luggage of '{luggage.context.host}'")
     if not all(1 <= each <= PACKET_ID_MAX for each in luggage.received):
         raise msgspec.ValidationError("packet identifiers that are none")
-    if not all(0 <= each <= NUMBER_MAX for each in (luggage.sent_through, *luggage.receiving)):
+    if not all(0 <= each <= NUMBER_MAX for each in (luggage.sent_through, *luggage.receiving, *luggage.finished)):
         raise msgspec.ValidationError("numbers of deliveries that are none")
 
 
@@ -137,6 +139,8 @@ class Visitor:
         """Up to which number its last border may have sent deliveries to it."""
         self.receiving: dict[int, None] = {}
         """Numbers of QoS 2 deliveries that it had received there and not completed."""
+        self.finished: dict[int, None] = {}
+        """Numbers of deliveries that were over there, and come again because an earlier one was not."""
 
     def packed(self) -> bytes:
         session = self.session
@@ -156,8 +160,13 @@ class Visitor:
                 self.user,
                 tuple((text, each.expires_us) for text, each in self.wanted.items() if each.expires_us != FOREVER_US),
                 self.connected and not session.expiry_s,
+                tuple(dict.fromkeys([*self._finished_early(), *self.finished])),
             )
         )
+
+    def _finished_early(self) -> list[int]:
+        first = next(iter(self.unfinished), self.last)
+        return [number for number in range(first + 1, self.last + 1) if number not in self.unfinished]
 
     def belongs_to(self, data: bytes) -> bool:
         """Whether luggage is that of this client's user. Raises `msgspec.MsgspecError` for what is no luggage."""
@@ -178,6 +187,7 @@ class Visitor:
         self.received = dict.fromkeys(luggage.received)
         self.session.take_over_incoming(luggage.received)
         self.receiving = dict.fromkeys(luggage.receiving)
+        self.finished = dict.fromkeys(luggage.finished)
         self.sent_through = luggage.sent_through
         for event_id, names in luggage.seen:
             self.seen.setdefault(event_id, {}).update(dict.fromkeys(names))
@@ -210,6 +220,14 @@ class Visitor:
         self.last = number
         self._begin(number, 0)
         self.session.releasing[packet_id] = Releasing(packet_id, number, safe=True)
+        return True
+
+    def was_finished(self, number: int) -> bool:
+        """Whether the client has done with this delivery at its last border."""
+        if number not in self.finished:
+            return False
+        del self.finished[number]
+        self.last = number
         return True
 
     def take(self, number: int, delivery: Delivery) -> int | None:
