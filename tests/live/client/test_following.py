@@ -133,6 +133,20 @@ def test_l4_a_broker_that_lost_the_session_is_told_again_that_the_position_is_lo
     in_town(tmp_path, "a", work)
 
 
+def test_l4_p18_a_velocity_without_a_position_moves_nobody_at_a_broker_that_lost_the_session(tmp_path: Path) -> None:
+    async def work(made: Town) -> None:
+        async with Client("car", [made.address("a")], space=Plane()) as car:
+            await car.move(Point(1, 1))
+            await car.move(velocity=Velocity(1, 0), destination=Point(9, 1), attributes={"kind": "car"})
+            here = known(made, "car")
+            assert (here.position, here.velocity, here.destination) == (Point(1, 1), None, None)
+            report = car._report.whole(10.0, Plane())
+            assert report is not None
+            assert report.payload == b'{"position":[1.0,1.0],"attributes":{"kind":"car"}}'
+
+    in_town(tmp_path, "a", work)
+
+
 def test_l4_an_application_for_a_port_stands_where_the_source_says(tmp_path: Path) -> None:
     async def work(made: Town) -> None:
         async with Client("car", [made.address("a")]) as car:

@@ -84,11 +84,10 @@ class Report:
             said["pause_s"] = pause_s
         if attributes is not None:
             said["attributes"] = {name: plain(value) for name, value in attributes.items()}
-        kept = {} if "position" not in self._told else {"position": self._told["position"]}
-        if "attributes" in self._told:
-            kept["attributes"] = self._told["attributes"]
-        # How it moves holds for the position that it came with.
-        self._told = {**(self._told if position is None else kept), **said}
+        # How it moves holds for the position that it comes with, and means nothing without.
+        stays = [name for name in self._told if position is None or name == "attributes"]
+        learned = [name for name in said if position is not None or name == "attributes"]
+        self._told = {name: self._told[name] for name in stays} | {name: said[name] for name in learned}
         return Publish(REPORT_TOPIC, _encoder.encode(said), 1)
 
     def lose_position(self) -> Publish:
