@@ -5,6 +5,7 @@ from collections.abc import Callable
 from roamcast.live.mqtt.packets import PubAck
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.server.brake import Brake
+from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.scene import Scene, last
 from tests.live.broker.stage import SimClient
 
@@ -89,6 +90,28 @@ def test_l8_a_client_that_says_more_than_a_slow_disk_takes_is_not_read_from_unti
     scene.rest(2.0)
     assert not server.clients["writer"]._waits
     assert (writer.settled, len(server.brake)) == (True, 0)
+
+
+def test_l8_what_a_message_says_beside_its_payload_waits_for_the_disk_too() -> None:
+    scene = Scene()
+    writer = scene.client("writer")
+    server = scene.stage.brokers["a"].server
+    Stuck(scene, None)
+    for _ in range(5):
+        writer.publish("t", b"", 1, note="x" * 3_000)
+    scene.rest()
+    assert server.clients["writer"]._waits
+
+
+def test_l8_p76_who_publishes_to_more_new_topics_than_a_slow_disk_takes_is_not_read_from() -> None:
+    scene = Scene("ab", broker_params=BrokerParams(advertisements=True))
+    writer = scene.client("writer")
+    server = scene.stage.brokers["a"].server
+    Stuck(scene, None)
+    for number in range(10):
+        writer.publish(f"{number}/{'x' * 1_000}", b"", 0)
+    scene.rest()
+    assert server.clients["writer"]._waits
 
 
 def test_l8_a_full_disk_refuses_what_clients_say_and_holds_none_of_them() -> None:

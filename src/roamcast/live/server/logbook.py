@@ -21,11 +21,13 @@ from typing import Protocol
 from msgspec import Struct
 
 from roamcast.live.broker.inputs import (
+    Announced,
     AnyGiven,
     Arrived,
     Asked,
     Entry,
     Heard,
+    Left,
     Published,
     Reported,
     ReportedTogether,
@@ -33,6 +35,7 @@ from roamcast.live.broker.inputs import (
     encode_batch,
 )
 from roamcast.live.broker.orders import AnyOrder
+from roamcast.live.mqtt.packets import Pairs
 from roamcast.live.server.picture import Camera, NoPicture, Picture
 from roamcast.model.context import Context
 
@@ -331,7 +334,7 @@ class Logbook:
 def size_bytes(given: AnyGiven) -> int:
     match given:
         case Published(_, _, message):
-            return len(message.payload)
+            return message.size_bytes
         case Heard(_, data):
             return len(data)
         case Reported(context):
@@ -339,11 +342,19 @@ def size_bytes(given: AnyGiven) -> int:
         case ReportedTogether(contexts):
             return ENTRY_BYTES * len(contexts) + sum(map(text_bytes, contexts))
         case Arrived(will=Will(message)):
-            return len(message.payload)
+            return message.size_bytes
         case Asked(subscriptions=subscriptions):
-            return sum(len(text) for each in subscriptions for pair in each.user_properties for text in pair)
+            return sum(pairs_bytes(each.user_properties) + len(each.filter.text) for each in subscriptions)
+        case Announced(topic):
+            return len(topic)
+        case Left(said=said):
+            return pairs_bytes(said)
         case _:
             return 0
+
+
+def pairs_bytes(pairs: Pairs) -> int:
+    return sum(len(text) for pair in pairs for text in pair)
 
 
 def text_bytes(context: Context) -> int:

@@ -174,13 +174,14 @@ class Reception:
             self.reported(client, message.payload)
         else:
             if self.server.core.announcing.asks(message.topic, self.server.heard_us):
-                self._announce(message.topic)
+                self._announce(client, message.topic)
             self.server.watch.passed(0, 1, len(message.payload))
             self.server.pass_on(name, message)
 
-    def _announce(self, topic: str) -> None:
+    def _announce(self, client: ClientSocket, topic: str) -> None:
         if self.server.logbook.full is None:
             self.server.give(Announced(topic))
+            self.server.brake.said(client)
 
     def _published_together(self, client: ClientSocket, run: Run) -> None:
         server, now_us = self.server, self.server.heard_us
