@@ -8,6 +8,7 @@ from roamcast.live.broker.orders import RecordDelivery
 from roamcast.live.mqtt.packets import PACKET_ID_MAX, V311, PubAck, Publish
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.stage import SimBroker, SimClient, Stage
+from tests.live.server.test_brake import Stuck
 
 MANY = [b"%d" % number for number in range(40)]
 
@@ -53,6 +54,25 @@ def test_l8_what_a_kept_session_gets_is_on_disk_before_it_is_acknowledged() -> N
     broker.start()
     scene.move(kept, "a")
     assert kept.taken == MANY
+
+
+def test_l8_p31_p32_a_session_that_will_end_with_its_connection_is_a_kept_one_until_that_is_on_disk() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader"), scene.client("writer")
+    scene.subscribe(reader, "t")
+    reader.drop()
+    scene.rest()
+    disk = Stuck(scene, None)
+    reader.expiry_s = 0
+    reader.connect("a")
+    scene.rest()
+    writer.publish("t", b"meanwhile", 1)
+    scene.rest()
+    assert not [each for each in writer.heard if isinstance(each, PubAck)]
+    disk.mend()
+    scene.rest()
+    assert reader.taken == [b"meanwhile"]
+    assert writer.settled
 
 
 def test_l2_a_run_longer_than_a_client_takes_at_once_waits_and_arrives_in_order() -> None:

@@ -77,6 +77,9 @@ class Swift:
         visitor = self.station.visitors.get(client)
         if visitor is None or visitor.session.expiry_s or not visitor.connected:
             return False
+        if visitor.session.holder is None:
+            # That it is let in is not stored yet: on the disk its session may be one that outlives connections.
+            return False
         session = self.station.broker.border.sessions.get(visitor.name)
         return session is not None and session.attached and session.awaits is None and not session.quiet
 
