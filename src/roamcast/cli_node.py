@@ -111,6 +111,14 @@ def node(
         list[str] | None, typer.Option(help="Name or address; all that lead out without it.", rich_help_panel=HOW)
     ] = None,
     port: Annotated[int | None, typer.Option(help="The UDP port that all nodes share.", rich_help_panel=HOW)] = None,
+    prepare_signatures: Annotated[
+        bool,
+        typer.Option(
+            "--prepare-signatures",
+            help="Send sooner; not on machines with snapshots of memory.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
     journal: Annotated[
         Path | None, typer.Option(help="Write what happens here, for `roamcast audit`.", rich_help_panel=HOW)
     ] = None,
@@ -198,6 +206,7 @@ def node(
         range_m=range_m,
         interfaces=tuple(interface or ()),
         port=port,
+        prepare_signatures=prepare_signatures,
         journal=journal,
         seconds=seconds,
         json=json,

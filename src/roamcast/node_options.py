@@ -75,6 +75,7 @@ class Options(Struct, frozen=True, kw_only=True):
     range_m: float | None = None
     interfaces: tuple[str, ...] = ()
     port: int | None = None
+    prepare_signatures: bool = False
     journal: Path | None = None
     seconds: float | None = None
     json: bool = False
@@ -105,6 +106,7 @@ def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
         gateways=options.trust_gateways or None,
         port=port,
         interfaces=options.interfaces,
+        prepares_signatures=options.prepare_signatures,
         journal=options.journal,
         range_m=options.range_m or WHOLE_LAN_M,
     )

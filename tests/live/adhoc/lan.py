@@ -67,6 +67,7 @@ class Lan:
         identity: Identity | None = None,
         known: dict[str, bytes] | None = None,
         journal: Path | None = None,
+        prepares_signatures: bool = False,
     ) -> RunningNode:
         identity = identity or self.identities.setdefault(name, Identity.fresh())
         settings = NodeSettings(
@@ -78,6 +79,7 @@ class Lan:
             port=self.port,
             interfaces=("lo",),
             journal=journal,
+            prepares_signatures=prepares_signatures,
         )
         node = RunningNode(settings, kit_of(self.protocol), Context(name, Point(x, y)))
         self.nodes[name] = node

@@ -1,6 +1,11 @@
 """L1, L7: a tag is as good as its sender's signature to the one listener that it is for, and to nobody else."""
 
+import copy
+import hashlib
 import os
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from nacl.bindings import crypto_sign_open
@@ -8,7 +13,7 @@ from nacl.bindings import crypto_sign_open
 from roamcast.live.adhoc import sealing
 from roamcast.live.adhoc.bonds import GREETING_FRAMES, GREETING_PERIOD_US, LISTENER_US, Bond
 from roamcast.live.adhoc.frames import HEADER_BYTES, SIGNATURE_BYTES, TAG_BYTES, TAGS_AT, TAGS_MAX, read_header
-from roamcast.live.adhoc.keys import PREPARED_MAX, Identity, is_signed
+from roamcast.live.adhoc.keys import ORDER, PREPARED_MAX, Identity, is_signed
 from roamcast.live.adhoc.sealing import NONCE, Seals
 from tests.live.adhoc.samples import ANN, BOB, EVE, Posing, opened, outcome, raised, sealed, seals
 
@@ -239,6 +244,58 @@ def test_l7_a_copy_of_the_process_uses_none_of_the_prepared_numbers() -> None:
     identity.prepare(1)
     assert identity.prepared == 1
     assert identity.sign(b"said") != plain
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_l7_a_copy_of_an_identity_has_none_of_the_prepared_numbers(copied: Callable[[Identity], Identity]) -> None:
+    identity = Identity(b"p" * 32)
+    identity.prepare(1)
+    other = copied(identity)
+    assert (identity.prepared, other.prepared) == (1, 0)
+    points = [each.sign(said)[:32] for each, said in ((identity, b"one"), (other, b"two"))]
+    assert len(set(points)) == 2
+    assert is_signed(identity.public, b"two", other.sign(b"two"))
+
+
+def test_l7_two_signatures_with_one_number_give_the_key_away() -> None:
+    """What all the care is for."""
+    identity = Identity(b"p" * 32)
+    identity.prepare(1)
+    number = identity._prepared[0]
+    first = identity.sign(b"one")
+    identity._prepared.append(number)
+    second = identity.sign(b"two")
+    sums = [int.from_bytes(each[32:], "little") for each in (first, second)]
+    challenges = [
+        int.from_bytes(hashlib.sha512(each[:32] + identity.public + said).digest(), "little")
+        for each, said in ((first, b"one"), (second, b"two"))
+    ]
+    found = (sums[0] - sums[1]) * pow(challenges[0] - challenges[1], -1, ORDER) % ORDER
+    assert found == identity._number % ORDER
+
+
+def test_l7_a_forked_process_has_none_of_the_prepared_numbers_whatever_its_id_is() -> None:
+    identity = Identity(b"p" * 32)
+    identity.prepare(1)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        identity._prepared_by = os.getpid()
+        os.write(writing, b"%d" % identity.prepared)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 9) == b"0"
+    os.close(reading)
+    os.close(writing)
+    assert identity.prepared == 1
+
+
+def test_l7_threads_never_draw_the_same_number() -> None:
+    identity = Identity(b"p" * 32)
+    identity.prepare(PREPARED_MAX)
+    with ThreadPoolExecutor(8) as threads:
+        signatures = list(threads.map(identity.sign, [b"%d" % number for number in range(PREPARED_MAX)]))
+    assert len({each[:32] for each in signatures}) == PREPARED_MAX
 
 
 def test_l1_a_frame_with_a_prepared_signature_is_heard() -> None:

@@ -9,7 +9,7 @@ import pytest
 from roamcast.live.adhoc import frames, multicast
 from roamcast.live.adhoc.drops import Reason
 from roamcast.live.adhoc.interfaces import BadInterface, Interface, all_interfaces, chosen_interfaces
-from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity, key_id
+from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, PREPARED_MAX, Identity, key_id
 from roamcast.live.adhoc.multicast import EVERYBODY, CannotMulticast
 from roamcast.live.adhoc.sockets import group_address
 from roamcast.model.event import ContentType, EventType
@@ -386,5 +386,22 @@ def test_l1_a_port_that_others_hold_for_themselves_is_refused() -> None:
                 with pytest.raises(CannotMulticast, match=str(lan.port)):
                     lan.node("late")
             lan.nodes.clear()
+
+    run(story)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_l7_signatures_are_prepared_only_where_that_is_asked_for(asked: bool) -> None:
+    async def story() -> None:
+        async with Lan() as lan:
+            producer = lan.node("producer", prepares_signatures=asked)
+            lan.node("consumer", 50)
+            lan.listen("consumer")
+            lan.announce("producer")
+            await until(lambda: lan.members("consumer") == 1)
+            identity = producer.settings.identity
+            await until(lambda: identity.prepared == (PREPARED_MAX if asked else 0))
+            producer.port.raise_("ice", {"depth": 1})
+            await until(lambda: lan.depths("consumer") == [1])
 
     run(story)

@@ -5,15 +5,17 @@ group*, whose key is public: everybody can listen and speak there, and only sign
 own key is made at its first start and kept in a file that only its user can read: others know the node by it.
 
 A signature of Ed25519 is a secret number, its point on the curve, and some arithmetic with what is signed. The point
-takes nearly all of the time and knows nothing of what is signed, so numbers and points are made beforehand, while a
-node has nothing else to do (docs/decisions/0034-bonds.md). A number is used once: two signatures with the same one
-give the secret key away.
+takes nearly all of the time and knows nothing of what is signed, so a node that is asked to makes numbers and points
+beforehand, while it has nothing else to do (docs/decisions/0034-bonds.md). A number is used once: two signatures
+with the same one give the secret key away. Nobody can tell a machine that was resumed twice from one picture of its
+memory that it was, so nothing is prepared unless its user has asked for it.
 """
 
 import hashlib
 import os
 import secrets
 from pathlib import Path
+from weakref import WeakSet
 
 from nacl.bindings import (
     crypto_core_ed25519_scalar_reduce,
@@ -55,6 +57,10 @@ class Identity:
         """Each for one signature: a secret number, its point, and the number of the secret key in a disguise."""
         self._prepared_by = 0
 
+    def __getstate__(self) -> dict[str, object]:
+        """Of a copy, pickled or not: two that have the same numbers would each use them."""
+        return {**self.__dict__, "_prepared": [], "_prepared_by": 0}
+
     @classmethod
     def fresh(cls) -> "Identity":
         return cls(secrets.token_bytes(KEY_BYTES))
@@ -70,6 +76,7 @@ class Identity:
             self._prepared, self._prepared_by = [], os.getpid()
         if not has_crypto_scalarmult_ed25519:
             return
+        _prepared.add(self)
         for _ in range(min(count, PREPARED_MAX - len(self._prepared))):
             number = crypto_core_ed25519_scalar_reduce(secrets.token_bytes(2 * KEY_BYTES))
             point = crypto_scalarmult_ed25519_base_noclamp(number)
@@ -79,12 +86,15 @@ class Identity:
             self._prepared.append((int.from_bytes(number, "little"), point, disguised))
 
     def sign(self, statement: bytes) -> bytes:
-        # A copy of this process has the same numbers, and must not use them a second time.
+        # A copy of this process has the same numbers, also one that was made without Python noticing.
         if not self._prepared or self._prepared_by != os.getpid():
             return crypto_sign(statement, self._secret)[:SIGNATURE_BYTES]
         number, point, disguised = self._prepared.pop()
         challenge = int.from_bytes(hashlib.sha512(point + self.public + statement).digest(), "little")
         return point + ((number + challenge * disguised) % ORDER).to_bytes(KEY_BYTES, "little")
+
+    def forget_prepared(self) -> None:
+        self._prepared = []
 
     def secret_with(self, public: bytes) -> bytes | None:
         """What only this node and the owner of a public key can reckon (X25519); None for a key that is no point."""
@@ -92,6 +102,18 @@ class Identity:
             return crypto_scalarmult(self._exchange, crypto_sign_ed25519_pk_to_curve25519(public))
         except (CryptoError, RuntimeError):
             return None
+
+
+_prepared: WeakSet[Identity] = WeakSet()
+
+
+def _forget_all_prepared() -> None:
+    """In a forked process. Its number alone would not do: those of processes come again."""
+    for identity in _prepared:
+        identity.forget_prepared()
+
+
+os.register_at_fork(after_in_child=_forget_all_prepared)
 
 
 def is_signed(key: bytes, statement: bytes, signature: bytes) -> bool:

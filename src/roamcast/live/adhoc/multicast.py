@@ -46,9 +46,10 @@ class MulticastAir:
         port: int = PORT,
         wanted: tuple[str, ...] = (),
         hops_max: int = 1,
+        prepares: bool = False,
     ) -> None:
-        """On a running loop. `heard` gets what other nodes say, `wanted` names interfaces, and `hops_max` is how many
-        routers a frame may pass plus one."""
+        """On a running loop. `heard` gets what other nodes say, `wanted` names interfaces, `hops_max` is how many
+        routers a frame may pass plus one, and `prepares` whether signatures are prepared."""
         self.seals = seals
         self.heard = heard
         self.now_us = now_us
@@ -56,6 +57,7 @@ class MulticastAir:
         self.port = port
         self.wanted = wanted
         self.hops_max = hops_max
+        self.prepares = prepares
         self.loop = asyncio.get_running_loop()
         self.drops = Drops()
         self.sent = self.taken = self.refused_groups = 0
@@ -72,7 +74,8 @@ class MulticastAir:
         """Raises `CannotMulticast`, or `BadInterface` for one that is not there."""
         self._use(chosen_interfaces(self.wanted))
         self.join(EVERYBODY)
-        self._prepare_later()
+        if self.prepares:
+            self._prepare_later()
 
     def close(self) -> None:
         for handle in self._delayed:
@@ -130,7 +133,7 @@ class MulticastAir:
             self._delay(datagram, group, said)
         else:
             self._send(datagram, group, said.priority)
-        if self._preparing is None and self.seals.identity.prepared < PREPARED_MIN:
+        if self.prepares and self._preparing is None and self.seals.identity.prepared < PREPARED_MIN:
             self._prepare_later()
         return len(datagram)
 

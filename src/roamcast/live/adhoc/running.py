@@ -52,6 +52,9 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     port: int = PORT
     interfaces: tuple[str, ...] = ()
     hops_max: int = 1
+    prepares_signatures: bool = False
+    """Sends sooner, and must not run on a machine that is resumed twice from one picture of its memory: that gives
+    the node's own key away."""
     journal: Path | None = None
     range_m: float = 0.0
     """How far a transmission reaches, for the journal: who counts as a neighbour."""
@@ -114,6 +117,7 @@ class RunningNode:
             port=settings.port,
             wanted=settings.interfaces,
             hops_max=settings.hops_max,
+            prepares=settings.prepares_signatures,
         )
         # The moment of its start tells the ids of this life from those of earlier ones.
         self.port = Port(settings.name, self, began_us, runs_modulators=kit.runs_modulators)
