@@ -212,8 +212,8 @@ class Core:
 
     def reported(self, now_us: int, context: Context) -> bool:
         """A report that need not be an input of its own: the last one of each client is enough for what comes after
-        it (`ReportedTogether`), as long as no neighbour can ask what was before, nobody keeps a journal, and no trip
-        is told to a mesh. False if it must be given."""
+        it (`ReportedTogether`), as long as no neighbour or overlay can ask what was before, nobody keeps a journal,
+        and no trip is told to a mesh. False if it must be given."""
         station = self.station
         if station.chronicle.on or station.has_neighbours() or self.travelling.mesh is not None:
             return False
