@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from roamcast.live.client import Client, PublicationRefused
+from roamcast.live.mqtt.encoding import encode
+from roamcast.live.mqtt.packets import V5, Publish
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.origin import Origin, origin_in, origin_text
 from roamcast.live.security.rules import Rule
@@ -16,6 +18,7 @@ from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.values import Point
 from tests.live.broker.scene import Scene, published
+from tests.live.broker.test_protocol_presets import apart
 
 CAR = Context("car", Point(1_000.0, 0.0), attributes={"kind": "car"})
 AROUND = Scope(Anchored(Circle(Point(0.0, 0.0), 100.0), "car"))
@@ -131,3 +134,19 @@ def test_who_may_speak_for_others_is_a_matter_of_rules_p75(tmp_path: Path) -> No
             await broker.stop()
 
     asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_what_waited_for_its_topic_is_not_overtaken_by_what_the_same_publisher_says_next_p34_p72_p77() -> None:
+    scene, gate, reader = apart()
+    gate._say(Publish("t/x", b"1", user_properties=(("origin", origin(1)),)))
+    scene.rest()
+    server = scene.stage.brokers["a"].server
+    assert server.core.announcing._passing
+    scene.stage.heal()
+    while server.core.announcing._passing:
+        scene.rest(0.000_1)
+    # What waited is in the orders of an input now, and not on disk yet.
+    again = Publish("t/x", b"2", user_properties=(("origin", origin(2)),))
+    server.clients["writer"].data_received(encode(again, V5))
+    scene.rest(3.0)
+    assert reader.taken == [b"1", b"2"]

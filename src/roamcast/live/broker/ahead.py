@@ -12,6 +12,9 @@ input. None of this is state: where a log is read again nobody looks.
 from typing import TypeAlias
 
 from roamcast.live.broker.orders import CaughtUp
+from roamcast.live.mqtt.messages import Message
+from roamcast.live.origin import origin_in
+from roamcast.model.values import BadValue
 
 Key: TypeAlias = tuple[str, str]
 """Publisher and topic."""
@@ -39,3 +42,14 @@ class Ahead:
             self.waiting[key] -= 1
             if not self.waiting[key]:
                 del self.waiting[key]
+
+
+def keys_of(client: str, message: Message) -> tuple[Key, ...]:
+    """Under which a message of a client here may wait: the client's, and that of whom it speaks for (P-72), since
+    events know their publisher alone."""
+    try:
+        origin = origin_in(message.user_properties) if message.user_properties else None
+    except BadValue:
+        origin = None
+    own = (client, message.topic)
+    return (own,) if origin is None else (own, (origin.publisher.host, message.topic))

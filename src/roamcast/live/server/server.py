@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from roamcast.live.broker.ahead import Ahead, Key
+from roamcast.live.broker.ahead import Ahead, Key, keys_of
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import (
     AnyGiven,
@@ -170,9 +170,9 @@ class BrokerServer:
 
     def pass_on(self, client: str, message: Message) -> None:
         """A message of QoS 0: with all others of this tick."""
-        if self.ahead.waiting and (client, message.topic) in self.ahead.waiting:
+        if self.ahead.waiting and any(key in self.ahead.waiting for key in keys_of(client, message)):
             pass_it = partial(self.core.passing, self.now_us(), [(client, message)])
-            self._stay_behind((client, message.topic), pass_it, message.size_bytes)
+            self._stay_behind(keys_of(client, message), pass_it, message.size_bytes)
             socket = self.clients.get(client)
             if socket is not None:
                 self.brake.said(socket)
@@ -202,18 +202,19 @@ class BrokerServer:
         event, pass_it = passing.event, partial(self.core.heard_passing, self.now_us(), peer, passing)
         key = event.publisher.host, event.subject
         if self.ahead.waiting and key in self.ahead.waiting:
-            self._stay_behind(key, pass_it, len(event.body or b""))
+            self._stay_behind((key,), pass_it, len(event.body or b""))
             return True
         self.performing.perform(pass_it())
         return False
 
-    def _stay_behind(self, key: Key, pass_it: Callable[[], list[AnyOrder]], size: int) -> None:
+    def _stay_behind(self, keys: tuple[Key, ...], pass_it: Callable[[], list[AnyOrder]], size: int) -> None:
         """What would overtake something that waits to be stored waits too; while nothing can be, it is lost."""
         if self.logbook.full is not None:
-            self.watch.remark("passing_dropped", key[0])
+            self.watch.remark("passing_dropped", keys[0][0])
             return
         orders = self.performing.bound_to_links(self.performing.recorded(pass_it()))
-        self.ahead.mark(*key)
+        for key in keys:
+            self.ahead.mark(*key)
         self.logbook.add_behind([*orders, self.ahead.take()], size)
         self._tick_soon()
 
