@@ -110,6 +110,19 @@ def test_m5_p81_what_comes_for_a_client_on_its_way_is_sent_to_where_it_will_be()
     assert scene.crossed == [], "it was there already"
 
 
+def test_p7_p82_who_is_away_is_where_its_last_word_says() -> None:
+    scene = MeshScene("predictive")
+    reader, writer = scene.client("reader", "broker-1"), scene.client("writer", "broker-2")
+    scene.subscribe(reader, "t", filter="near(position, 20)")
+    scene.report(reader, position=[50, 50])
+    leave(reader, trip=json.dumps({"position": [90, 50]}))
+    scene.rest()
+    scene.publish(writer, "t", {"position": [50, 50]})
+    scene.publish(writer, "t", {"position": [90, 50]})
+    scene.move(reader, "broker-1")
+    assert reader.taken == [b'{"position": [90, 50]}']
+
+
 def test_m5_p81_a_wrong_prediction_costs_nothing_but_a_way() -> None:
     scene = MeshScene("predictive")
     reader, writer = scene.pair("broker-2")

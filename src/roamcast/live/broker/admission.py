@@ -262,7 +262,12 @@ class Admission:
         if given.expiry_s is not None:
             visitor.session.expiry_s = given.expiry_s
         left_behind = visitor.will.message.user_properties if visitor.will and not given.in_order else ()
+        before = visitor.context
         self.travelling.leaves(visitor, given.said or left_behind)
+        if visitor.context is not before:
+            # Its last word was a report: what comes for it while it is away is judged by that.
+            self.subscribing.audience.moved(visitor.context)
+            self.station.chronicle.here(visitor.context)
         self._away(visitor)
         if given.in_order:
             visitor.will = None
