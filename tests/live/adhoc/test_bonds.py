@@ -136,6 +136,17 @@ def test_l7_who_has_the_groups_key_and_is_bonded_itself_makes_no_tag_of_another(
     assert outcome(bob, sealed(posing, raised(number=4))) == "forged"
 
 
+def test_l7_who_greets_in_the_session_of_another_takes_no_tags_from_it(checked: list[bytes]) -> None:
+    ann, bob, eve = seals("ann"), seals("bob"), seals("eve")
+    eve.session, eve._cipher = bob.session, bob._cipher
+    take_greeting(ann, greeting(eve))
+    take_greeting(ann, greeting(bob))
+    assert outcome(bob, sealed(ann, raised())) == "heard"
+    checked.clear()
+    assert outcome(bob, sealed(ann, raised(number=2))) == "heard"
+    assert checked == []
+
+
 def test_l7_a_frame_that_came_by_a_tag_is_taken_once() -> None:
     ann, bob = pair()
     datagram = sealed(ann, raised(number=2))

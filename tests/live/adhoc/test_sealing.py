@@ -143,13 +143,21 @@ def test_l7_a_subscription_is_not_taken_for_its_withdrawal() -> None:
         sealed(forwarder, replace(heard, withdrawn=True))
 
 
-def test_l7_a_frame_in_the_session_of_another_is_forged() -> None:
-    """Who has the group's key can seal for every session, and still not speak for another."""
+@pytest.mark.parametrize("first", ["ann", "eve"])
+def test_l7_who_uses_the_session_of_another_speaks_for_itself_and_silences_nobody(first: str) -> None:
+    """Who has the group's key can seal for every session, also before the other one was heard."""
     listener, ann, eve = seals("bob"), seals("ann"), seals("eve")
-    assert outcome(listener, sealed(ann, raised())) == "heard"
-    eve.session, eve._cipher, eve._counter = ann.session, ann._cipher, 10
-    assert outcome(listener, sealed(eve, raised("eve"))) == "forged"
-    assert outcome(listener, sealed(eve, raised("eve"))) == "forged"
+    eve.session, eve._cipher, eve._counter = ann.session, ann._cipher, 2**40
+    for each in (ann, eve) if first == "ann" else (eve, ann):
+        assert opened(listener, sealed(each, raised(each.name))).sender == each.name
+    for number in (2, 3):
+        datagrams = [sealed(each, raised(each.name, number)) for each in (ann, eve)]
+        assert [outcome(listener, each) for each in datagrams] == ["heard", "heard"]
+        assert [outcome(listener, each) for each in datagrams] == ["replayed", "replayed"]
+    again = seals("eve", 2)
+    assert outcome(listener, sealed(again, raised("eve", 4))) == "heard"
+    assert outcome(listener, sealed(ann, raised(number=4))) == "heard"
+    assert outcome(listener, sealed(eve, raised("eve", 5))) == "replayed"
 
 
 def test_l7_nobody_can_use_up_the_numbers_of_another() -> None:

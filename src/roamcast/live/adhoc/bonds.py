@@ -61,7 +61,8 @@ class Bonds:
     def __init__(self, identity: Identity, session: bytes) -> None:
         self.identity = identity
         self.session = session
-        self._listeners: dict[bytes, tuple[Bond, Peer]] = {}
+        self._listeners: dict[tuple[str, bytes], tuple[Bond, Peer]] = {}
+        """By name and session: another could use the same session."""
         self.frames_heard = 0
         """Since the last greeting."""
         self._greeted_us: int | None = None
@@ -84,22 +85,23 @@ class Bonds:
         """By somebody whose greeting was signed. There is room for the first ones; others check signatures."""
         assert peer.session is not None
         self._forget_silent(now_us)
-        if peer.session in self._listeners or len(self._listeners) >= TAGS_MAX:
+        listener = peer.name, peer.session
+        if listener in self._listeners or len(self._listeners) >= TAGS_MAX:
             return
         secret = self.identity.secret_with(peer.key)
         if secret is not None:
             bond = Bond(secret, (self.identity.public, self.session), (peer.key, peer.session))
-            self._listeners[peer.session] = bond, peer
+            self._listeners[listener] = bond, peer
 
     def _forget_silent(self, now_us: int) -> None:
         """Also those whose session is over."""
         silent = [
-            session
-            for session, (_, peer) in self._listeners.items()
-            if now_us - peer.heard_us > LISTENER_US or peer.session != session
+            listener
+            for listener, (_, peer) in self._listeners.items()
+            if now_us - peer.heard_us > LISTENER_US or peer.session != listener[1]
         ]
-        for session in silent:
-            del self._listeners[session]
+        for listener in silent:
+            del self._listeners[listener]
 
     # As a listener.
 

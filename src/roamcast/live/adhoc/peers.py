@@ -55,6 +55,7 @@ class Peers:
         self.by_name: dict[str, Peer] = {}
         """In the order in which they were last heard of."""
         self.by_session: dict[bytes, Peer] = {}
+        """One of those who use a session: as a rule there is only one."""
 
     def check(self, name: str, key: bytes) -> Peer | None:
         """The peer of that name, if it is known already; raises `Dropped` if the name is another's or on no list."""
@@ -88,11 +89,14 @@ class Peers:
 
     def begins(self, peer: Peer, session: bytes, began_us: int, cipher: ChaCha20Poly1305) -> None:
         """A peer's session, in place of the one before."""
-        if peer.session is not None:
-            self.by_session.pop(peer.session, None)
+        self._end_session(peer)
         peer.bond = None
         peer.session, peer.began_us, peer.cipher, peer.window = session, began_us, cipher, Window()
-        self.by_session[session] = peer
+        self.by_session.setdefault(session, peer)
+
+    def _end_session(self, peer: Peer) -> None:
+        if peer.session is not None and self.by_session.get(peer.session) is peer:
+            del self.by_session[peer.session]
 
     def _make_room(self, now_us: int) -> None:
         if len(self.by_name) < self.peers_max:
@@ -101,5 +105,4 @@ class Peers:
         if now_us - oldest.heard_us < IDLE_US:
             raise Dropped("crowded", f"{len(self.by_name)} names were heard lately")
         del self.by_name[oldest.name]
-        if oldest.session is not None:
-            self.by_session.pop(oldest.session, None)
+        self._end_session(oldest)

@@ -6,8 +6,9 @@ key, so the seal keeps others out and no more: every frame is signed by its send
 docs/decisions/0028-sealed-frames.md says what that protects from and what not. Who hears a sender often knows its
 frames by a tag (`bonds.py`), and need not check the signature.
 
-A datagram is looked at in the order of what it costs: its length and first bytes, whose it is and whether it was
-seen, its seal, its form, and only then signatures. Nothing is remembered of a frame before it is its sender's.
+A datagram is looked at in the order of what it costs: its length and first bytes, its seal, its form, whether it was
+seen, and only then signatures. Nothing is remembered of a frame before it is its sender's. A session is in the clear,
+and who has the group's key can use that of another: so it tells which key to try, and never whose a frame is.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ from roamcast.live.adhoc.frames import (
     session_id,
 )
 from roamcast.live.adhoc.keys import KEY_BYTES, OPEN_GROUP_KEY, Identity, is_signed, key_id
-from roamcast.live.adhoc.peers import LATELY_US, Peer, Peers
+from roamcast.live.adhoc.peers import LATELY_US, Peers
 from roamcast.live.adhoc.signing import UNSIGNED, Signatures
 from roamcast.live.adhoc.statements import is_last_word
 from roamcast.model.space import Earth, Plane
@@ -132,10 +133,8 @@ class Seals:
     def open(self, now_us: int, datagram: bytes, header: Header) -> Heard | None:
         """Raises `Dropped`, and nothing else, for every datagram that a node must not be given; None is a greeting,
         which is not for the node."""
-        peer = self.peers.by_session.get(header.session)
-        if peer is not None and not peer.window.is_new(header.counter):
-            raise Dropped("replayed", f"frame {header.counter} of '{peer.name}'")
-        cipher = peer.cipher if peer is not None else None
+        speaker = self.peers.by_session.get(header.session)
+        cipher = speaker.cipher if speaker is not None else None
         if cipher is None:
             cipher = cipher_of(self.group_key, header.session)
         head = datagram[:HEADER_BYTES]
@@ -147,8 +146,12 @@ class Seals:
         said = plain[tags_end:]
         body = read_body(said)
         signed = CONTEXT + head + said
-        if peer is None or peer.name != body.sender or peer.key != body.key:
-            self._check_sender(body, header, peer)
+        peer = self.peers.by_name.get(body.sender)
+        if peer is None or peer.session != header.session or peer.key != body.key:
+            self._check_sender(body, header)
+            peer = None
+        elif not peer.window.is_new(header.counter):
+            raise Dropped("replayed", f"frame {header.counter} of '{peer.name}'")
         # A tag counts in a session only that a signature has begun.
         bond = None if peer is None or tags_end == TAGS_AT else peer.bond or self.bonds.bind(peer)
         if bond is None or not bond.vouches(plain, tags_end, signed):
@@ -187,14 +190,12 @@ class Seals:
         except BadMessage as problem:
             raise Dropped("malformed", str(problem)) from problem
 
-    def _check_sender(self, body: Body, header: Header, peer: Peer | None) -> None:
-        """Whether somebody of that name and key may send this; that it did is for the signature to tell."""
+    def _check_sender(self, body: Body, header: Header) -> None:
+        """Whether somebody of that name and key may begin this session; that it did is for the signature to tell."""
         if body.sender == self.name:
             raise Dropped("forged", f"somebody else is called '{self.name}'")
         known = self.peers.check(body.sender, body.key)
-        if peer is not None and known is not peer:
-            raise Dropped("forged", f"a frame of '{body.sender}' in the session of '{peer.name}'")
-        if peer is None and known is not None and header.began_us <= known.began_us:
+        if known is not None and header.began_us <= known.began_us:
             raise Dropped("replayed", f"'{body.sender}' has begun a later session")
 
 
