@@ -95,7 +95,7 @@ class Watcher:
 
     def state(self) -> dict[str, Any]:
         node = self.node.host.host.node
-        known = {"notes": dict(self.node.chronicle.notes), "hops": {peer: self.hops(peer) for peer in self.peers()}}
+        known = {"notes": dict(self.node.notes), "hops": {peer: self.hops(peer) for peer in self.peers()}}
         if isinstance(node, OverlayBroker):
             places = {each.subscription.subscriber: each.place for each in node.brokers.directory.entries.values()}
             return {**known, "posts": len(node.clients.posts), "places": places}

@@ -9,6 +9,7 @@ When it stops it withdraws what it announced and subscribed to, so that others n
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -85,6 +86,8 @@ class RunningNode:
         began_us = now_us if settings.began_us is None else settings.began_us
         self.journal: Recorder = open_journal(settings, now_us)
         self.scribe = Scribe(self.journal)
+        self.notes: Counter[str] = Counter()
+        """How often the node noted what."""
         rng = Random(secrets.randbits(64))
         node = kit.make_node(Seat(settings.name, rng, space=settings.space))
         self.host = LiveHost(
@@ -183,6 +186,7 @@ class RunningNode:
         self.host.give(Received(heard.message, heard.sender, heard.group or None))
 
     def _noted(self, what: str, detail: str) -> None:
+        self.notes[what] += 1
         if what in TROUBLES:
             self.port.trouble(what, detail)
 
