@@ -71,6 +71,13 @@ def test_m1_a_mesh_that_is_written_wrong_is_named(given: dict[str, Any], said: s
         settings_from(given)
 
 
+@pytest.mark.parametrize("kind", ["broker", "overlay"])
+def test_l2_an_overlay_that_is_written_in_two_places_is_refused(kind: str) -> None:
+    given = {**LEAST, "overlay": {"offload": True}, "protocol": {"kind": kind}}
+    with pytest.raises(BadSettings, match=f"protocol.kind is '{kind}', and there is a table 'overlay' as well"):
+        settings_from(given)
+
+
 def test_m1_a_broker_of_a_mesh_is_linked_to_the_cells_around_its_own() -> None:
     settings_from(in_mesh("broker-5", [f"broker-{each}" for each in (1, 2, 3, 4, 6, 7, 8, 9)]))
     settings_from(in_mesh("mast-1", [], mesh={"broker": "mast", "columns": 1, "rows": 1}))

@@ -21,6 +21,10 @@ def by_kind(given: dict[str, Any]) -> dict[str, Any]:
     protocol = given.get("protocol")
     if not isinstance(protocol, dict) or "kind" not in protocol:
         return given
+    if "overlay" in given:
+        raise BadKind(
+            f"protocol.kind is {protocol['kind']!r}, and there is a table 'overlay' as well; give one of them"
+        )
     others = {key: value for key, value in protocol.items() if key != "kind"}
     match protocol["kind"]:
         case "broker":

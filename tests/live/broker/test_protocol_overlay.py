@@ -281,6 +281,23 @@ def test_p86_places_and_no_local_are_judged_where_the_client_is() -> None:
     assert {each.subscription_ids for each in published(reader)} == {(7,)}
 
 
+def test_p93_a_broker_that_has_just_begun_serves_its_own_clients_until_it_has_found_the_others() -> None:
+    scene = OverlayScene(params=replace(PARAMS, update_period_s=10.0))
+    reader = scene.client("reader", "a")
+    scene.subscribe(reader, "t")
+    scene.rest(5.0)
+    scene.stage.brokers["d"].kill()
+    scene.rest(1.0)
+    scene.stage.heal()
+    own, writer = scene.client("own", "d"), scene.client("writer", "d")
+    scene.subscribe(own, "t")
+    assert scene.publish(writer, "t", b"soon") is Reason.SUCCESS
+    scene.rest(13.0)
+    scene.publish(writer, "t", b"later")
+    scene.rest(2.0)
+    assert (own.taken, reader.taken) == ([b"soon", b"later"], [b"later"])
+
+
 def test_p93_a_broker_that_was_killed_begins_anew_and_is_found_again() -> None:
     scene = OverlayScene(params=replace(PARAMS, give_up_s=5.0))
     reader, writer = scene.client("reader", "a"), scene.client("writer", "c")
