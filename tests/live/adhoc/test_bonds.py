@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from nacl.bindings import crypto_sign_open
+from nacl.bindings import crypto_core_ed25519_add, crypto_sign_open
 
 from roamcast.live.adhoc import sealing
 from roamcast.live.adhoc.bonds import GREETING_FRAMES, GREETING_PERIOD_US, LISTENER_US, Bond
@@ -166,6 +166,42 @@ def test_l7_a_bond_goes_one_way_and_for_one_pair_of_sessions() -> None:
 def test_l7_a_key_that_is_no_point_gets_no_tags() -> None:
     assert ANN.secret_with(bytes(32)) is None
     assert ANN.secret_with(b"\xff" * 32) is None
+
+
+class Crooked(Identity):
+    """Has a key outside of the curve's main group, and tries until a signature with it happens to be right."""
+
+    def __init__(self) -> None:
+        super().__init__(b"c" * 32)
+        self.public = crypto_core_ed25519_add(self.public, (2**255 - 20).to_bytes(32, "little"))
+
+    def sign(self, statement: bytes) -> bytes:
+        while True:
+            self.prepare(1)
+            signature = super().sign(statement)
+            if is_signed(self.public, statement, signature):
+                return signature
+
+
+class Counting(Identity):
+    asked = 0
+
+    def secret_with(self, public: bytes) -> bytes | None:
+        self.asked += 1
+        return super().secret_with(public)
+
+
+def test_l7_that_a_key_can_share_no_secret_is_found_out_once(checked: list[bytes]) -> None:
+    own = Counting(b"o" * 32)
+    bob, eve = seals("bob", identity=own), seals("eve", identity=Crooked())
+    for number in range(1, 9):
+        datagram = sealed(eve, raised("eve", number))
+        plain = plain_of(eve, datagram)
+        tagged = plain[:SIGNATURE_BYTES] + b"\1" + bytes(TAG_BYTES) + plain[TAGS_AT:]
+        assert outcome(bob, resealed(eve, datagram, tagged)) == "heard"
+    assert len(checked) == 8
+    assert own.asked == 1
+    assert own.secret_with(eve.identity.public) is None
 
 
 def test_l7_a_frame_that_was_refused_is_not_looked_at_again(checked: list[bytes]) -> None:

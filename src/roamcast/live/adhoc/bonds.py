@@ -17,6 +17,7 @@ missing or wrong means nothing, and the signature is looked at.
 """
 
 import hashlib
+import secrets
 from hmac import compare_digest
 
 from roamcast.live.adhoc.frames import MARK_BYTES, TAG_BYTES, TAGS_AT, TAGS_MAX
@@ -105,12 +106,12 @@ class Bonds:
 
     # As a listener.
 
-    def bind(self, peer: Peer) -> Bond | None:
-        """The bond by which a peer vouches for frames of its session, made when the first tags come from it; None if
-        it has a key that nobody can share a secret with."""
-        secret = self.identity.secret_with(peer.key)
-        if secret is None or peer.session is None:
-            return None
+    def bind(self, peer: Peer) -> Bond:
+        """The bond by which a peer vouches for frames of its session, made when the first tags come from it."""
+        assert peer.session is not None
+        # There are keys that sign and that nobody can share a secret with. To find that out takes as long as to check
+        # a signature, so it is done once: by a secret that nobody knows no frame is ever vouched for.
+        secret = self.identity.secret_with(peer.key) or secrets.token_bytes(KEY_BYTES)
         peer.bond = Bond(secret, (peer.key, peer.session), (self.identity.public, self.session))
         return peer.bond
 
