@@ -144,7 +144,8 @@ def test_l4_a_client_of_a_broker_is_where_its_receiver_is(way: list[Fix], tmp_pa
         seen: dict[Point, None] = {}
         try:
             location = Gpsd("127.0.0.1", port, apart_us_max=None)
-            async with Client("bus", [f"mqtt://127.0.0.1:{broker.addresses[0].port}"], location=location) as bus:
+            address = f"mqtt://127.0.0.1:{broker.addresses[0].port}"
+            async with Client("bus", [address], location=location, tolerance_m=0) as bus:
                 while len(seen) < 8:
                     position = broker.server.core.station.context_of("bus").position
                     if position is not None:

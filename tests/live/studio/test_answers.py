@@ -447,7 +447,7 @@ def test_l5_what_comes_from_another_broker_is_explained_by_where_clients_were_wh
     tmp_path: Path,
 ) -> None:
     async def work() -> None:
-        async with broker_at(tmp_path) as broker, clients(broker, "r") as (reader,):
+        async with two_brokers(tmp_path) as (broker, _), clients(broker, "r") as (reader,):
             await report(reader, 500.0, 0.0)
             await subscribe(reader, "t")
             core, publisher = broker.server.core, Context("w", Point(0.0, 0.0))
