@@ -45,6 +45,12 @@ def test_a_host_without_velocity_or_position_stays_as_it_is() -> None:
     assert Context("a", velocity=Velocity(1, 1)).position_at(10**12, PLANE) is None
 
 
+@pytest.mark.parametrize("position", [5, 1.5, "here", True, (1.0, 2.0), Point(math.nan, 0.0), Point(1.0, "2")])  # type: ignore[arg-type]
+def test_c1_what_is_no_position_is_refused_with_the_host(position: Point) -> None:
+    with pytest.raises(BadValue, match=r"host 'a'.*is not a position"):
+        Context("a", position)
+
+
 def test_m2_carried_forward_a_context_has_paused_for_as_long() -> None:
     resting = Context("a", Point(1, 2), 0, pause_left_us=5_000_000)
     assert resting.at(2_000_000, PLANE).pause_left_us == 3_000_000

@@ -43,7 +43,7 @@ class Context(Struct, frozen=True, array_like=True):
     def __post_init__(self) -> None:
         if not self.host:
             raise BadValue("context: a host needs a name")
-        if self.position is not None and not is_plain(self.position):
+        if self.position is not None and not (type(self.position) is Point and is_plain(self.position)):
             check_point(self.position, f"host '{self.host}'")
         if self.destination is not None:
             check_point(self.destination, f"host '{self.host}'")
