@@ -5,6 +5,7 @@ import math
 import pytest
 
 from roamcast.matching import Engine
+from roamcast.matching import kernel as numba_kernel
 from roamcast.matching.clauses import COLUMNS_MAX
 from roamcast.matching.engine import LOCATORS_MAX
 from roamcast.matching.handful import HANDFUL_MAX
@@ -34,6 +35,16 @@ def test_a_move_to_no_place_is_refused(x: list[float], y: list[float]) -> None:
     number = engine.place(Context("here", Point(0, 0)))
     with pytest.raises(BadValue):
         engine.move([number], x, y)
+
+
+def test_positions_in_whole_numbers_have_nothing_compiled_anew() -> None:
+    engine = Engine(Plane(), kernel="numba")
+    engine.warm_up()
+    known = len(numba_kernel.move.signatures)  # type: ignore[attr-defined]
+    for position in (Point(1, 2), Point(3, 4), Point(5 * 10**9, 6), Point(7, 8)):
+        engine.place(Context("here", position))
+        assert engine.configuration.contexts["here"].position == position
+    assert len(numba_kernel.move.signatures) == known  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("slot", [-1, 0, 99])

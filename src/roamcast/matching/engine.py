@@ -235,7 +235,7 @@ class Engine:
         points = [context.position for context in contexts if context.position is not None]
         if len(points) == len(contexts) and min(numbers, default=NONE) >= 0:
             hosts = np.array(numbers, np.int32)
-            x, y = np.array([point.x for point in points]), np.array([point.y for point in points])
+            x, y = doubles([point.x for point in points]), doubles([point.y for point in points])
             if self._stay_in_cells(hosts, x, y):
                 self._hosts.enrich(numbers, contexts)
                 self._move(hosts, x, y)
@@ -257,7 +257,7 @@ class Engine:
         number = self._hosts.put(context)
         if in_cells and context.position is not None and self._is_in_cells(context.position):
             point = context.position
-            self._move(np.array([number], np.int32), np.array([point.x]), np.array([point.y]))
+            self._move(np.array([number], np.int32), doubles([point.x]), doubles([point.y]))
         else:
             self._follow_all(number)
         return number
@@ -478,6 +478,11 @@ class Engine:
         if not self._ids.is_used(slot):
             raise BadValue(f"no subscription has the slot {slot}")
         return slot
+
+
+def doubles(coordinates: Sequence[float]) -> Doubles:
+    """A position may be given in whole numbers, for which the kernel would be compiled anew."""
+    return np.array(coordinates, np.float64)
 
 
 def check_time(us: int) -> None:
