@@ -83,3 +83,51 @@ def test_p1_a_clock_that_goes_backwards_and_a_wrong_version_are_named_with_file_
     assert f"{late}: field 'at_us' goes backwards for host 'run-" in complaints
     assert f"{strange}: of schema version 99; this program reads 2" in complaints
     assert "2 segments are quarantined" in complaints
+
+
+@pytest.fixture(scope="module")
+def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    journal = tmp_path_factory.mktemp("ingested")
+    written(journal)
+    assert invoke("pipeline", "ingest", str(journal))[0] == 0
+    return journal
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "given", "said"),
+    [
+        ("oracle", "--period-ms", "inf", "--period-ms is inf; give 0.001 to"),
+        ("oracle", "--period-ms", "nan", "--period-ms is nan; give 0.001 to"),
+        ("oracle", "--period-ms", "1e300", "--period-ms is 1e+300; give 0.001 to"),
+        ("oracle", "--until-s", "nan", "--until-s is nan; give"),
+        ("audit", "--until-s", "-inf", "--until-s is -inf; give"),
+        ("audit", "--until-s", "1e300", "--until-s is 1e+300; give"),
+        ("stream", "--bucket", "nan", "--bucket is nan; give 1e-06 to"),
+        ("stream", "--late", "inf", "--late is inf; give 0 to"),
+        ("stream", "--follow", "-1", "--follow is -1; give 0.001 to"),
+        ("ingest", "--follow", "nan", "--follow is nan; give 0.001 to"),
+        ("movement", "--seed", "9223372036854775808", "--seed is 9223372036854775808; give one of at most 64 bits"),
+    ],
+)
+def test_p2_a_number_that_cannot_be_meant_is_refused_by_the_name_of_its_option(
+    ingested: Path, command: str, option: str, given: str, said: str
+) -> None:
+    assert said in refused("pipeline", command, str(ingested), option, given)
+
+
+def test_p2_an_end_before_the_first_record_is_refused_with_both_times(ingested: Path) -> None:
+    said = refused("pipeline", "oracle", str(ingested), "--until-s", "-0.1")
+    assert f"{ingested}: its first record is of 0.000000 s; --until-s is -0.100000" in said
+
+
+def test_p2_a_page_or_a_model_that_cannot_be_kept_is_refused_with_its_place(ingested: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = refused("pipeline", "audit", str(ingested), "--out", str(tmp_path / "file"))
+    assert f"{tmp_path}/file: cannot be a directory for the page" in said
+    said = refused("pipeline", "movement", str(ingested), "--out", str(tmp_path))
+    assert f"{tmp_path}: is a directory; give --out a file" in said
+
+
+@pytest.mark.parametrize("address", ["nowhere://journal", "s3://"])
+def test_p6_an_address_that_nothing_can_read_is_named(spark: SparkSession, address: str) -> None:
+    assert f"{address.rstrip('/')}/tables: not an address that can be read" in refused("audit", address)

@@ -21,6 +21,10 @@ from roamcast.pipeline.survey import PERIOD_US, settings_of
 from roamcast.pipeline.tables import EXPECTED, SEGMENTS
 
 JOINS = ("auto", *ORACLES)
+TIME_US_MAX = 2**53
+"""As far as a double counts single microseconds, which is 285 years."""
+FOLLOW_US_MIN = 1_000
+"""Spark does not look more often."""
 
 
 class Chores:
@@ -37,6 +41,7 @@ class Chores:
         self.watcher = Quiet() if console is None else Bar(self.spark, console)
 
     def ingest(self, follow_s: float | None = None) -> Summary:
+        check_follow(follow_s)
         with self.watcher.watching("ingest", 1, 1):
             query = ingest(self.spark, self.store.journal, follow_s=follow_s)
             if follow_s is not None:
@@ -58,12 +63,11 @@ class Chores:
     ) -> tuple[Audit, str]:
         """The audit, and where its page is."""
         settings = self.settings(period_ms, until_s, join)
+        place = address(out) if out else f"{self.store.journal}/audit"
+        files, path = directory_at(place)
         self.run(settings, "totals")
         space: Any = settings.space
         found = read_audit(self.store, plain_space(space), settings)
-        place = address(out) if out else f"{self.store.journal}/audit"
-        files, path = file_system(place)
-        files.create_dir(path, recursive=True)
         for name, content in (("index.html", page(found).encode()), ("audit.json", msgspec.json.encode(found))):
             with files.open_output_stream(f"{path}/{name}") as stream:
                 stream.write(content)
@@ -83,6 +87,8 @@ class Chores:
         place = address(out) if out else f"{self.store.journal}/movement.json"
         if "://" not in place and not Path(place).parent.is_dir():
             raise BadPipeline(f"{place}: no such directory; nothing could be written there")
+        if "://" not in place and Path(place).is_dir():
+            raise BadPipeline(f"{place}: is a directory; give --out a file for the model")
         settings = settings_for(
             self.store,
             self.settings(PERIOD_US / 1e3, None),
@@ -101,14 +107,16 @@ class Chores:
         self, period_ms: float, *, shares: int, bucket_s: float, late_s: float, follow_s: float | None
     ) -> tuple[int, str]:
         """How many deliveries the stream has found so far, and where they are listed."""
+        check_follow(follow_s)
+        bucket_us, late_us = microseconds("--bucket", bucket_s, 1e6, 1), microseconds("--late", late_s, 1e6)
         settings = self.settings(period_ms, None)
         with self.watcher.watching("stream", 1, 1):
             query = stream(
                 self.store,
                 settings,
                 shares=shares,
-                bucket_us=round(bucket_s * 1e6),
-                late_us=round(late_s * 1e6),
+                bucket_us=bucket_us,
+                late_us=late_us,
                 follow_s=follow_s,
             )
             if follow_s is not None:
@@ -117,12 +125,11 @@ class Chores:
 
     def settings(self, period_ms: float, until_s: float | None, join: str = "auto") -> Settings:
         self.check_ingested()
-        if not period_ms >= 0.001:
-            raise BadPipeline(f"--period-ms is {period_ms:g}; give at least 0.001")
+        period_us = microseconds("--period-ms", period_ms, 1e3, 1)
         if join not in JOINS:
             raise BadPipeline(f"--join is '{join}'; give one of {', '.join(JOINS)}")
-        until_us = None if until_s is None else round(until_s * 1e6)
-        settings = settings_of(self.store, period_us=round(period_ms * 1e3), until_us=until_us, join=join)
+        until_us = None if until_s is None else microseconds("--until-s", until_s, 1e6, -TIME_US_MAX)
+        settings = settings_of(self.store, period_us=period_us, until_us=until_us, join=join)
         self.cut = settings.cut
         return settings
 
@@ -133,3 +140,26 @@ class Chores:
 
     def run(self, settings: Settings, name: str) -> None:
         Runner(self.store, settings, self.watcher).run(chain(job_named(name, settings.join), join=settings.join))
+
+
+def directory_at(place: str) -> tuple[Any, str]:
+    """Made if it is not there, before much is computed that could not be kept."""
+    files, path = file_system(place)
+    try:
+        files.create_dir(path, recursive=True)
+    except OSError as problem:
+        raise BadPipeline(f"{place}: cannot be a directory for the page: {problem}") from problem
+    return files, path
+
+
+def check_follow(follow_s: float | None) -> None:
+    if follow_s is not None:
+        microseconds("--follow", follow_s, 1e6, FOLLOW_US_MIN)
+
+
+def microseconds(option: str, given: float, unit_us: float, least_us: int = 0) -> int:
+    """A time that an option gives in its own unit."""
+    # Written so that NaN is refused too.
+    if not least_us <= given * unit_us <= TIME_US_MAX:
+        raise BadPipeline(f"{option} is {given:g}; give {least_us / unit_us:g} to {TIME_US_MAX / unit_us:g}")
+    return round(given * unit_us)

@@ -20,6 +20,8 @@ from roamcast.pipeline.tables import MOVES
 ORIGIN_DEGREES = 0.01
 """An origin on Earth that is found from the journal is a multiple of this, so that two journals may share it."""
 
+SEED_LIMIT = 2**63
+
 
 class Learned(msgspec.Struct, frozen=True):
     """What a person is told beside the model."""
@@ -54,6 +56,8 @@ def settings_for(
         raise BadPipeline(f"--hold-out is {hold_out:g}; give a share of the hosts from 0 up to, not including, 1")
     if not 0 <= rest_s < float("inf"):
         raise BadPipeline(f"--rest is {rest_s:g}; give seconds from 0 on")
+    if not -SEED_LIMIT <= seed < SEED_LIMIT:
+        raise BadPipeline(f"--seed is {seed}; give one of at most 64 bits")
     if origin is None:
         space: Any = of_journal.space
         origin = south_west(store) if cell_m and plain_space(space) == "earth" else (0.0, 0.0)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+import pyarrow as pa
 import pyarrow.fs as arrow_fs
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,10 @@ def file_system(place: str) -> tuple[Any, str]:
     scheme = urlparse(place).scheme
     if scheme in ("", "file"):
         return arrow_fs.LocalFileSystem(), re.sub("^file:(//)?", "", place)
-    found: tuple[Any, str] = arrow_fs.FileSystem.from_uri(place)
+    try:
+        found: tuple[Any, str] = arrow_fs.FileSystem.from_uri(place)
+    except (pa.ArrowException, OSError) as problem:
+        raise BadPipeline(f"{place}: not an address that can be read; {problem}") from problem
     return found
 
 

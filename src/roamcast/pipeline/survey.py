@@ -65,6 +65,10 @@ def settings_of(
     ended_us, cut = endings(store)
     if until_us is None:
         until_us = found.last_us if ended_us is None else max(found.last_us, ended_us)
+    if until_us < found.first_us:
+        raise BadPipeline(
+            f"{store.journal}: its first record is of {found.first_us / 1e6:.6f} s; --until-s is {until_us / 1e6:.6f}"
+        )
     first_us = found.first_us // period_us * period_us
     if join == "auto":
         join = "merge" if found.wishes > INDEXED_MAX else "index"
