@@ -168,7 +168,14 @@ def report_command(
     for name, experiment in EXPERIMENTS.items():
         file = out / f"{name}.{preset}.json"
         if file.exists():
-            found.append((experiment, msgspec.json.decode(file.read_bytes(), type=list[Row])))
+            try:
+                found.append((experiment, msgspec.json.decode(file.read_bytes(), type=list[Row])))
+            except msgspec.DecodeError as problem:
+                what = (
+                    f"{file}: not the rows of an experiment: {problem}; run `roamcast experiments run {name}` again"
+                )
+                complaints.print(f"[red]{escape(what)}[/red]", soft_wrap=True)
+                raise typer.Exit(EXIT_BAD_INPUT) from None
     if not found:
         complaints.print(
             f"[red]nothing in {out} of the {preset} preset; run `roamcast experiments run --all` first[/red]"

@@ -171,6 +171,15 @@ def test_p4_a_report_of_nothing_says_what_to_run(tmp_path: Path) -> None:
     assert "experiments run --all" in output
 
 
+@pytest.mark.parametrize("kept", [b'[{"experiment": "steam-c', b'[{"experiment": 5}]', b""])
+def test_p4_rows_that_cannot_be_read_are_named_with_what_to_run(tmp_path: Path, kept: bytes) -> None:
+    (tmp_path / "steam-cost.quick.json").write_bytes(kept)
+    code, output = invoke("experiments", "report", "--out", str(tmp_path))
+    assert code == 2
+    assert "steam-cost.quick.json: not the rows of an experiment" in output
+    assert "experiments run steam-cost" in output
+
+
 def test_p4_the_report_is_written_from_the_rows_that_are_kept(tmp_path: Path) -> None:
     row = Row("steam-cost", {"scenario": "A", "saturation": 60, "radius_m": 100}, 0, 1, {"frames": 1.0})
     (tmp_path / "steam-cost.quick.json").write_bytes(msgspec.json.encode([row]))
