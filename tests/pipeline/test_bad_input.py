@@ -62,9 +62,20 @@ def test_p2_a_clean_table_that_somebody_removed_is_named(spark: SparkSession, tm
     assert f"{tmp_path}/tables/moves: table 'moves' is missing" in said
 
 
+def test_p2_a_clean_table_that_is_damaged_is_named_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    written(tmp_path)
+    assert invoke("pipeline", "ingest", str(tmp_path))[0] == 0
+    damaged = min((tmp_path / "tables" / "moves").glob("*.parquet"))
+    damaged.write_bytes(b"not Parquet")
+    (damaged.parent / f".{damaged.name}.crc").unlink(missing_ok=True)
+    said = refused("pipeline", "oracle", str(tmp_path))
+    assert f"{damaged}: damaged; remove {tmp_path}/tables and run" in said
+    assert "org.apache" not in said
+
+
 def test_p6_what_spark_says_is_shown_with_our_traceback_and_without_java_s() -> None:
     worker = 'Traceback (most recent call last):\n  File "task.py", line 3, in judged\nValueError: no bucket'
-    java = "\tat org.apache.spark.Task.run(Task.scala:147)\n\tat java.base/java.lang.Thread.run(Thread.java:840)"
+    java = "\tat org.apache.spark.Task.<init>(Task.scala:147)\n\tat java.base/java.lang.Thread.run(Thread.java:840)"
     problem = PySparkException(
         f"{worker}\n{java}\n\t... 22 more\n\nJVM stacktrace:\norg.apache.spark.Failure\n{java}"
     )

@@ -1,6 +1,7 @@
 """P6: a session says clearly what it lacks, and the package that executors get is whole."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from roamcast.pipeline.job import BadPipeline
-from roamcast.pipeline.session import check_java, connected, package_archive, quiet_start
+from roamcast.pipeline.session import check_java, check_master, classic, connected, package_archive, quiet_start
 from roamcast.pipeline.store import file_system, path_within
 
 
@@ -59,6 +60,28 @@ def test_p6_a_connect_server_that_cannot_be_reached_is_an_error_of_one_sentence(
 def test_p6_a_connect_server_that_cannot_be_is_an_error_that_says_how_to_name_one(remote: str, said: str) -> None:
     with pytest.raises(BadPipeline, match=said):
         connected(remote)
+
+
+@pytest.mark.parametrize(
+    ("master", "said"),
+    [
+        ("nonsense", r"--master is 'nonsense'; give local\[\*\], spark://HOST:PORT"),
+        ("local[0]", r"--master is 'local\[0\]'; give local"),
+        ("sc://here:15002", "give local"),
+        ("spark://here", "give spark://HOST:PORT"),
+        ("spark://127.0.0.1:1", "no Spark master at 'spark://127.0.0.1:1': .*refused"),
+    ],
+)
+def test_p6_a_master_that_cannot_be_is_an_error_that_says_how_to_name_one(master: str, said: str) -> None:
+    with pytest.raises(BadPipeline, match=said):
+        classic(master)
+
+
+def test_p6_masters_that_spark_knows_are_let_through_and_one_of_several_is_enough() -> None:
+    for master in ("local", "local[*]", "local[2]", "local[*, 3]", "local-cluster[2,1,1024]", "yarn", "k8s://here"):
+        check_master(master)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        check_master(f"spark://127.0.0.1:1,127.0.0.1:{listening.getsockname()[1]}")
 
 
 @pytest.mark.parametrize("place", ["/a b/c%20d", "file:/a b/c%20d", "file:///a b/c%20d"])

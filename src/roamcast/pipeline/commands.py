@@ -45,7 +45,7 @@ def working(directory: str, master: str, remote: str | None, *, quiet: bool) -> 
 
     from roamcast.pipeline.chores import Chores
     from roamcast.pipeline.job import BadPipeline
-    from roamcast.pipeline.session import without_java_frames
+    from roamcast.pipeline.session import unreadable_file, without_java_frames
 
     try:
         if not quiet and complaints.is_terminal:
@@ -57,7 +57,13 @@ def working(directory: str, master: str, remote: str | None, *, quiet: bool) -> 
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except (PySparkException, Py4JJavaError) as problem:
-        complaints.print(f"[red]{escape(f'Spark failed: {without_java_frames(problem)}')}[/red]", soft_wrap=True)
+        damaged = unreadable_file(problem)
+        said = (
+            f"{damaged}: damaged; remove {directory}/tables and run `roamcast pipeline ingest {directory}` again"
+            if damaged
+            else f"Spark failed: {without_java_frames(problem)}"
+        )
+        complaints.print(f"[red]{escape(said)}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except KeyboardInterrupt:
         complaints.print("[yellow]interrupted; run it again to go on[/yellow]")

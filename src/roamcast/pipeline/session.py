@@ -31,7 +31,9 @@ JAVA_MAJOR_MIN = 17
 CONNECT_PORT = 15002
 CONNECT_S = 10.0
 LOCAL = re.compile(r"local(\[.*\])?")
-JAVA_FRAME = re.compile(r"\s+at [\w$./]+\(|\s+\.\.\. \d+ more")
+MASTER = re.compile(r"local(\[(\*|[1-9]\d*)( *, *\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
+JAVA_FRAME = re.compile(r"\s+at [\w$./<>]+\(|\s+\.\.\. \d+ more")
+UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\].* file (?:file://)?(\S+?)\.?\s")
 NO_JAVA = f"""Spark needs a Java runtime, version {JAVA_MAJOR_MIN} or newer, and {{found}}. Install one:
   Debian, Ubuntu   sudo apt-get install default-jre-headless
   Fedora           sudo dnf install java-17-openjdk-headless
@@ -50,6 +52,7 @@ def open_session(master: str = "local[*]", remote: str | None = None) -> SparkSe
 
 
 def classic(master: str) -> SparkSession:
+    check_master(master)
     check_java()
     # Without this the workers may be another Python, without numpy or Arrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -155,6 +158,27 @@ def connected(remote: str) -> SparkSession:
     return spark
 
 
+def check_master(master: str) -> None:
+    """Spark itself answers with its own stack, and where nobody is only after a minute."""
+    if not MASTER.fullmatch(master):
+        raise BadPipeline(f"--master is '{master}'; give local[*], spark://HOST:PORT, yarn or k8s://ADDRESS")
+    if not master.startswith("spark://"):
+        return
+    problem: OSError | None = None
+    # There may be several, of which one leads and the others stand by.
+    for each in master.removeprefix("spark://").split(","):
+        host, _, port = each.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise BadPipeline(f"--master is '{master}'; give spark://HOST:PORT")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        except OSError as refused:
+            problem = refused
+        else:
+            return
+    raise BadPipeline(f"no Spark master at '{master}': {problem}; is it running, and may this machine reach it?")
+
+
 def check_somebody_is_there(remote: str) -> None:
     """Spark itself tries again for ten minutes before it says that nobody is."""
     parts = urlsplit(remote)
@@ -206,3 +230,9 @@ def without_java_frames(problem: BaseException) -> str:
     """What Spark says went wrong, with the traceback of a worker of ours if there is one, and no Java stack."""
     said, _, _ = str(problem).partition("JVM stacktrace:")
     return "\n".join(line for line in said.strip().splitlines() if not JAVA_FRAME.match(line))
+
+
+def unreadable_file(problem: BaseException) -> str | None:
+    """The file of a table that Spark could not read, if that is what went wrong."""
+    found = UNREADABLE.search(str(problem))
+    return found and found[1]
