@@ -1,4 +1,4 @@
-"""Brokers walk on a movement model that was learned from traces, if it is of their own cells (R4, R5, M10, P3)."""
+"""Brokers walk on a movement model learned from traces, if it is of their own cells (R4, R5, R7, M10, P3)."""
 
 from pathlib import Path
 from random import Random
@@ -11,6 +11,7 @@ from roamcast.experiments.assemble import kit_of
 from roamcast.model.movement import VERSION, Habits, MovementModel, save_model
 from roamcast.node.kit import ProtocolKit, Seat
 from roamcast.protocols.broker.broker import Broker
+from roamcast.protocols.broker.logical.ahead import Ahead
 from roamcast.sim.scenario import BadScenario
 
 HOUSE = MovementModel(VERSION, {"hall": Habits(20.0, {"kitchen": 3}), "kitchen": Habits(5.0, {"hall": 2})})
@@ -52,6 +53,24 @@ def test_m10_a_model_of_the_cells_of_the_mesh_is_taken(tmp_path: Path) -> None:
 
 def mesh_kit(file: Path) -> ProtocolKit:
     return kit_of({"kind": "broker", "handover": "predictive", "mesh": {"movement": str(file)}})
+
+
+def test_r7_brokers_subscribe_ahead_where_most_went_by_the_model(tmp_path: Path) -> None:
+    north = Habits(9.0, {"east": 1, "south": 4, "west": 2})
+    others = {name: Habits(9.0) for name in ("east", "south", "west")}
+    ways = MovementModel(VERSION, {"north": north, **others})
+    save_model(ways, tmp_path / "ways.json")
+    kit = kit_of({"kind": "broker", "ahead": {"movement": str(tmp_path / "ways.json"), "brokers_max": 2}})
+    node = kit.make_node(Seat("broker", Random(1)))
+    assert isinstance(node, Broker)
+    assert node.params.ahead.next_brokers == {"north": ("south", "west")}
+    assert isinstance(node.handover, Ahead)
+
+
+def test_r7_a_model_whose_places_are_no_brokers_is_refused_with_its_key(tmp_path: Path) -> None:
+    save_model(STREET, tmp_path / "street.json")
+    with pytest.raises(BadScenario, match=r"protocol\.ahead\.movement: .*its places are cells, not brokers"):
+        kit_of({"kind": "broker", "ahead": {"movement": str(tmp_path / "street.json")}})
 
 
 def test_r5_a_model_that_is_not_there_is_named_with_its_key() -> None:
