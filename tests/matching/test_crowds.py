@@ -7,9 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from roamcast.matching import kernel_numpy, pool
+from roamcast.matching.layout import ASKED_MAX, ASKED_PER_ENTRY
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
+from roamcast.model.filter.tree import Attribute, Filter, Inside
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Earth, Plane, Space
@@ -18,6 +20,7 @@ from roamcast.model.values import Point
 from tests.matching.worlds import KERNELS, World
 
 PEOPLE = 150
+SLACK_M = 8.0
 PLACES = {
     "plane": (Plane(), Point(0.0, 0.0)),
     "far out on a plane": (Plane(), Point(-9.9e8, 9.9e8)),
@@ -100,6 +103,54 @@ def test_c6_a_crowd_on_the_move_is_told_what_the_definition_says(
     crowd = Crowd(space, middle, kernel, seed=7)
     crowd.live(rounds=6)
     assert crowd.matched > 100
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("where", PLACES)
+def test_c6_whoever_went_on_a_little_is_found_where_it_is_by_asking_those_at_the_edge(
+    where: str, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "TAIL_MIN", 4)
+    space, middle = PLACES[where]
+    crowd = Crowd(space, middle, kernel, seed=11)
+    world, rng = crowd.world, crowd.rng
+    for number in range(PEOPLE):
+        name, radius_m = f"p{number}", rng.choice((20, 150, 300))
+        text = rng.choice((f"near(position, {radius_m})", f"near(position, {radius_m}) AND level >= 2"))
+        crowd.place(name)
+        world.subscribe(Subscription(f"of {name}", name, "news/#", 0, 1_000, parse_text(text)))
+        if isinstance(space, Plane) and number % 5 == 0:
+            here = Filter(Inside(Attribute("position"), Circle(crowd.somewhere(), radius_m)))
+            world.subscribe(Subscription(f"place {name}", name, "news", 0, 1_000, here))
+    happened = [crowd.event() for _ in range(60)]
+    assert world.check_said(happened) == len(happened)
+    for name, context in world.contexts.items():
+        assert context.position is not None
+        angle, far_m = rng.uniform(0, math.tau), SLACK_M * rng.choice((0.5, 0.999))
+        to = space.moved(context.position, far_m * math.cos(angle), far_m * math.sin(angle))
+        if space.within(context.position, to, SLACK_M):
+            world.contexts[name] = replace(context, position=to)
+    assert world.check_said(happened, slack_m=SLACK_M) == len(happened)
+    with pytest.raises(AssertionError):
+        world.check_said(happened)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_tail_that_is_looked_at_again_and_again_is_sorted_in_and_nobody_is_lost(kernel: str) -> None:
+    world = World(Plane(), kernel)
+    for number in range(140):
+        world.place(Context(f"p{number}", Point(10.0 * number, 0.0)))
+        world.subscribe(Subscription(f"s{number}", f"p{number}", "news", 0, 100, parse_text("near(position, 25)")))
+    tail = int(world.engine._pool.groups["tail"][0])
+    assert tail > 0
+    events = [
+        Event("e", "news", Context("press"), 0, 100, {"position": Point(3.0 * number, 20.0)}) for number in range(500)
+    ]
+    rounds = 1 + (ASKED_MAX + ASKED_PER_ENTRY * 140) // (tail * len(events))
+    for _ in range(rounds):
+        world.engine.match(events, 10)
+    assert world.engine._pool.groups["tail"][0] == 0
+    world.check(events[::25])
 
 
 def test_both_kernels_find_the_same_in_the_same_order() -> None:

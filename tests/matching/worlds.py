@@ -64,14 +64,15 @@ class World:
     def check(self, events: list[Event], now_us: int = NOW_US) -> None:
         assert self.found(events, now_us) == self.expected(events, now_us)
 
-    def check_said(self, events: list[Event], now_us: int = NOW_US) -> int:
-        """The same of what these events say, published now to everybody; of how many nothing else had to be known."""
+    def check_said(self, events: list[Event], now_us: int = NOW_US, slack_m: float = 0.0) -> int:
+        """The same of what these events say, published now to everybody; of how many nothing else had to be known.
+        Hosts may be so far from where the engine was told that they are."""
         said = [
             replace(event, published_us=now_us, expires_us=now_us, relevance=EVERYWHERE, audience=EVERYWHERE)
             for event in events
         ]
         found = self.engine.match_said(
-            [event.subject for event in said], [event.attributes for event in said], now_us
+            [event.subject for event in said], [event.attributes for event in said], now_us, slack_m
         )
         for each, event, expected in zip(found, said, self.expected(said, now_us), strict=True):
             slots = each.slots + [slot for slot in each.unsure if self._is_near(event, slot)]
