@@ -27,6 +27,11 @@ def test_p1_a_directory_without_a_journal_is_named(spark: SparkSession, tmp_path
     assert f"{tmp_path}: holds no journal" in refused("audit", str(tmp_path))
 
 
+def test_p1_an_address_without_a_journal_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    nowhere = f"file://{tmp_path}/nothing"
+    assert f"{nowhere}: holds no journal; there is no directory v2 in it" in refused("pipeline", "ingest", nowhere)
+
+
 def test_p1_a_journal_of_another_version_is_named_with_both_versions(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "v1").mkdir()
     assert f"{tmp_path}: a journal of version 1; this program reads 2" in refused("audit", str(tmp_path))

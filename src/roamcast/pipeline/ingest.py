@@ -102,8 +102,12 @@ def ingest(spark: SparkSession, directory: str, *, follow_s: float | None = None
 
 
 def check_journal(journal: str) -> None:
-    """Says at once what is wrong with a directory that is no journal; one elsewhere shows it when it is read."""
-    if "://" not in journal:
+    """Says at once what is wrong with a directory that is no journal; one elsewhere shows most when it is read."""
+    if "://" in journal:
+        files, version = file_system(f"{journal}/{VERSION_DIRECTORY}")
+        if files.get_file_info(version).type != arrow_fs.FileType.Directory:
+            raise BadPipeline(f"{journal}: holds no journal; there is no directory {VERSION_DIRECTORY} in it")
+    else:
         try:
             for table in JOURNAL_TABLES:
                 table_directory(Path(journal), table)
