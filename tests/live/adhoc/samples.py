@@ -110,7 +110,7 @@ def any_messages(draw: st.DrawFn, origin: str = "ann") -> Message:
     wanted_item = context.SubscriptionItem(subscription, reach, age_us, Circle(point, 9.0))
     region = draw(some.regions)
     choices: list[Message] = [
-        proximity.Raised(event, "p", "s", 1, flag, age_us),
+        proximity.Raised(event, "p", f"{origin}:a", 1, flag, age_us),
         proximity.Announced(point, None, 1, 2, flag, age_us, announcement, 3, (1, 2)),
         proximity.Wanted(point, None, 1, 2, flag, age_us, f"{origin}:s", origin, "ice", region, point),
         proximity.Withdrawn(f"{origin}:a", 3),

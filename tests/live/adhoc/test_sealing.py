@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from roamcast.live.adhoc import frames
+from roamcast.live.adhoc.carried import Carried, body_of
 from roamcast.live.adhoc.drops import REASONS, Dropped, Drops
-from roamcast.live.adhoc.frames import FRAME_BYTES_MAX, HEADER_BYTES, SEAL_BYTES
+from roamcast.live.adhoc.frames import FRAME_BYTES_MAX, HEADER_BYTES, SEAL_BYTES, Attestation, body_bytes
 from roamcast.live.adhoc.keys import Identity
 from roamcast.live.adhoc.peers import IDLE_US, Peers
 from roamcast.live.adhoc.replay import WINDOW_FRAMES, Window
-from roamcast.live.adhoc.sealing import CONTEXT, NONCE
-from roamcast.live.adhoc.statements import travels
+from roamcast.live.adhoc.sealing import CONTEXT, NONCE, Seals
+from roamcast.live.adhoc.signing import UNSIGNED
+from roamcast.live.adhoc.statements import is_last_word, travels
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
 from roamcast.node.boundary import Message
@@ -133,6 +135,24 @@ def test_l7_an_id_belongs_to_the_host_it_begins_with() -> None:
     stolen = replace(message, event=replace(message.event, id="bob:e1"))
     with pytest.raises(Dropped, match="forged"):
         sealed(seals("ann"), stolen)
+
+
+def frame_of(by: Seals, message: Message) -> bytes:
+    """By somebody who does not look at what it sends."""
+    said = Attestation(by.identity.public, by.identity.sign(b"something"))
+    attestations = UNSIGNED if is_last_word(message, by.name) else (said,)
+    return by._sealed(body_bytes(by.name, by.identity.public, CODEC.encode(message), attestations), GROUP)
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_l7_a_stream_belongs_to_the_host_it_begins_with(forward: bool) -> None:
+    """What is numbered in the stream of another would be taken in place of what that one raises."""
+    listener, eve = seals("bob"), seals("eve")
+    carried = raised("far", stream="eve:a1")
+    carried = replace(carried, event=replace(carried.event, body=body_of(Carried("eve"))))
+    for message in (raised("eve", forward=forward), replace(carried, forward=forward)):
+        assert outcome(listener, frame_of(eve, message)) == "heard"
+        assert outcome(listener, frame_of(eve, replace(message, stream="ann:a1"))) == "forged"
 
 
 def test_l7_a_subscription_is_not_taken_for_its_withdrawal() -> None:

@@ -15,8 +15,8 @@ the message arrives at again.
 | subscription, digest | each subscription and whether it is withdrawn, by its subscriber |
 | beacon, matching-request, query, answer | none: their sender says them of itself, or asks |
 
-An id begins with the name of its host and a colon, as `node/port.py` makes them. Without that anybody could withdraw
-what another announced, or use up another's ids.
+An id begins with the name of its host and a colon, as `node/port.py` makes them, and so does the stream in which an
+event is numbered. Without that anybody could withdraw what another announced, or use up another's ids and numbers.
 """
 
 import msgspec
@@ -46,7 +46,9 @@ def statements_of(message: Message) -> tuple[Statement, ...]:
     match message:
         case Raised(event, age_us=age_us):
             whole = message if age_us == 0 else replace(message, age_us=0)
-            return (by_speaker(event, _encoder.encode(whole)),)
+            statement = by_speaker(event, _encoder.encode(whole))
+            owner_of(message.stream, statement.origin)
+            return (statement,)
         case Announced(announcement=announcement):
             origin = owner_of(announcement.id, announcement.producer)
             return (Statement(origin, _encoder.encode(replace(message, age_us=0))),)
@@ -84,8 +86,13 @@ def is_last_word(message: Message, host: str) -> bool:
     """Whether all that a message states is its host's own and goes no further: its frame's signature is enough."""
     if type(message) is not Raised or message.forward:
         return False
-    event = message.event
-    return event.publisher.host == host and event.body is None and event.id.startswith(host + ":")
+    event, own = message.event, host + ":"
+    return (
+        event.publisher.host == host
+        and event.body is None
+        and event.id.startswith(own)
+        and message.stream.startswith(own)
+    )
 
 
 def of_event(event: Event) -> Statement:
