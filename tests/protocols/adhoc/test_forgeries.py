@@ -214,6 +214,17 @@ def test_s8_a_number_that_counts_nothing_is_refused(sequence: int, age_us: int) 
     assert (lone.notes["bad_message"], lone.delivered) == (1, [])
 
 
+@pytest.mark.parametrize("anchor", ["p", "x"])
+def test_s5_what_somebody_else_raises_in_a_proximity_that_moves_with_its_host_is_not_delivered(anchor: str) -> None:
+    """Where the other one is says nothing of where the proximity is."""
+    said = announcement(proximity=Anchored(Circle(ORIGIN, 100.0), anchor))
+    lone = inside(said)
+    publisher = Context("p" if anchor == "x" else "x", Point(60.0, 0.0), 0, STILL)
+    event = Event("e", "s", publisher, 0, 0, audience=Scope(said.proximity))
+    lone.hear(Raised(event, "p:a", "x:a", 1), lone.node.discovery.relevant["p:a"].group)
+    assert (lone.notes["stray_event"], lone.delivered) == (1, [])
+
+
 def kept(lone: Lone) -> int:
     return len(lone.node.inbox.receptions) + len(lone.node.inbox.orders)
 

@@ -161,6 +161,9 @@ class Discovery:
                 return "stray_event"
         elif event.subject != entry.subject or event.audience.region != entry.region:
             return "stray_event"
+        elif type(entry.region) is Anchored and entry.region.host != event.publisher.host:
+            # Where a proximity is that moves is told by where its host was, which is the publisher.
+            return "stray_event"
         known = entry.event_type or self.type_of(event.subject)
         if known is None:
             return None
