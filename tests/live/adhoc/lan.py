@@ -40,8 +40,14 @@ async def until(holds: Callable[[], object]) -> None:
 class Lan:
     """Nodes by name, and what each got."""
 
-    def __init__(self, protocol: dict[str, Any] | None = None, space: Plane | Earth | None = None) -> None:
+    def __init__(
+        self,
+        protocol: dict[str, Any] | None = None,
+        space: Plane | Earth | None = None,
+        wanted: tuple[str, ...] = ("lo",),
+    ) -> None:
         self.protocol = protocol or PROXIMITY
+        self.wanted = wanted
         self.space = space or Plane()
         self.port = free_port()
         self.nodes: dict[str, RunningNode] = {}
@@ -77,7 +83,7 @@ class Lan:
             group_key=group_key,
             known=known,
             port=self.port,
-            interfaces=("lo",),
+            interfaces=self.wanted,
             journal=journal,
             prepares_signatures=prepares_signatures,
         )

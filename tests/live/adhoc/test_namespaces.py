@@ -1,6 +1,7 @@
 """L1, S9: nodes on machines that do not all hear each other, and processes that know nothing but their names."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,15 +12,17 @@ import pytest
 from roamcast.experiments.assemble import kit_of
 from roamcast.live.adhoc.keys import Identity
 from roamcast.live.adhoc.running import NodeSettings, RunningNode
+from roamcast.live.adhoc.sockets import group_address
 from roamcast.live.runtime.host import NodeThread
 from roamcast.model.context import Context
-from roamcast.model.event import Event
+from roamcast.model.event import Event, EventType
 from roamcast.model.region import Circle
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
-from tests.live.adhoc.lan import CONTEXT, ICE, PATIENCE_S, PROXIMITY, free_port, until
+from roamcast.protocols.adhoc.proximity.groups import DISCOVERY_GROUP
+from tests.live.adhoc.lan import CONTEXT, ICE, PATIENCE_S, PROXIMITY, Lan, free_port, until
 from tests.live.adhoc.terminals import Terminal
-from tests.networks.namespaces import Machines, enter, why_not
+from tests.networks.namespaces import Machines, enter, inside, ip, remove_leftovers, why_not
 from tests.networks.radio import TapRadio
 
 REASON = why_not()
@@ -120,3 +123,50 @@ def test_l1_on_a_lan_two_processes_find_each_other_with_nothing_but_their_names(
         finally:
             ann.close()
             bob.close()
+
+
+@pytest.fixture
+def crossroads() -> Iterator[str]:
+    """A machine with more interfaces than the groups that Linux lets one socket join."""
+    remove_leftovers()
+    namespace = f"rcast-{os.getpid()}-crossroads"
+    ip("netns", "add", namespace)
+    try:
+        for number in range(13):
+            ends = f"left{number}", f"right{number}"
+            ip("-n", namespace, "link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
+            for side, end in enumerate(ends):
+                ip("-n", namespace, "addr", "add", f"10.78.{number}.{side + 1}/32", "dev", end)
+                ip("-n", namespace, "link", "set", end, "up")
+        yield namespace
+    finally:
+        ip("netns", "del", namespace)
+
+
+def test_l1_a_machine_with_very_many_interfaces_is_in_all_its_groups_on_all_of_them(crossroads: str) -> None:
+    subjects = [f"road/{number}" for number in range(3)]
+
+    async def story() -> list[str]:
+        async with Lan(wanted=()) as lan:
+            producer, consumer = lan.node("producer"), lan.node("consumer", 50)
+            assert len(consumer.air.interfaces) == 26
+            lan.listen("consumer", "road/#")
+            for subject in subjects:
+                lan.announce("producer", event_type=EventType(subject))
+            await until(lambda: lan.members("consumer") == len(subjects))
+            for subject in subjects:
+                producer.port.raise_(subject)
+            await until(lambda: len(lan.got["consumer"]) == len(subjects))
+            joined = Path("/proc/thread-self/net/igmp").read_text()
+            group = group_address(next(group for group in consumer.air._joined if group > DISCOVERY_GROUP))
+            little_endian = "".join(f"{int(octet):02X}" for octet in reversed(group.split(".")))
+            assert joined.count(little_endian) == 26
+            sockets = len(consumer.air._members)
+            for subject in subjects:
+                producer.port.unannounce(subject)
+            await until(lambda: lan.members("consumer") == 0)
+            assert len(consumer.air._members) < sockets
+            assert consumer.air.refused_groups == producer.air.refused_groups == 0
+        return [event.subject for event in lan.got["consumer"]]
+
+    assert sorted(inside(crossroads, lambda: asyncio.run(story()))) == subjects

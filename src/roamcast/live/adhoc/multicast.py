@@ -66,7 +66,8 @@ class MulticastAir:
         self._receiver: Receiver | None = None
         self._members: list[Members] = []
         """The receiver first, then those that only are in groups."""
-        self._joined: dict[int, Members | None] = {}
+        self._joined: dict[int, list[Members]] = {}
+        """By group, which sockets are in it: more than one where they are full, none where it could not be joined."""
         self._delayed: dict[asyncio.TimerHandle, None] = {}
         self._preparing: asyncio.TimerHandle | None = None
 
@@ -94,10 +95,10 @@ class MulticastAir:
         found = chosen_interfaces()
         if found == self.interfaces:
             return False
-        self._joined = dict.fromkeys(self._joined)
+        self._joined = {group: [] for group in self._joined}
         self._use(found)
         for group in self._joined:
-            self._joined[group] = self._member_of(group)
+            self._joined[group] = self._members_of(group)
         return True
 
     # What the node wants.
@@ -108,18 +109,15 @@ class MulticastAir:
         if len(self._joined) >= GROUPS_MAX:
             self.refused_groups += 1
             return
-        self._joined[group] = self._member_of(group)
+        self._joined[group] = self._members_of(group)
 
     def leave(self, group: int) -> None:
-        member = self._joined.pop(group, None)
-        if member is None:
-            return
-        member.leave(group)
-        if not member.groups and member is not self._receiver:
-            self._members.remove(member)
-            member.close()
-            if self._receiver is not None and len(self._members) == 1:
-                self._receiver.hear_all(False)
+        for member in self._joined.pop(group, ()):
+            member.leave(group)
+            if not member.groups and member is not self._receiver:
+                self._members.remove(member)
+                member.close()
+        self._hear()
 
     def broadcast(self, data: bytes, said: Broadcast) -> int:
         """Sends a message in the codec's bytes; answers how many there are in its datagram, 0 if there is none."""
@@ -191,38 +189,43 @@ class MulticastAir:
 
     def _use(self, interfaces: list[Interface]) -> None:
         self._close_sockets()
-        self.interfaces = []
         try:
             for interface in interfaces:
                 self._outlets.append(Outlet(interface, self.port, self.hops_max, self.loop, self.drops))
-            self._receiver = Receiver(self.port, interfaces, self.loop, self.take)
+            self._receiver = Receiver(self.port, self.loop, self.take)
             self._members = [self._receiver]
             self.interfaces = interfaces
         except OSError as problem:
             self._close_sockets()
             raise CannotMulticast(f"UDP port {self.port}: {problem.strerror or problem}") from problem
 
-    def _member_of(self, group: int) -> Members | None:
+    def _members_of(self, group: int) -> list[Members]:
+        """Joins a group on all interfaces, with as many sockets as that takes."""
+        left = self.interfaces
         for member in self._members:
-            if member.join(group):
-                return member
-        if self._receiver is None:
-            return None
-        try:
-            member = Members(self.interfaces)
-        except OSError:
-            self.refused_groups += 1
-            return None
-        self._members.append(member)
-        self._receiver.hear_all(True)
-        if member.join(group):
-            return member
-        self.refused_groups += 1
-        return None
+            left = member.join(group, left)
+        while left:
+            try:
+                member = Members()
+            except OSError:
+                break
+            left = member.join(group, left)
+            if not member.groups:
+                member.close()
+                break
+            self._members.append(member)
+        self.refused_groups += bool(left)
+        self._hear()
+        return [member for member in self._members if group in member.groups]
+
+    def _hear(self) -> None:
+        """The receiver hears what the others are in only if it hears everything."""
+        if self._receiver is not None:
+            self._receiver.hear_all(len(self._members) > 1)
 
     def _close_sockets(self) -> None:
         for outlet in self._outlets:
             outlet.close()
         for member in self._members:
             member.close()
-        self._outlets, self._members, self._receiver = [], [], None
+        self._outlets, self._members, self._receiver, self.interfaces = [], [], None, []

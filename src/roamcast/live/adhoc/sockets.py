@@ -1,9 +1,10 @@
 """Multicast sockets: an outlet for each interface, a receiver, and as many members as groups need.
 
 The receiver is bound to the port on all addresses and hears the groups that it joined and no others. Linux lets one
-socket join twenty groups (`net.ipv4.igmp_max_memberships`). A node that is in more has further sockets that are only
-members, and its receiver hears whatever this machine has joined: with a receiver for every twenty groups, each
-datagram would be offered to all of them, and sending would take the longer the more types a host announces.
+socket join twenty groups, and counts each interface (`net.ipv4.igmp_max_memberships`). A node that is in more has
+further sockets that are only members, and its receiver hears whatever this machine has joined: with a receiver for
+every twenty groups, each datagram would be offered to all of them, and sending would take the longer the more types a
+host announces.
 """
 
 import asyncio
@@ -99,39 +100,38 @@ class Outlet:
 
 
 class Members:
-    """A socket that is in some groups, on all interfaces. By itself it hears nothing: it has no port."""
+    """A socket that is in some groups, each on some interfaces. By itself it hears nothing: it has no port."""
 
-    def __init__(self, interfaces: list[Interface]) -> None:
-        self.interfaces = interfaces
-        self.groups: dict[int, None] = {}
+    def __init__(self) -> None:
+        self.groups: dict[int, list[Interface]] = {}
+        """Where this socket is in each."""
         self._full = False
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
 
-    def join(self, group: int) -> bool:
-        """False when this socket is in as many groups as the kernel lets it."""
+    def join(self, group: int, interfaces: list[Interface]) -> list[Interface]:
+        """Answers on which of them this socket is not in the group, since the kernel lets it be in no more."""
         if self._full:
-            return False
+            return interfaces
         joined: list[Interface] = []
-        for interface in self.interfaces:
+        left: list[Interface] = []
+        for place, interface in enumerate(interfaces):
             try:
                 self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership(group, interface))
             except OSError as problem:
-                if problem.errno != errno.ENOBUFS:
-                    # The interface went away; the others are heard.
-                    continue
-                for each in joined:
-                    self._leave(group, each)
-                self._full = True
-                return False
+                if problem.errno == errno.ENOBUFS:
+                    self._full, left = True, interfaces[place:]
+                    break
+                # The interface went away; the others are heard.
+                continue
             joined.append(interface)
-        self.groups[group] = None
-        return True
+        if joined:
+            self.groups[group] = joined
+        return left
 
     def leave(self, group: int) -> None:
-        del self.groups[group]
         self._full = False
-        for interface in self.interfaces:
+        for interface in self.groups.pop(group):
             self._leave(group, interface)
 
     def _leave(self, group: int, interface: Interface) -> None:
@@ -151,11 +151,10 @@ class Receiver(Members):
     def __init__(
         self,
         port: int,
-        interfaces: list[Interface],
         loop: asyncio.AbstractEventLoop,
         take: Callable[[bytes], None],
     ) -> None:
-        super().__init__(interfaces)
+        super().__init__()
         self.loop = loop
         self.take = take
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
