@@ -125,25 +125,32 @@ def test_l1_on_a_lan_two_processes_find_each_other_with_nothing_but_their_names(
             bob.close()
 
 
+def plug_in(namespace: str, number: int) -> None:
+    """A cable with both ends in one machine."""
+    ends = f"left{number}", f"right{number}"
+    ip("-n", namespace, "link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
+    for side, end in enumerate(ends):
+        ip("-n", namespace, "addr", "add", f"10.78.{number}.{side + 1}/32", "dev", end)
+        ip("-n", namespace, "link", "set", end, "up")
+
+
 @pytest.fixture
-def crossroads() -> Iterator[str]:
-    """A machine with more interfaces than the groups that Linux lets one socket join."""
+def crossroads(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A machine with so many cables."""
     remove_leftovers()
     namespace = f"rcast-{os.getpid()}-crossroads"
     ip("netns", "add", namespace)
     try:
-        for number in range(13):
-            ends = f"left{number}", f"right{number}"
-            ip("-n", namespace, "link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
-            for side, end in enumerate(ends):
-                ip("-n", namespace, "addr", "add", f"10.78.{number}.{side + 1}/32", "dev", end)
-                ip("-n", namespace, "link", "set", end, "up")
+        for number in range(request.param):
+            plug_in(namespace, number)
         yield namespace
     finally:
         ip("netns", "del", namespace)
 
 
+@pytest.mark.parametrize("crossroads", [13], indirect=True)
 def test_l1_a_machine_with_very_many_interfaces_is_in_all_its_groups_on_all_of_them(crossroads: str) -> None:
+    """More of them than the groups that Linux lets one socket join."""
     subjects = [f"road/{number}" for number in range(3)]
 
     async def story() -> list[str]:
@@ -170,3 +177,21 @@ def test_l1_a_machine_with_very_many_interfaces_is_in_all_its_groups_on_all_of_t
         return [event.subject for event in lan.got["consumer"]]
 
     assert sorted(inside(crossroads, lambda: asyncio.run(story()))) == subjects
+
+
+@pytest.mark.parametrize("crossroads", [1], indirect=True)
+def test_l1_an_interface_that_was_named_is_used_again_when_it_comes_back(crossroads: str) -> None:
+    """As that of a Wi-Fi stick that was pulled out: it has its old name, and is another one to the kernel."""
+
+    async def story() -> list[object]:
+        async with Lan(wanted=("left0",)) as lan:
+            nodes = await lan.acquainted()
+            ip("-n", crossroads, "link", "del", "left0")
+            assert [node.air.refresh() for node in nodes] == [False, False]
+            plug_in(crossroads, 0)
+            assert [node.air.refresh() for node in nodes] == [True, True]
+            nodes[0].port.raise_("ice", {"depth": 5})
+            await until(lambda: lan.depths("consumer"))
+        return lan.depths("consumer")
+
+    assert inside(crossroads, lambda: asyncio.run(story())) == [5]

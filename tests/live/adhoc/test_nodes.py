@@ -335,6 +335,7 @@ def test_l1_loopback_is_found_and_an_unknown_interface_is_named() -> None:
     loopback = [each for each in all_interfaces() if each.loopback]
     assert [each.address for each in loopback] == ["127.0.0.1"]
     assert chosen_interfaces(("127.0.0.1",)) == chosen_interfaces(("lo",)) == loopback
+    assert chosen_interfaces(("127.0.0.1", "lo")) == loopback
     with pytest.raises(BadInterface, match=r"'wlan7' is not there .* lo \(127.0.0.1\)"):
         chosen_interfaces(("wlan7",))
 
@@ -366,11 +367,11 @@ def test_l1_an_interface_that_cannot_be_used_yet_is_tried_again(monkeypatch: pyt
             air = lan.node("node").air
             groups = list(air._joined)
             air.wanted = ()
-            monkeypatch.setattr(multicast, "chosen_interfaces", lambda: [coming])
+            monkeypatch.setattr(multicast, "chosen_interfaces", lambda *_: [coming])
             for _ in range(2):
                 with pytest.raises(CannotMulticast):
                     air.refresh()
-            monkeypatch.setattr(multicast, "chosen_interfaces", lambda: chosen_interfaces(("lo",)))
+            monkeypatch.setattr(multicast, "chosen_interfaces", lambda *_: chosen_interfaces(("lo",)))
             assert air.refresh()
             assert list(air._joined) == groups
             assert all(air._joined.values())

@@ -58,5 +58,5 @@ def chosen_interfaces(wanted: tuple[str, ...] = ()) -> list[Interface]:
         if not fits:
             there = ", ".join(f"{each.name} ({each.address})" for each in found) or "none"
             raise BadInterface(f"interface '{wish}' is not there or has no IPv4 address; there are: {there}")
-        chosen += fits
+        chosen += [each for each in fits if each not in chosen]
     return chosen

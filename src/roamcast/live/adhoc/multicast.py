@@ -4,8 +4,8 @@ A message to a group goes to the group's address, one without a group to 239.0.0
 discovery group of proximities is 239.0.0.1. Groups are joined and left as the node says. Datagrams are sealed and
 opened by `sealing.py`; whatever is wrong with one is counted, and nothing else happens.
 
-Interfaces come and go (a phone changes its network): unless they were named, they are looked at again from time to
-time, and all groups are joined anew when they have changed.
+Interfaces come and go (a phone changes its network): they are looked at again from time to time, and all groups are
+joined anew when they have changed.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 
 from roamcast.live.adhoc.drops import Dropped, Drops
-from roamcast.live.adhoc.interfaces import Interface, chosen_interfaces
+from roamcast.live.adhoc.interfaces import BadInterface, Interface, chosen_interfaces
 from roamcast.live.adhoc.keys import PREPARED_MAX
 from roamcast.live.adhoc.sealing import Heard, Seals
 from roamcast.live.adhoc.sockets import Members, Outlet, Receiver
@@ -90,9 +90,11 @@ class MulticastAir:
     def refresh(self) -> bool:
         """Looks at the interfaces again; whether they have changed. Raises `CannotMulticast` where they cannot be
         used yet, and tries again the next time."""
-        if self.wanted:
+        try:
+            found = chosen_interfaces(self.wanted)
+        except BadInterface:
+            # One that was named has gone, or has another address. It is waited for with what there is.
             return False
-        found = chosen_interfaces()
         if found == self.interfaces:
             return False
         self._joined = {group: [] for group in self._joined}
