@@ -13,8 +13,9 @@ from roamcast.model.event import Announcement, ContentType, Event
 from roamcast.model.region import Anchored, Box, Circle, Polygon, Region
 from roamcast.model.scope import Scope
 from roamcast.model.space import Earth, Plane, Space
+from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point, Velocity
-from roamcast.node.boundary import Announce, Moved, Note, Received, Start, Unannounce, Unsubscribe
+from roamcast.node.boundary import Announce, Moved, Note, Received, Start, Subscribe, Unannounce, Unsubscribe
 from roamcast.protocols.adhoc.proximity.groups import DISCOVERY_GROUP
 from roamcast.protocols.adhoc.proximity.messages import Announced, Raised, Wanted, Withdrawn
 from roamcast.protocols.adhoc.proximity.node import Proximity
@@ -203,6 +204,18 @@ def test_s8_a_region_that_lies_outside_of_the_space_is_refused(region: Region, s
         (note,) = node.handle(1, Received(beacon, "p", DISCOVERY_GROUP))
         assert isinstance(note, Note)
         assert note.what == "bad_message"
+
+
+@pytest.mark.parametrize("shape", [Box(Point(0.0, 0.0), Point(9.0, 9.0)), Circle(Point(1.0, 0.0), 9.0)])
+def test_s8_a_proximity_that_moves_nearly_as_fast_as_light_stops_nobody(shape: Box | Circle) -> None:
+    """So wide is what lies in its way that no region may be."""
+    node = Proximity(ProximityParams(), Random(1))
+    node.handle(0, Start(Context("c", Point(1.0, 1.0), 0, STILL)))
+    node.handle(0, Subscribe(Subscription("c:s", "c", "s", 0, 2**53)))
+    said = announcement(proximity=Anchored(shape, "p"))
+    beacon = Announced(Point(500.0, 0.0), Velocity(2.9e8, 0.0), 0, 1, False, 0, said)
+    node.handle(1, Received(beacon, "p", DISCOVERY_GROUP))
+    assert list(node.discovery.relevant) == ["p:a"]
 
 
 @pytest.mark.parametrize(("sequence", "age_us"), [(0, 0), (-1, 0), (2**62, 0), (1, 2**62), (1, -(2**62))])

@@ -24,7 +24,7 @@ from roamcast.model.region import (
     placed,
 )
 from roamcast.model.space import Space
-from roamcast.model.values import Point, Velocity
+from roamcast.model.values import BadValue, Point, Velocity
 from roamcast.node.boundary import Broadcast, Does, Message, Note, SetTimer
 from roamcast.protocols.adhoc.proximity.messages import Announced, Missed, Raised, Wanted
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
@@ -44,7 +44,11 @@ def nearly_holds(region: Region, naval: Point | None, point: Point, margin_m: fl
     if margin_m == 0 or holds(region, naval, point, space):
         return holds(region, naval, point, space)
     if isinstance(region, Anchored):
-        wider = Anchored(grown(region.shape, margin_m, PLANE), region.host, region.reference)
+        try:
+            wider = Anchored(grown(region.shape, margin_m, PLANE), region.host, region.reference)
+        except BadValue:
+            # With a margin of light-seconds it reaches farther than a region may.
+            return True
         return holds(wider, naval, point, space)
     return contains(grown(region, margin_m, space), point, space)
 
