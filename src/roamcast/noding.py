@@ -25,6 +25,7 @@ from roamcast.live.adhoc.wording import (
     delivery_line,
     event_type_of,
     said_as_text,
+    shown,
     wish_of,
 )
 from roamcast.live.client import Client, ClientError
@@ -174,7 +175,7 @@ class Talk:
         sys.stdout.flush()
 
     def found(self, name: str) -> None:
-        complain(f"heard of {name}", "dim")
+        complain(f"heard of {shown(name)}", "dim")
 
     def summary(self) -> str:
         air = self.node.air
@@ -197,7 +198,7 @@ def complain(text: str, style: str = "yellow") -> None:
 
 def say(text: str) -> None:
     """What an application says, with the time."""
-    sys.stdout.write(f"{time.strftime('%H:%M:%S')}  {text}\n")
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')}  {shown(text)}\n")
     sys.stdout.flush()
 
 

@@ -13,6 +13,7 @@ from roamcast.live.adhoc.wording import (
     event_type_of,
     own_attribute_of,
     point_of,
+    shown,
     wish_of,
 )
 from roamcast.model.context import Context
@@ -112,3 +113,29 @@ def test_l6_a_delivery_tells_what_from_whom_and_how_far_away() -> None:
         6,
     )
     assert "away" not in delivery_line(event, 6, Context("car-2"), Plane())
+
+
+FAKED = "x\n12:00:01.204  ice  from car-1, 50 m away  depth=9\x1b[2J\x9b1A\r\u2028"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Event("e", "ice", Context("eve"), 5, 5, {"by": FAKED}),
+        Event("e", FAKED, Context("eve"), 5, 5),
+        Event("e", "ice", Context(FAKED), 5, 5),
+    ],
+    ids=["value", "subject", "publisher"],
+)
+def test_l7_what_others_write_is_one_line_and_commands_no_terminal(event: Event) -> None:
+    """Else whoever may speak at all could write a line that seems to come from another, or clear the screen."""
+    line = delivery_line(event, 6, Context("me"), Plane())
+    assert line.isprintable()
+    assert r"x\n12:00:01.204  ice  from car-1" in line
+
+
+@given(st.text())
+def test_l7_what_can_be_printed_is_shown_as_it_is(text: str) -> None:
+    assert shown(text).isprintable()
+    if text.isprintable():
+        assert shown(text) == text

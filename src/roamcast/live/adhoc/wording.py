@@ -169,6 +169,13 @@ def plain(value: Value) -> object:
             return value
 
 
+def shown(text: str) -> str:
+    """On one line, and nothing in it that a terminal would obey: others chose what it says."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def distance_m(event: Event, me: Context, space: Space) -> float | None:
     """How far away it was raised."""
     there = event.publisher.position
@@ -180,7 +187,7 @@ def delivery_line(event: Event, now_us: int, me: Context, space: Space) -> str:
     away_m = distance_m(event, me, space)
     where = "" if away_m is None else f", {away_m:.0f} m away"
     content = " ".join(f"{name}={shlex.quote(str(plain(value)))}" for name, value in event.attributes.items())
-    return f"{moment}  {event.subject}  from {event.publisher.host}{where}  {content}".rstrip()
+    return shown(f"{moment}  {event.subject}  from {event.publisher.host}{where}  {content}".rstrip())
 
 
 def delivery_json(event: Event, subscription_id: str, now_us: int, me: Context, space: Space) -> str:
