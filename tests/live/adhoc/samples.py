@@ -92,14 +92,16 @@ def subscribed(origin: str = "ann") -> context.SubscriptionMessage:
 @st.composite
 def events(draw: st.DrawFn) -> Event:
     event = draw(some.events())
-    return replace(event, id=f"{event.publisher.host}:{event.id}")
+    return replace(event, id=f"{event.publisher.host}:{event.id.replace(':', '.')}")
 
 
 @st.composite
 def any_messages(draw: st.DrawFn, origin: str = "ann") -> Message:
     """By one origin, as only it may send them without having heard them."""
     event = draw(events())
-    event = replace(event, publisher=replace(event.publisher, host=origin), id=f"{origin}:{event.id}")
+    event = replace(
+        event, publisher=replace(event.publisher, host=origin), id=f"{origin}:{event.id.replace(':', '.')}"
+    )
     subscription = replace(draw(some.subscriptions()), id=f"{origin}:s", subscriber=origin)
     announcement = replace(draw(some.announcements), id=f"{origin}:a", producer=origin)
     point, age_us, flag = draw(some.points), draw(some.times), draw(st.booleans())

@@ -137,6 +137,21 @@ def test_l7_an_id_belongs_to_the_host_it_begins_with() -> None:
         sealed(seals("ann"), stolen)
 
 
+@pytest.mark.parametrize(
+    "stolen",
+    [
+        raised(event=replace(raised().event, id="ann:lamp:e1")),
+        raised(stream="ann:lamp:a1"),
+        announced(announcement=replace(announced().announcement, id="ann:lamp:a1")),
+    ],
+    ids=["event", "stream", "announcement"],
+)
+def test_l7_an_id_of_a_host_with_a_colon_in_its_name_is_not_that_of_a_shorter_name(stolen: Message) -> None:
+    """Of `ann:lamp` every id begins with `ann:` too."""
+    with pytest.raises(Dropped, match=r"'ann:lamp:..' is no id of 'ann'"):
+        sealed(seals("ann"), stolen)
+
+
 def frame_of(by: Seals, message: Message) -> bytes:
     """By somebody who does not look at what it sends."""
     said = Attestation(by.identity.public, by.identity.sign(b"something"))

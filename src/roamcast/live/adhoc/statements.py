@@ -55,7 +55,7 @@ def statements_of(message: Message) -> tuple[Statement, ...]:
         case Wanted(subscription_id=wanted_id, consumer=consumer):
             return (Statement(owner_of(wanted_id, consumer), _encoder.encode(replace(message, age_us=0))),)
         case Withdrawn(proximity_id):
-            return (Statement(proximity_id.rpartition(":")[0], _encoder.encode(message)),)
+            return (Statement(host_in(proximity_id), _encoder.encode(message)),)
         case Missed(asker):
             return (Statement(asker, _encoder.encode(replace(message, left_m=0.0))),)
         case EventMessage(item=item):
@@ -86,12 +86,12 @@ def is_last_word(message: Message, host: str) -> bool:
     """Whether all that a message states is its host's own and goes no further: its frame's signature is enough."""
     if type(message) is not Raised or message.forward:
         return False
-    event, own = message.event, host + ":"
+    event = message.event
     return (
         event.publisher.host == host
         and event.body is None
-        and event.id.startswith(own)
-        and message.stream.startswith(own)
+        and host_in(event.id) == host
+        and host_in(message.stream) == host
     )
 
 
@@ -112,7 +112,12 @@ def of_subscription(subscription: Subscription, withdrawn: bool) -> Statement:
     return Statement(origin, _encoder.encode(("subscription", subscription, withdrawn)))
 
 
+def host_in(own_id: str) -> str:
+    """Up to the last colon: a name may have some itself."""
+    return own_id.rpartition(":")[0]
+
+
 def owner_of(own_id: str, host: str) -> str:
-    if not own_id.startswith(host + ":"):
+    if host_in(own_id) != host:
         raise Dropped("forged", f"'{own_id}' is no id of '{host}'")
     return host
