@@ -15,8 +15,9 @@ the message arrives at again.
 | subscription, digest | each subscription and whether it is withdrawn, by its subscriber |
 | beacon, matching-request, query, answer | none: their sender says them of itself, or asks |
 
-An id begins with the name of its host and a colon, as `node/port.py` makes them, and so does the stream in which an
-event is numbered. Without that anybody could withdraw what another announced, or use up another's ids and numbers.
+An id is the name of its host, a colon, and no colon after that, as `node/port.py` makes them, and so is the stream in
+which an event is numbered. Without that anybody could withdraw what another announced, or use up another's ids and
+numbers.
 """
 
 import msgspec
