@@ -16,11 +16,14 @@ NEXT = {"a": ("d",), "d": ("a",)}
 AHEAD = BrokerParams(ahead=AheadParams(next_brokers=NEXT))
 
 
-def apart(will: Will | None = None) -> tuple[Scene, SimClient, SimClient]:
+def apart(
+    will: Will | None = None, params: CoreParams | None = None, expiry_s: int | None = None
+) -> tuple[Scene, SimClient, SimClient]:
     """A writer at a and a reader at c, and nobody at a knows of the reader: a link between them is down. With a will,
-    the writer's session ends with its connection."""
-    scene = Scene("abc", broker_params=ADVERTISING)
-    reader, writer = scene.client("reader", "c"), SimClient(scene.stage, "writer", expiry_s=0 if will else 1_000)
+    the writer's session ends with its connection, if nothing else is said."""
+    scene = Scene("abc", params, broker_params=ADVERTISING)
+    lasts_s = (0 if will else 1_000) if expiry_s is None else expiry_s
+    reader, writer = scene.client("reader", "c"), SimClient(scene.stage, "writer", lasts_s)
     writer.connect("a", will=will)
     scene.subscribe(reader, "t/#", qos=2)
     scene.stage.unlink("b", "c")
@@ -131,6 +134,36 @@ def test_p76_topics_that_are_advertised_are_bounded() -> None:
     assert reader.taken == [b"0", b"1", b"2", b"3", b"4"]
 
 
+def test_p76_a_topic_for_which_there_is_no_room_goes_to_where_it_is_wanted_already_and_is_counted() -> None:
+    scene = Scene("ab", broker_params=BrokerParams(advertisements=True, wishes_max=1))
+    writer, reader = scene.client("writer", "a"), scene.client("reader", "a")
+    scene.subscribe(reader, "t")
+    scene.publish(writer, "t", b"1")
+    assert reader.taken == [b"1"]
+    assert scene.remarks("a").count("advertisement_refused") == 1
+
+
+def test_p76_a_topic_for_which_messages_wait_is_not_withdrawn_however_long_nobody_publishes_to_it() -> None:
+    scene, writer, reader = apart(params=CoreParams(advertised_idle_s=5))
+    writer.publish("t/x", b"1", 1)
+    scene.rest(20.0)
+    assert not [each for each in writer.heard if isinstance(each, PubAck)]
+    healed(scene)
+    assert reader.taken == [b"1"]
+    scene.rest(10.0)
+    assert scene.stage.brokers["a"].server.core.announcing.topics == {}
+
+
+def test_p76_topics_for_which_messages_wait_are_withdrawn_for_the_bound_when_they_have_gone_out() -> None:
+    scene, writer, reader = apart(params=CoreParams(advertised_topics_max=2))
+    for number in range(4):
+        writer.publish(f"t/{number}", b"%d" % number, 1)
+    scene.rest(2.0)
+    healed(scene)
+    assert reader.taken == [b"0", b"1", b"2", b"3"]
+    assert list(scene.stage.brokers["a"].server.core.announcing.topics) == ["t/2", "t/3"]
+
+
 def test_p77_qos_0_reaches_clients_of_the_same_broker_at_once_and_others_when_they_are_known() -> None:
     scene, writer, reader = apart()
     scene.subscribe(writer, "t/#", qos=0)
@@ -170,6 +203,19 @@ def test_p78_the_will_of_a_session_that_ends_goes_out_when_its_topic_is_known(qo
     assert "writer" not in scene.stage.brokers["a"].server.core.station.visitors
     healed(scene)
     assert reader.taken == [b"bye"]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_p78_a_will_that_waits_goes_out_also_if_its_client_has_gone_to_another_broker(qos: int) -> None:
+    scene, writer, reader = apart(Will("t/will", b"bye", qos, retain=True), expiry_s=1_000)
+    writer.publish("t/x", b"said again", 2)
+    scene.rest()
+    writer.drop()
+    scene.rest()
+    scene.move(writer, "b")
+    assert [each.session_present for each in writer.connacks] == [False, True]
+    healed(scene)
+    assert sorted(reader.taken) == [b"bye", b"said again"]
 
 
 def test_p78_a_will_that_waits_outlives_its_broker() -> None:

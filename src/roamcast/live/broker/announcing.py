@@ -6,24 +6,27 @@ topic, made by the broker for all of its clients together: one that comes, says 
 have its topic advertised and withdrawn each time. A topic to which nobody has published for a while is withdrawn.
 
     QoS 1 and 2     wait in the session, and are acknowledged when they go out (`border.py`);
-    of a session    that ends meanwhile, a will among them, wait here: they are in the log, and outlive the broker;
+    of a session    that ends meanwhile, a will among them, wait here: they are in the log, and outlive the broker; of
+                    one that goes to another broker, what its client will not say again there;
     QoS 0           reaches clients here at once; what is for other brokers waits here, and dies with the broker.
 
-Each of these is bounded, and what finds no room is refused or counted. When the topic has settled
+Each of these is bounded, and what finds no room is refused or counted. A topic for which something may wait is not
+withdrawn, or that would go out to nobody. When the topic has settled
 (`protocols/broker/advertising.py`), all of it goes out in the order in which it came.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from roamcast.live.broker.orders import Remark
 from roamcast.live.broker.station import Station
-from roamcast.live.broker.visitor import Visitor
+from roamcast.live.broker.visitor import SOURCE, Visitor
 from roamcast.model.event import Event
-from roamcast.protocols.broker.messages import Notified
+from roamcast.protocols.broker.messages import Notified, Pub
 from roamcast.protocols.broker.router import CLIENT
+from roamcast.protocols.broker.sessions import Session
 
 HOUSE = "\0house"
 """As whose the broker advertises: no client can be called so."""
@@ -34,7 +37,7 @@ PASSING_BYTES_MAX = 16 * 1024 * 1024
 
 
 class Held(Struct, frozen=True):
-    """A publication of a session that has ended."""
+    """A publication of a session that has ended, or gone to another broker."""
 
     event: Event
     serial: int
@@ -59,6 +62,7 @@ class Announcing:
         self.on = advertising is not None
         if advertising is not None:
             station.broker.border.together = self.is_settled
+            station.broker.border.parting = self._left_behind
 
     def __getstate__(self) -> dict[str, object]:
         """Without what is not logged: QoS 0 dies with its broker, whether that goes on from a snapshot or the log."""
@@ -75,15 +79,17 @@ class Announcing:
 
     def announce(self, topic: str) -> None:
         """Something is published to a topic."""
-        if not self.on or not self._may_be_advertised(topic):
+        if not self.on:
+            return
+        if not self._may_be_advertised(topic):
+            self.station.order(Remark("advertisement_refused", topic))
             return
         is_new = self.topics.pop(topic, None) is None
         self.topics[topic] = self.station.now_us
         if not is_new:
             return
         self._say(topic)
-        while len(self.topics) > self.topics_max:
-            self._withdraw(next(iter(self.topics)))
+        self._make_room()
         if TIMER not in self.station.timers:
             self.station.timers.set(TIMER, self.station.now_us + self.idle_us)
 
@@ -99,11 +105,14 @@ class Announcing:
             said = broker.border.advertising.advertise(CLIENT + HOUSE, topic)
             self.station.perform(broker.neighbourhood.numbered(broker.neighbourhood.say(said)))
 
+    def _make_room(self) -> None:
+        """As far as the oldest have settled; the others are few, for the router has a bound of its own."""
+        while len(self.topics) > self.topics_max and self.is_settled(oldest := next(iter(self.topics))):
+            self._withdraw(oldest)
+
     def _withdraw(self, topic: str) -> None:
         broker = self.station.broker
         del self.topics[topic]
-        # Nobody is waited for any more.
-        broker.border.settled_together = True
         if broker.border.advertising is not None:
             said = broker.border.advertising.unadvertise(CLIENT + HOUSE, topic)
             self.station.perform(broker.neighbourhood.numbered(broker.neighbourhood.say(said)))
@@ -112,7 +121,11 @@ class Announcing:
         """Nobody need be asked any more for what nobody publishes."""
         now_us = self.station.now_us
         for topic in [each for each, said_us in self.topics.items() if now_us - said_us >= self.idle_us]:
-            self._withdraw(topic)
+            if self.is_settled(topic):
+                self._withdraw(topic)
+            else:
+                del self.topics[topic]
+                self.topics[topic] = now_us
         oldest_us = next(iter(self.topics.values()), None)
         if oldest_us is not None:
             self.station.timers.set(TIMER, oldest_us + self.idle_us)
@@ -134,9 +147,21 @@ class Announcing:
     def inherit(self, visitor: Visitor) -> None:
         """A session ends: what it has not got rid of is the broker's."""
         session = self.station.broker.border.sessions.get(visitor.name)
-        for pub in session.publications if session is not None and self.on else ():
+        if session is not None and self.on:
+            publications, session.publications = session.publications, []
+            self._inherit(visitor.client, publications)
+
+    def _left_behind(self, session: Session) -> None:
+        """It goes to another broker, where its client says again what was not acknowledged: not its will."""
+        client = session.client.removeprefix(SOURCE)
+        visitor = self.station.visitors.get(client)
+        awaited = {} if visitor is None else visitor.awaiting
+        self._inherit(client, [pub for pub in session.publications if pub.serial not in awaited])
+
+    def _inherit(self, client: str, publications: Iterable[Pub]) -> None:
+        for pub in publications:
             if len(self.held) >= self.station.broker.params.publications_max:
-                self.station.order(Remark("publication_dropped", visitor.client))
+                self.station.order(Remark("publication_dropped", client))
             else:
                 self.held.append(Held(pub.event, pub.serial))
 
@@ -161,6 +186,7 @@ class Announcing:
             self._let_clients_publish()
             self._let_out_held()
             self._let_out_passing()
+            self._make_room()
 
     def _let_clients_publish(self) -> None:
         broker = self.station.broker

@@ -48,6 +48,7 @@ QUIET = (
     "publish_refused",
     "bad_report",
     "message_refused",
+    "advertisement_refused",
     "late_replay",
     "stale_attachment",
 )

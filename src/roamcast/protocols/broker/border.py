@@ -67,6 +67,8 @@ class Border:
         them; else each client has advertisements of its own."""
         self.settled_together = False
         """Whether one of these has settled since somebody looked."""
+        self.parting: Callable[[Session], None] | None = None
+        """Who is told of a session that is closed, and may keep what it had not published yet."""
 
     def adopt(self, params: BrokerParams) -> None:
         """What clients have already stays, also where the bounds are smaller."""
@@ -129,6 +131,8 @@ class Border:
     def close(self, session: Session) -> list[Does]:
         """Nothing of a session stays behind but what a claim may have been promised."""
         effects: list[Does] = [CancelTimer(f"away:{session.client}")]
+        if self.parting is not None:
+            self.parting(session)
         for subscription_id in list(session.subscriptions):
             effects += self.unsubscribe(session, subscription_id)
         self.sessions.pop(session.client, None)
