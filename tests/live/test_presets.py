@@ -78,6 +78,51 @@ def test_l2_an_overlay_that_is_written_in_two_places_is_refused(kind: str) -> No
         settings_from(given)
 
 
+def in_overlay(**overlay: Any) -> dict[str, Any]:
+    return {**LEAST, "protocol": {"kind": "overlay", **overlay}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (in_overlay(update_period_s=-1), "protocol: update_period_s is -1.0; give a number above 0"),
+        (in_overlay(update_period=1), "unknown key 'protocol.update_period'; did you mean 'update_period_s'?"),
+        (in_overlay(clients={"sessions_max": "many"}), "protocol.clients.sessions_max: expected an integer"),
+        (
+            in_overlay(clients={"advertisements": True}),
+            "protocol.clients.advertisements: brokers of an overlay have no",
+        ),
+        (
+            in_overlay(clients={"handover": "probing"}),
+            "protocol.clients.handover: brokers of an overlay have no such",
+        ),
+        (in_overlay(relays=["mast"]), "protocol.brokers and protocol.relays are groups of hosts in a scenario"),
+        ({**LEAST, "overlay": {"place": 3}}, "overlay.place: expected true or false"),
+    ],
+)
+def test_l2_what_is_wrong_in_an_overlay_is_named_as_it_was_written(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadSettings, match=re.escape(said)):
+        settings_from(given)
+
+
+def test_l2_bounds_of_sessions_hold_in_an_overlay_too() -> None:
+    overlay = settings_from(in_overlay(clients={"sessions_max": 5})).overlay
+    assert overlay is not None
+    assert overlay.clients.sessions_max == 5
+
+
+def test_m1_a_mesh_without_a_handover_that_has_one_is_refused() -> None:
+    given = {**LEAST, "protocol": {"mesh": {"columns": 2}}}
+    with pytest.raises(BadSettings, match=r"protocol\.mesh: there is none with handover 'relocation'"):
+        settings_from(given)
+
+
+@pytest.mark.parametrize("key", ["advertised_topics_max", "advertised_idle_s"])
+def test_r1_bounds_of_what_is_advertised_are_above_0(key: str) -> None:
+    with pytest.raises(BadSettings, match=f"keeping: {key} is 0"):
+        settings_from({**LEAST, "keeping": {key: 0}})
+
+
 def test_m1_a_broker_of_a_mesh_is_linked_to_the_cells_around_its_own() -> None:
     settings_from(in_mesh("broker-5", [f"broker-{each}" for each in (1, 2, 3, 4, 6, 7, 8, 9)]))
     settings_from(in_mesh("mast-1", [], mesh={"broker": "mast", "columns": 1, "rows": 1}))

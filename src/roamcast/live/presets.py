@@ -4,12 +4,15 @@ A preset is what `protocol` says: `handover` (relocation, or one of a mesh), `ad
 ahead, or another `kind`. What clients may rely on under each is in docs/PROTOCOL.md, section 16.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from roamcast.model.space import Space
 from roamcast.protocols.broker.mesh.grid import Grid, hops
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.protocols.broker.mesh.params import MeshParams
+from roamcast.protocols.broker.overlay.params import OverlayParams
+from roamcast.protocols.broker.params import BOUNDS, BrokerParams
 
 
 class BadKind(Exception):
@@ -35,10 +38,21 @@ def by_kind(given: dict[str, Any]) -> dict[str, Any]:
             raise BadKind(f"protocol.kind is {kind!r}; MQTT clients are served by 'broker' and 'overlay'")
 
 
-def check_overlay(protocol: BrokerParams, journal: str, studio: bool | None) -> None:
+def as_written(complaint: str, given: dict[str, Any]) -> str:
+    """What is said of an overlay, under the name that its table has in the settings."""
+    return complaint if "overlay" in given else re.sub(r"\boverlay(?=[.:])", "protocol", complaint)
+
+
+def check_overlay(protocol: BrokerParams, overlay: OverlayParams, journal: str, studio: bool | None) -> None:
     """What an overlay does not have is not promised. Raises `ValueError` as all of these."""
     if protocol != BrokerParams():
         raise ValueError("protocol and overlay both say how brokers work together; give one of them")
+    usual = BrokerParams()
+    for key in usual.__struct_fields__:
+        if key not in BOUNDS and getattr(overlay.clients, key) != getattr(usual, key):
+            raise ValueError(f"overlay.clients.{key}: brokers of an overlay have no such thing; leave it out")
+    if (overlay.brokers, overlay.relays) != (OverlayParams().brokers, OverlayParams().relays):
+        raise ValueError("overlay.brokers and overlay.relays are groups of hosts in a scenario; leave them out")
     if journal:
         raise ValueError("journal: a broker of an overlay writes none; leave it out")
     if studio:
@@ -49,6 +63,11 @@ def check_preset(name: str, peers: Iterable[str], protocol: BrokerParams, space:
     """Raises `ValueError` that names the key and what is allowed."""
     if protocol.handover != "relocation":
         check_mesh(name, list(peers), protocol, space)
+    elif protocol.mesh != MeshParams():
+        raise ValueError(
+            "protocol.mesh: there is none with handover 'relocation'; give handover as 'predictive', 'probing' or "
+            "'batch'"
+        )
     check_ahead(protocol)
 
 

@@ -23,7 +23,7 @@ from roamcast.live.broker.visitor import SOURCE
 from roamcast.live.http.metrics import ListenerKind
 from roamcast.live.http.protocol import HttpLimits
 from roamcast.live.mqtt.limits import Limits
-from roamcast.live.presets import BadKind, by_kind, check_overlay, check_preset
+from roamcast.live.presets import BadKind, as_written, by_kind, check_overlay, check_preset
 from roamcast.live.security.limits import RateLimits
 from roamcast.live.security.passwords import Passwords, load_passwords
 from roamcast.live.security.policy import Policy
@@ -208,7 +208,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         if self.owntracks is not None and self.space != "earth":
             raise ValueError(f"owntracks: its locations are on Earth, and space is '{self.space}'")
         if self.overlay is not None:
-            check_overlay(self.protocol, self.journal, self.studio.enabled)
+            check_overlay(self.protocol, self.overlay, self.journal, self.studio.enabled)
         check_studio(self)
         check_apart(self)
         check_reachable(self)
@@ -292,12 +292,13 @@ def load_settings(path: Path) -> Settings:
 
 def settings_from(given: dict[str, Any], name: str = "settings") -> Settings:
     try:
-        given = by_kind(given)
-        return msgspec.convert(given, Settings)
+        meant = by_kind(given)
     except BadKind as problem:
         raise BadSettings(f"{name}: {problem}") from problem
+    try:
+        return msgspec.convert(meant, Settings)
     except msgspec.ValidationError as problem:
-        raise BadSettings(f"{name}: {complaint(problem, given, Settings)}") from problem
+        raise BadSettings(f"{name}: {as_written(complaint(problem, meant, Settings), given)}") from problem
 
 
 def beside(settings: Settings, folder: Path) -> Settings:

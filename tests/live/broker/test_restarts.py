@@ -6,14 +6,13 @@ import pytest
 
 from roamcast.live.broker.core import CoreParams
 from roamcast.live.broker.station import for_sessions
-from roamcast.live.broker.stored import BadState, check_same_kind, dumped
+from roamcast.live.broker.stored import STATE_VERSION, BadState, check_same_kind, dumped
 from roamcast.live.mqtt.packets import AnyPacket, Publish, Subscribe, Wish
 from roamcast.live.mqtt.session import SessionLimits
 from roamcast.live.server.running import RunningBroker
 from roamcast.live.settings import Settings
 from roamcast.live.storage.log import FILE, Log, Quota
-from roamcast.protocols.broker.logical.params import LogicalParams
-from roamcast.protocols.broker.mesh.params import MeshParams
+from roamcast.protocols.broker.logical.params import AheadParams, LogicalParams
 from roamcast.protocols.broker.params import BrokerParams
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
@@ -144,8 +143,8 @@ def test_sessions_that_are_there_have_the_other_bounds_too() -> None:
         (BrokerParams(routing="simple"), r'protocol.routing: the data was made with "covering", .* say "simple"'),
         (BrokerParams(logical=LogicalParams(steps=3)), "protocol.logical.steps: .* with null, and .* say 3"),
         (
-            BrokerParams(mesh=MeshParams(columns=9)),
-            r"protocol.mesh.columns: .* say 9\. Give \d+ again, or another data",
+            BrokerParams(ahead=AheadParams(events_max=9)),
+            r"protocol.ahead.events_max: .* say 9\. Give \d+ again, or another data",
         ),
     ],
 )
@@ -163,7 +162,7 @@ def test_another_movement_model_is_no_other_kind_of_protocol() -> None:
 
 
 def test_data_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_p71(tmp_path: Path) -> None:
-    states = [b"an older one", dumped("no broker"), dumped(None).replace(b"state 5", b"state 12", 1)]
+    states = [b"an older one", dumped("no broker"), dumped(None).replace(b"state %d" % STATE_VERSION, b"state 12", 1)]
     for number, state in enumerate(states):
         folder = tmp_path / str(number)
         log = Log.open(folder, Quota())

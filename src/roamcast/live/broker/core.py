@@ -88,6 +88,12 @@ class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):
     reminder_wait_s: float = 10.0
     """How long a client that comes waits until it is known where its session is; then it is to try again later."""
 
+    def __post_init__(self) -> None:
+        if self.advertised_topics_max < 1:
+            raise ValueError(f"advertised_topics_max is {self.advertised_topics_max}; give 1 or more")
+        if not 1 <= self.advertised_idle_s < float("inf"):
+            raise ValueError(f"advertised_idle_s is {self.advertised_idle_s}; give seconds, 1 or more")
+
 
 class Core:
     publishing_kind = Publishing
