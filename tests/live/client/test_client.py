@@ -324,6 +324,20 @@ def test_l2_what_cannot_be_sent_is_said_at_the_call_and_hurts_nobody(subject: st
     at_a_broker(work, MemoryBroker(limits=Limits(packet_bytes_max=100_000)))
 
 
+@pytest.mark.parametrize(
+    ("qos", "retain", "said"),
+    [(2, False, "at most QoS 1"), (1, True, "retains nothing"), (0, True, "retains nothing")],
+)
+def test_l2_what_a_broker_does_not_grant_is_refused_and_not_tried_for_ever(qos: int, retain: bool, said: str) -> None:
+    async def work(server: Server) -> None:
+        async with client(server.port, "c") as one:
+            with pytest.raises(PublicationRefused, match=said):
+                await asyncio.wait_for(one.publish("t", b"x", qos=qos, retain=retain), 10)
+            await one.publish("t", b"fine")
+
+    at_a_broker(work, MemoryBroker(limits=Limits(qos_max=1, retain_available=False)))
+
+
 def test_l7_a_wrong_password_is_refused_at_once_with_the_brokers_words() -> None:
     async def work(server: Server) -> None:
         with pytest.raises(ConnectionRefused, match="who are you"):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from roamcast.live.client.session import Arrived, Confirmed, Expired, Incoming, Session, Withdrawn
 from roamcast.live.mqtt import Connection, Decoder, Limits, ProtocolError, Reason, encode
@@ -308,6 +309,17 @@ def test_l3_what_was_sent_before_its_time_was_over_is_still_brought_to_an_end() 
     (again,) = session.packets()
     assert isinstance(again, Publish)
     assert (again.dup, again.message_expiry_s) == (True, 1)
+
+
+def test_l3_a_publication_that_the_next_broker_does_not_grant_is_refused_and_holds_nobody_up() -> None:
+    session = Session()
+    tokens = [session.publish(Publish("t", b"kept", 1, True)), session.publish(Publish("t", b"once", 2))]
+    session.publish(Publish("t", b"small", 1))
+    session.attached(replace(attached(), qos_max=1, retain_available=False))
+    refused = [each for each in session.results() if isinstance(each, Confirmed)]
+    assert [each.token for each in refused] == tokens
+    assert [each.reason for each in refused] == [Reason.RETAIN_NOT_SUPPORTED, Reason.QOS_NOT_SUPPORTED]
+    assert [packet.payload for packet in session.packets() if isinstance(packet, Publish)] == [b"small"]
 
 
 def test_l3_a_publication_that_the_next_broker_finds_too_large_is_refused_and_holds_nobody_up() -> None:

@@ -35,13 +35,14 @@ from roamcast.live.client.packing import (
     RETAINED_NEVER,
     Report,
     check_qos,
+    not_granted,
     publication,
     sendable_bytes,
     subscription_packet,
 )
 from roamcast.live.client.session import Arrived, Confirmed, Expired, Result, Withdrawn
 from roamcast.live.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
-from roamcast.live.mqtt.reasons import FAILURE_FROM, BadPacket, Reason
+from roamcast.live.mqtt.reasons import FAILURE_FROM, BadPacket
 from roamcast.location.clean import Cleaner, Limits
 from roamcast.location.fix import Source
 from roamcast.location.reckoning import REPORT_S, TOLERANCE_M, Reckoning
@@ -295,6 +296,7 @@ class Client:
         if packet.qos == 0:
             line = await self._attachment.line_but(None)
             await line.writable.wait()
+            self._check(packet)
             line.write([packet])
             return
         expiry_s = packet.message_expiry_s
@@ -315,9 +317,10 @@ class Client:
         except BadPacket as problem:
             raise PublicationRefused(what, problem.reason, problem.detail) from problem
         line = self._attachment.line
-        if line is not None and line.packet_bytes_max is not None and size > line.packet_bytes_max:
-            text = f"{size} bytes, and the broker takes at most {line.packet_bytes_max}"
-            raise PublicationRefused(what, Reason.PACKET_TOO_LARGE, text)
+        granted = None if line is None else line.granted
+        why_not = None if granted is None else not_granted(packet, size, granted)
+        if why_not is not None:
+            raise PublicationRefused(what, *why_not)
 
     async def _request(self, packet: Subscribe | Unsubscribe) -> Confirmed:
         if self._attachment.problem is not None:

@@ -58,7 +58,7 @@ class Line(asyncio.Protocol):
         self.gone: asyncio.Future[None] = loop.create_future()
         """The socket is closed, and all that was to be sent has been, if that was possible."""
         self.writable = asyncio.Event()
-        self.packet_bytes_max: int | None = None
+        self.granted: ConnAck | None = None
         self._loop = loop
         self._connect = connect
         self._on_packet = on_packet
@@ -120,7 +120,7 @@ class Line(asyncio.Protocol):
     def _take(self, packet: AnyPacket) -> None:
         match packet:
             case ConnAck() if not self.connack.done():
-                self.packet_bytes_max = packet.packet_bytes_max
+                self.granted = packet
                 self.connack.set_result(packet)
                 keep_alive_s = packet.server_keep_alive_s
                 self._watch_every((self._connect.keep_alive_s if keep_alive_s is None else keep_alive_s) / 2)

@@ -7,7 +7,8 @@ import msgspec
 from roamcast.live.client.content import ScopeLike, filter_text, payload_of, plain, scope_text
 from roamcast.live.mqtt.decoding import decode
 from roamcast.live.mqtt.encoding import encode
-from roamcast.live.mqtt.packets import V5, Pairs, Publish, Subscribe, Unsubscribe, Wish
+from roamcast.live.mqtt.packets import V5, ConnAck, Pairs, Publish, Subscribe, Unsubscribe, Wish
+from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.model.filter import Filter
 from roamcast.model.space import Space
@@ -104,6 +105,17 @@ class Report:
                 here = space.moved(Point(x, y), east * seconds, north * seconds)
                 told["position"] = [here.x, here.y]
         return Publish(REPORT_TOPIC, _encoder.encode(told), 1) if told else None
+
+
+def not_granted(packet: Publish, size: int, granted: ConnAck) -> tuple[Reason, str] | None:
+    """Why a broker that said this in CONNACK would end the connection over a publication of so many bytes."""
+    if packet.qos > granted.qos_max:
+        return Reason.QOS_NOT_SUPPORTED, f"this broker takes at most QoS {granted.qos_max}"
+    if packet.retain and not granted.retain_available:
+        return Reason.RETAIN_NOT_SUPPORTED, "this broker retains nothing"
+    if granted.packet_bytes_max is not None and size > granted.packet_bytes_max:
+        return Reason.PACKET_TOO_LARGE, f"{size} bytes, and this broker takes at most {granted.packet_bytes_max}"
+    return None
 
 
 def sendable_bytes(packet: Publish | Subscribe | Unsubscribe) -> int:

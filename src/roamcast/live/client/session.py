@@ -21,6 +21,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.live.client.packing import not_granted
 from roamcast.live.mqtt.encoding import encode
 from roamcast.live.mqtt.packets import (
     PACKET_ID_MAX,
@@ -131,7 +132,7 @@ class Session:
             self._session_lost()
         for outgoing in list(self._outgoing.values()):
             if not outgoing.released:
-                self._revise(outgoing, connack.packet_bytes_max, now_s)
+                self._revise(outgoing, connack, now_s)
         for packet_id, (_, request) in list(self._requests.items()):
             self._packets.append(replace(request, packet_id=packet_id))
         self._in_flight = 0
@@ -151,7 +152,7 @@ class Session:
                 self._results.append(Confirmed(outgoing.token, Reason.SUCCESS))
             outgoing.sent = False
 
-    def _revise(self, outgoing: Outgoing, bytes_max: int | None, now_s: float) -> None:
+    def _revise(self, outgoing: Outgoing, granted: ConnAck, now_s: float) -> None:
         """Less of its life is left, and this broker may take less than the one before."""
         packet_id = outgoing.packet.packet_id
         if outgoing.ends_s is not None:
@@ -161,10 +162,10 @@ class Session:
                 self._results.append(Expired(outgoing.token))
                 return
             outgoing.packet = replace(outgoing.packet, message_expiry_s=max(1, left_s))
-        if bytes_max is not None and len(encode(outgoing.packet, V5)) > bytes_max:
+        why_not = not_granted(outgoing.packet, len(encode(outgoing.packet, V5)), granted)
+        if why_not is not None:
             del self._outgoing[packet_id]
-            text = f"this broker takes at most {bytes_max} bytes"
-            self._results.append(Confirmed(outgoing.token, Reason.PACKET_TOO_LARGE, text))
+            self._results.append(Confirmed(outgoing.token, *why_not))
 
     def detached(self) -> None:
         self.attached_now = False
