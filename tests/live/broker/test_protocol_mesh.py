@@ -315,3 +315,17 @@ def test_p80_what_is_sent_ahead_and_trips_survive_the_death_of_brokers() -> None
     scene.publish(writer, "t", b"2")
     scene.move(reader, "broker-3")
     assert reader.taken == [b"1", b"2"]
+
+
+def test_p83_where_a_client_said_that_it_goes_does_not_count_any_more_when_it_has_come() -> None:
+    scene = MeshScene("predictive")
+    reader, writer = scene.pair()
+    leave(reader, next="broker-3")
+    scene.rest()
+    scene.move(reader, "broker-1")
+    reader.drop()
+    scene.rest()
+    scene.publish(writer, "t", b"1")
+    assert scene.crossed == []
+    scene.move(reader, "broker-2")
+    assert reader.taken == [b"1"]

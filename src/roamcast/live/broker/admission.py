@@ -130,6 +130,8 @@ class Admission:
         arrow = self.station.broker.handover.arrow_of(visitor.name)
         known = 0 if arrow is None else arrow.claim.epoch
         visitor.epoch = max(self.station.now_us, visitor.epoch + 1, known + 1)
+        # Wherever it said that it would go, it is here.
+        visitor.next_broker = ""
         self.travelling.attach(visitor, Attach(visitor.epoch, visitor.acknowledged, came, tuple(wanted)))
 
     def _admit(self, visitor: Visitor, present: bool) -> None:

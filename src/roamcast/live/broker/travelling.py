@@ -70,7 +70,6 @@ class Travelling:
     def admitted(self, visitor: Visitor) -> None:
         """It is connected from now on."""
         if self.mesh is not None:
-            visitor.next_broker = ""
             self.station.give(LinkUp(visitor.name))
             self._poll_later(visitor)
 
