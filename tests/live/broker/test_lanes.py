@@ -8,7 +8,7 @@ from roamcast.live.mqtt.encoding import encode
 from roamcast.live.mqtt.packets import V5, V311, Publish
 from roamcast.live.server.connection import ClientSocket
 from tests.live.broker.scene import Scene, published
-from tests.live.broker.stage import SimClient
+from tests.live.broker.stage import SimClient, Wire
 
 TRIALS = 25
 STEPS = 60
@@ -135,6 +135,36 @@ def test_l2_a_length_in_more_bytes_than_it_needs_is_no_packet_here_either() -> N
     say(scene, writer, packet[:1] + b"\xff\0" + packet[2:])
     assert reader.taken == [bytes(123)]
     assert not writer.ready
+
+
+def test_l2_a_message_that_lacks_the_length_of_its_properties_does_not_take_the_lane_of_the_other_version() -> None:
+    scene = Scene()
+    reader, old = client_of(scene, "reader", V311), client_of(scene, "old", V311)
+    writer = client_of(scene, "writer", V5)
+    scene.subscribe(reader, "t/u", 0)
+    packet = encode(Publish("t/u", b""), V311)
+    say(scene, old, packet)
+    say(scene, writer, packet)
+    assert reader.taken == [b""]
+    assert not writer.ready
+
+
+@pytest.mark.parametrize("properties", [{}, {"filter": "near(position, 60)"}])
+def test_l2_a_client_gets_nothing_behind_the_last_word(properties: dict[str, str]) -> None:
+    scene = Scene()
+    reader, writer = client_of(scene, "reader", V5), client_of(scene, "writer", V5)
+    scene.subscribe(reader, "t", 0, **properties)
+    scene.report(reader, position=[0, 0])
+    packet = encode(Publish("t", b'{"position": [1, 1]}'), V5)
+    say(scene, writer, packet)
+    assert len(reader.taken) == 1
+    wire, written = socket_of(scene, "reader").transport, list[bytes]()
+    assert isinstance(wire, Wire)
+    wire.receive = written.append
+    no_packet = b"\0\0"
+    say(scene, reader, packet + no_packet)
+    assert b"".join(written)[:1] == b"\xe0"
+    assert packet not in b"".join(written)
 
 
 def test_l2_half_a_packet_before_it_is_not_overtaken() -> None:

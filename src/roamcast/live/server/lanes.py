@@ -112,6 +112,9 @@ class Lanes:
                     left.append(name)
                     continue
                 ready[name] = socket
+            elif socket.mqtt.closed:
+                # It has had its last word, and that it is gone is about to be told.
+                continue
             try:
                 if alone:
                     socket.say(now_us, frames)
@@ -136,6 +139,9 @@ class Lanes:
             if data[1] < 128 or not 0 < data[2] < 128 or data[1] - 128 + (data[2] << 7) != size - 3:
                 return False
         payload_at = at + 2 + (data[at] << 8 | data[at + 1]) + client.mqtt.is_v5
+        if payload_at > size:
+            # Without properties it is written as in MQTT 3.1.1, whose lane it must not take.
+            return False
         lane = self._of.get(data[at:payload_at])
         if lane is None or not (client in lane.publishers or self._may(client, lane)):
             return False
@@ -173,7 +179,7 @@ class Lanes:
 
     def _goes_in(self, client: "ClientSocket", lane: Lane, data: bytes, payload_at: int) -> bool:
         server, payload_bytes = self._server, len(data) - payload_at
-        if payload_bytes < 0 or lane.topic in server.core.audience.apart:
+        if lane.topic in server.core.audience.apart:
             return False
         if self._ahead and (client.client, lane.topic) in self._ahead:
             return False
