@@ -179,6 +179,32 @@ def test_l2_half_a_packet_before_it_is_not_overtaken() -> None:
     assert [each.payload for each in published(reader)] == [b"first"]
 
 
+def test_l2_a_lane_that_is_there_is_not_laid_again() -> None:
+    scene = Scene()
+    reader, writer = client_of(scene, "reader", V5), client_of(scene, "writer", V5)
+    scene.subscribe(reader, "#", 0)
+    lanes = scene.stage.brokers["a"].server.lanes
+    both = encode(Publish("t", b"1"), V5) + encode(Publish("$roam/me", b'{"position": [1, 1]}'), V5)
+    say(scene, writer, both)
+    laid = dict(lanes._of)
+    assert len(laid) == 2
+    say(scene, writer, both)
+    assert all(lanes._of[head] is lane for head, lane in laid.items())
+    assert reader.taken == [b"1", b"1"]
+
+
+def test_l2_who_may_publish_where_takes_no_more_room_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roamcast.live.server.lanes.PUBLISHERS_MAX", 5)
+    scene = Scene()
+    reader, *writers = (client_of(scene, name, V5) for name in ("reader", "one", "other"))
+    scene.subscribe(reader, "#", 0)
+    lanes = scene.stage.brokers["a"].server.lanes
+    for number in range(60):
+        say(scene, writers[number % 2], encode(Publish(f"t/{number % 10 // 2}", b"%d" % number), V5))
+        assert sum(len(each.publishers) for each in lanes._of.values()) <= 5
+    assert reader.taken == [b"%d" % number for number in range(60)]
+
+
 def one_step(scene: Scene, rng: random.Random, clients: list[SimClient]) -> None:
     client = rng.choice(clients)
     topic = rng.choice(TOPICS)

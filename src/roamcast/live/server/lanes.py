@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from roamcast.live.server.server import BrokerServer
 
 LANES_MAX = 1_024
-SOCKETS_MAX = 10_000
+SOCKETS_MAX, PUBLISHERS_MAX = 10_000, 100_000
 """Of all lanes together."""
 QUIET = frozenset((Published, Received, Released, Reported, Settled, SettledTogether))
 """Inputs that change neither who is connected, nor who wants which topics, nor who the neighbours are."""
@@ -62,7 +62,7 @@ class Lanes:
         self._ahead = server.ahead.waiting
         self._of: dict[bytes, Lane] = {}
         """By how the topic is written in a packet, with what follows it in MQTT 5 where there are no properties."""
-        self._sockets = 0
+        self._sockets = self._publishers = 0
         self._as_it_is: dict[int, dict[str, ClientSocket]] = {}
         """By version and name, clients that take the very bytes of a plain message of QoS 0."""
 
@@ -72,7 +72,7 @@ class Lanes:
     def forget(self) -> None:
         if self._of:
             self._of.clear()
-            self._sockets = 0
+            self._sockets = self._publishers = 0
         if self._as_it_is:
             self._as_it_is.clear()
 
@@ -81,23 +81,30 @@ class Lanes:
             self.forget()
 
     def lay(self, run: Run, groups: list[Group]) -> None:
-        """For the messages that follow one of QoS 0."""
-        found = [self._server.clients.get(name) for group in groups for name in group.clients]
-        sockets = tuple(each for each in found if each is not None)
-        if any(group.subscription_ids for group in groups):
+        """For the messages that follow one of QoS 0, unless there is one: it may have come with others."""
+        head = head_of(run)
+        if head in self._of or any(group.subscription_ids for group in groups):
             return
-        if not all(each.mqtt.takes_as_it_is(run.version) for each in sockets):
-            return
+        sockets: list[ClientSocket] = []
+        for name in (name for group in groups for name in group.clients):
+            socket = self._server.clients.get(name)
+            if socket is not None:
+                if not socket.mqtt.takes_as_it_is(run.version):
+                    return
+                sockets.append(socket)
         if len(self._of) >= LANES_MAX or self._sockets + len(sockets) > SOCKETS_MAX:
             self.forget()
-        self._of[head_of(run)] = Lane(run.topic, run.version, sockets)
+        self._of[head] = Lane(run.topic, run.version, tuple(sockets))
         self._sockets += len(sockets)
 
     def lay_empty(self, run: Run, kind: Kind) -> None:
         """For those that follow one that says where its client is, or that goes to who is near."""
+        head = head_of(run)
+        if head in self._of:
+            return
         if len(self._of) >= LANES_MAX:
             self.forget()
-        self._of[head_of(run)] = Lane(run.topic, run.version, (), kind)
+        self._of[head] = Lane(run.topic, run.version, (), kind)
 
     def hand(self, now_us: int, run: Run, names: Iterable[str], alone: bool) -> list[str]:
         """Gives plain messages of QoS 0 to those who take them as they are; who does not is left. What does not come
@@ -152,7 +159,11 @@ class Lanes:
     def _may(self, client: "ClientSocket", lane: Lane) -> bool:
         if client.client not in self._visitors or not self._server.gate.may_publish_anywhere(client, lane.topic):
             return False
+        if self._publishers >= PUBLISHERS_MAX:
+            self.forget()
+            return False
         lane.publishers[client] = None
+        self._publishers += 1
         return True
 
     def _goes(self, client: "ClientSocket", lane: Lane, data: bytes, payload_bytes: int) -> bool:
