@@ -7,47 +7,41 @@ the event says of it. They hold as things were when the event was published, als
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.live.broker.earlier import Earlier
 from roamcast.live.broker.properties import is_common, subscription_id, text_of
 from roamcast.live.broker.whereabouts import Whereabouts
+from roamcast.live.broker.wishes import (
+    Entry,
+    Group,
+    Plan,
+    Recipients,
+    alike,
+    client_of,
+    group_of,
+    is_direct,
+    is_plain,
+    is_scoped,
+    is_simple,
+)
 from roamcast.live.mqtt.messages import Choice
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.mqtt.topics import FilterTree
-from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.matching import Engine
 from roamcast.matching.engine import Said
 from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.model.filter import EVERYTHING
 from roamcast.model.match import matches
 from roamcast.model.places import MovementGraph
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US, Value
+from roamcast.model.values import Value
 
 PLANS_MAX = 10_000
-
-Recipients: TypeAlias = list[tuple[str, list[Asked]]]
-"""Clients, with those of their subscriptions that want something."""
-Plan: TypeAlias = list[tuple[list[Asked], tuple[str, ...]]]
-"""Clients that see a message alike, with the subscriptions of one of them."""
 UNKNOWN: Plan = []
-Group: TypeAlias = tuple[str, str]
-"""Of a shared subscription: its name and the pattern."""
-
-
-class Entry(Struct, frozen=True):
-    client: str
-    asked: Asked
-    wanted: Subscription
-    plain: bool
-    """Whether it wants every message of its topics."""
 
 
 class Audience:
@@ -392,45 +386,3 @@ def moment_of(event: Event, now_us: int) -> int:
     """When to ask whether it is valid: an instantaneous event holds when it is published, and no event comes before
     it was, however the clocks of two brokers differ."""
     return event.published_us if event.instantaneous else max(now_us, event.published_us)
-
-
-def alike(recipients: Recipients) -> Plan:
-    """By whether they want to see that a message is retained, their own identifiers, and their QoS."""
-    found: dict[tuple[bool, tuple[int | None, ...], int], tuple[list[Asked], list[str]]] = {}
-    for client, asked in recipients:
-        ids = tuple(each.subscription_id for each in asked)
-        key = (any(each.retain_as_published for each in asked), ids, max(each.qos for each in asked))
-        found.setdefault(key, (asked, []))[1].append(client)
-    return [(asked, tuple(clients)) for asked, clients in found.values()]
-
-
-def is_plain(asked: Asked, wanted: Subscription) -> bool:
-    return is_simple(wanted) and is_own(asked, wanted)
-
-
-def is_own(asked: Asked, wanted: Subscription) -> bool:
-    """Whether its client gets what it wants whoever else does, and as it was published."""
-    own = not asked.no_local and asked.filter.group is None and (ORIGIN_PROPERTY, "true") not in asked.user_properties
-    return own and not wanted.modulator
-
-
-def is_direct(asked: Asked, wanted: Subscription) -> bool:
-    return is_own(asked, wanted) and asked.subscription_id is None
-
-
-def is_simple(wanted: Subscription) -> bool:
-    """Whether nothing but the subject of an event and its own scopes decides."""
-    return wanted.filter == EVERYTHING and not is_scoped(wanted) and wanted.expires_us == FOREVER_US
-
-
-def is_scoped(wanted: Subscription) -> bool:
-    return wanted.interest != EVERYWHERE or wanted.publishers != EVERYWHERE
-
-
-def group_of(asked: Asked) -> Group | None:
-    group = asked.filter.group
-    return None if group is None else (group, asked.filter.pattern)
-
-
-def client_of(entry: Entry) -> str:
-    return entry.client

@@ -6,7 +6,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from roamcast.live.broker.announcing import Announcing
-from roamcast.live.broker.audience import Audience, Plan, Recipients, alike
+from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.events import Events, asks_origin, with_origin
 from roamcast.live.broker.inputs import Published, Released, Will
@@ -18,6 +18,7 @@ from roamcast.live.broker.properties import BadProperty, is_lasting, subscriptio
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.travelling import Travelling
 from roamcast.live.broker.visitor import SOURCE, Visitor, delivery_of
+from roamcast.live.broker.wishes import Plan, Recipients, alike
 from roamcast.live.mqtt.messages import SECOND_US, Message, Subscription
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.mqtt.runs import Run

@@ -14,10 +14,11 @@ nobody else's concern. When it meets a neighbour, to which such a session may go
 
 from msgspec import Struct
 
-from roamcast.live.broker.audience import PLANS_MAX, Audience, Plan
+from roamcast.live.broker.audience import PLANS_MAX, Audience
 from roamcast.live.broker.orders import HandTogether, Remark
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import Visitor, packet_id_of
+from roamcast.live.broker.wishes import Plan
 from roamcast.live.mqtt.runs import Run, ids_from
 
 STEPS_MAX = 64

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from roamcast.live.broker.audience import Entry, is_simple, moment_of
+from roamcast.live.broker.audience import moment_of
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.properties import text_of
+from roamcast.live.broker.wishes import Entry, is_simple
 from roamcast.live.studio.past import Known, Past
 from roamcast.live.studio.watcher import Watcher
 from roamcast.live.studio.ways import Way
