@@ -1,13 +1,12 @@
-"""Brokers, links, disks and MQTT clients in one thread, at a time of the test's: everything real but the sockets.
+"""Brokers, links and MQTT clients in one thread, on machines of the test's (`machines.py`): everything real but the
+sockets.
 
-Time passes from event to event. Every delay is drawn from the stage's generator, so a seed is a whole run. Disks
-store a batch some time after it is given to them; a broker that is killed loses what is not stored, with all
+Time passes from event to event, and a seed is a whole run. A broker that is killed loses what is not stored, with all
 connections and links, and starts again from its log.
 """
 
 from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
 from random import Random
 
 from msgspec.structs import replace
@@ -41,145 +40,13 @@ from roamcast.live.overlay.core import OverlayCore, granted
 from roamcast.live.server.connection import ClientSocket
 from roamcast.live.server.logbook import Due
 from roamcast.live.server.neighbours import LinkDesk
-from roamcast.live.server.picture import Camera, Picture, Then
 from roamcast.live.server.server import BrokerServer
 from roamcast.live.server.tracking import Trackers, TrackingParams
 from roamcast.live.server.watch import SilentWatch
 from roamcast.model.places import MovementGraph
 from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.protocols.broker.params import BrokerParams
-
-EPOCH_US = 1_700_000_000_000_000
-
-
-class Later:
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
-
-
-class Clockwork:
-    """An event loop whose time is a number."""
-
-    def __init__(self) -> None:
-        self.now_us = EPOCH_US
-        self._due: list[tuple[int, int, Later]] = []
-        self._count = 0
-
-    def time(self) -> float:
-        return self.now_us / 1e6
-
-    def call_soon(self, callback: Callable[[], None]) -> Later:
-        return self.after(0, callback)
-
-    def call_later(self, delay: float, callback: Callable[[], None]) -> Later:
-        return self.after(round(delay * 1e6), callback)
-
-    def after(self, delay_us: int, callback: Callable[[], None]) -> Later:
-        later = Later(callback)
-        self._count += 1
-        heappush(self._due, (self.now_us + max(0, delay_us), self._count, later))
-        return later
-
-    def run(self, until_us: int) -> None:
-        while self._due and self._due[0][0] <= until_us:
-            at_us, _, later = heappop(self._due)
-            self.now_us = max(self.now_us, at_us)
-            if later.callback is not None:
-                later.callback()
-        self.now_us = max(self.now_us, until_us)
-
-
-class Disk:
-    def __init__(self) -> None:
-        self.snapshot: bytes | None = None
-        self.batches: list[bytes] = []
-
-
-class Head:
-    """Writes to a disk as long as its broker lives."""
-
-    def __init__(self, stage: "Stage", disk: Disk) -> None:
-        self.stage = stage
-        self.disk = disk
-        self.dead = False
-        self._last_us = 0
-
-    def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None:
-        self._in_turn(lambda: self.disk.batches.append(batch), done)
-
-    def snapshot(self, state: bytes, behind: int, done: Callable[[Exception | None], None]) -> None:
-        self._in_turn(lambda: self._replace(state, behind), done)
-
-    def _replace(self, state: bytes, behind: int) -> None:
-        batches = self.disk.batches
-        self.disk.snapshot, self.disk.batches = state, batches[len(batches) - behind :]
-
-    def _in_turn(self, write: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        """One after the other, as they were given."""
-        loop = self.stage.loop
-        self._last_us = max(self._last_us + 1, loop.now_us + self.stage.rng.randint(0, 3_000))
-        loop.after(self._last_us - loop.now_us, lambda: self._write(write, done))
-
-    def _write(self, write: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        if not self.dead:
-            write()
-            self.stage.loop.after(0, lambda: None if self.dead else done(None))
-
-
-class SlowCamera(Camera):
-    """Takes a picture at once, and gives it out some time later."""
-
-    def __init__(self, stage: "Stage", head: Head, core: Core) -> None:
-        self.stage = stage
-        self.head = head
-        self.core = core
-
-    def take(self, then: Then) -> None:
-        picture = Picture(self.core.snapshot())
-        self.stage.loop.after(self.stage.rng.randint(0, 30_000), lambda: None if self.head.dead else then(picture))
-
-
-class Wire:
-    """A socket's transport: what is written arrives some time later, in order, until one side is closed."""
-
-    def __init__(self, stage: "Stage", receive: Callable[[bytes], None], ended: Callable[[], None]) -> None:
-        self.stage = stage
-        self.receive = receive
-        self.ended = ended
-        self.open = True
-        self.closing = False
-        self._last_us = 0
-
-    def write(self, data: bytes) -> None:
-        if self.open:
-            self._deliver(lambda: self.receive(data) if self.open else None)
-
-    def close(self) -> None:
-        if not self.closing:
-            self.closing = True
-            self._deliver(self.ended)
-
-    def _deliver(self, action: Callable[[], object]) -> None:
-        now_us = self.stage.loop.now_us
-        self._last_us = max(self._last_us + 1, now_us + self.stage.rng.randint(100, 5_000))
-        self.stage.loop.after(self._last_us - now_us, lambda: action() and None)
-
-    abort = close
-
-    def is_closing(self) -> bool:
-        return self.closing or not self.open
-
-    def get_extra_info(self, name: str) -> object:
-        return None
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
+from tests.live.broker.machines import Clockwork, Disk, Head, SlowCamera, Wire
 
 
 class Remarks(SilentWatch):

@@ -17,8 +17,9 @@ from roamcast.live.server.gate import OpenGate, Refusal
 from roamcast.live.server.reception import CLIENT_ID_BYTES_MAX
 from roamcast.model.context import Context
 from roamcast.protocols.broker.params import BrokerParams
+from tests.live.broker.machines import EPOCH_US
 from tests.live.broker.scene import Scene, dismissal
-from tests.live.broker.stage import EPOCH_US, SimClient
+from tests.live.broker.stage import SimClient
 
 
 class Doorman(OpenGate):

@@ -7,8 +7,9 @@ import pytest
 from roamcast.live.mqtt.encoding import encode
 from roamcast.live.mqtt.packets import V5, V311, Publish
 from roamcast.live.server.connection import ClientSocket
+from tests.live.broker.machines import Wire
 from tests.live.broker.scene import Scene, published
-from tests.live.broker.stage import SimClient, Wire
+from tests.live.broker.stage import SimClient
 
 TRIALS = 25
 STEPS = 60

@@ -37,8 +37,9 @@ from roamcast.model.values import Point, Velocity
 from roamcast.protocols.broker.logical.params import LogicalParams
 from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
 from roamcast.protocols.broker.params import BrokerParams
+from tests.live.broker.machines import EPOCH_US
 from tests.live.broker.scene import Scene
-from tests.live.broker.stage import EPOCH_US, SimBroker, SimClient
+from tests.live.broker.stage import SimBroker, SimClient
 
 BROKERS = st.sampled_from(("abc", "a"))
 """A broker that is alone writes reports down in another way."""
