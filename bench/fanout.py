@@ -1,6 +1,7 @@
 """Brokers compared: the CPU time of a delivery, messages a second and the time to arrive, for ours and its peers.
 
-All speak MQTT 3.1.1 (NATS also its own protocol), 100 bytes a message, plain topics, users with passwords and rules.
+All speak MQTT 3.1.1 (NATS also its own protocol, Zenoh only that), 100 bytes a message, plain topics, users with
+passwords and rules (Zenoh and NATS without rules).
 `batched` means that publishers write 100 messages at once and up to 800 are on their way; `unbatched`, one message in
 its own segment, and the next when it has arrived everywhere. Only the broker's CPU time counts, not that of the
 clients, which are a process of their own (`fanout_load`). The machine may be busy, so ratios of CPU time are what to
@@ -18,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from bench.fanout_load import Seen, Spec
-from bench.fanout_peers import NOT_MEASURED, PASSWORD, PEERS, USER, Peer, Running
+from bench.fanout_peers import PASSWORD, PEERS, USER, Peer, Running
 
 RUNS = 3
 SECONDS = 1.5
@@ -79,7 +80,7 @@ def measured(broker: Running, case: Case, seconds: float = SECONDS) -> Figure:
         USER,
         PASSWORD,
     )
-    command = [sys.executable, "-m", "bench.fanout_load", msgspec.json.encode(spec).decode()]
+    command = [sys.executable, "-m", broker.peer.load, msgspec.json.encode(spec).decode()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as load:
         assert load.stdin is not None
         assert load.stdout is not None
@@ -168,8 +169,6 @@ def main(words: tuple[str, ...] = (), runs: int = RUNS) -> dict[str, float]:
             peers.append(peer)
         else:
             print(f"{peer.name} is skipped: {reason}")
-    for name, reason in NOT_MEASURED.items():
-        print(f"{name} is skipped: {reason}")
     return compared(peers, cases, runs)
 
 

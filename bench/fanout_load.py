@@ -15,6 +15,7 @@ import select
 import socket
 import sys
 import time
+from abc import ABC, abstractmethod
 
 import msgspec
 import numpy as np
@@ -188,9 +189,68 @@ def batches_of(spec: Spec, topic: str) -> list[bytes]:
     return [b"".join(packets[at : at + spec.batch]) for at in range(0, whole, spec.batch)]
 
 
-class Load:
+class Rounds(ABC):
+    """Rounds of messages as a spec wants them, whoever carries them."""
+
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
+        self.sharing = 1 if spec.pairs else spec.publishers
+        """How many publishers each subscriber hears."""
+        self.rounds: list[float] = []
+        self.latencies_ms: list[float] = []
+
+    @abstractmethod
+    def got(self) -> list[int]:
+        """How many messages each subscriber has had."""
+
+    @abstractmethod
+    def send(self) -> None:
+        """One batch of every publisher."""
+
+    @abstractmethod
+    def read(self) -> None:
+        """Waits until something has come."""
+
+    def run(self, seconds: float) -> Seen:
+        begun = time.perf_counter()
+        before = sum(self.got())
+        self.latencies_ms = []
+        enough = len(self.rounds) + (ROUNDS_MIN if self.spec.batch == 1 else 0)
+        while (elapsed := time.perf_counter() - begun) < seconds or (
+            len(self.rounds) < enough and elapsed < seconds * LONGER_MAX
+        ):
+            while self.on_its_way() + self.spec.batch > max(self.spec.window, self.spec.batch):
+                self.read()
+            self.rounds.append(time.perf_counter())
+            self.send()
+        while self.on_its_way():
+            self.read()
+        took = time.perf_counter() - begun
+        return Seen(sum(self.got()) - before, took, self.latencies_ms)
+
+    def on_its_way(self) -> int:
+        """The most messages of any publisher that somebody lacks: all publishers send in step."""
+        return len(self.rounds) * self.spec.batch - min(self.got()) // self.sharing
+
+    def arrived(self, got: int) -> None:
+        """A subscriber has had so many by now."""
+        if got and len(self.latencies_ms) < SAMPLES_MAX:
+            round_of_last = (got - 1) // (self.spec.batch * self.sharing)
+            self.latencies_ms.append((time.perf_counter() - self.rounds[round_of_last]) * 1e3)
+
+    def serve(self) -> None:
+        """What `bench.fanout` asks of the process."""
+        self.run(WARM_UP_S)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print(msgspec.json.encode(self.run(self.spec.seconds)).decode(), flush=True)
+        # What follows is not counted: whoever measures has the figures by now.
+        sys.stdin.readline()
+
+
+class Load(Rounds):
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
         self.subscribers = [Subscriber(spec, number) for number in range(spec.subscribers)]
         batches = {topic: batches_of(spec, topic) for topic in {topic_of(spec, n) for n in range(spec.publishers)}}
         self.publishers = [Publisher(spec, n, batches[topic_of(spec, n)]) for n in range(spec.publishers)]
@@ -199,61 +259,34 @@ class Load:
         self.of = {each.socket.fileno(): each for each in clients}
         for number in self.of:
             self.poll.register(number, select.EPOLLIN)
-        self.sharing = 1 if spec.pairs else spec.publishers
-        """How many publishers each subscriber hears."""
-        self.rounds: list[float] = []
-        self.latencies_ms: list[float] = []
 
-    def run(self, seconds: float) -> Seen:
-        begun = time.perf_counter()
-        before = sum(each.got for each in self.subscribers)
-        self.latencies_ms = []
-        enough = len(self.rounds) + (ROUNDS_MIN if self.spec.batch == 1 else 0)
-        while (elapsed := time.perf_counter() - begun) < seconds or (
-            len(self.rounds) < enough and elapsed < seconds * LONGER_MAX
-        ):
-            self._round()
-        while self._on_its_way():
-            self._read()
-        took = time.perf_counter() - begun
-        return Seen(sum(each.got for each in self.subscribers) - before, took, self.latencies_ms)
+    def got(self) -> list[int]:
+        return [each.got for each in self.subscribers]
 
-    def _round(self) -> None:
-        while self._on_its_way() + self.spec.batch > max(self.spec.window, self.spec.batch):
-            self._read()
-        self.rounds.append(time.perf_counter())
+    def send(self) -> None:
         for each in self.publishers:
             each.send(self.spec.batch)
 
-    def _on_its_way(self) -> int:
-        """The most messages of any publisher that somebody lacks: all publishers send in step."""
-        sent = len(self.rounds) * self.spec.batch
-        arrived = min(each.got for each in self.subscribers) // self.sharing
+    def on_its_way(self) -> int:
+        lacking = super().on_its_way()
         if self.spec.qos:
-            arrived = min(arrived, *(each.acknowledged for each in self.publishers))
-        return sent - arrived
+            sent = len(self.rounds) * self.spec.batch
+            return max(lacking, sent - min(each.acknowledged for each in self.publishers))
+        return lacking
 
-    def _read(self) -> None:
+    def read(self) -> None:
         ready = self.poll.poll(PATIENCE_S)
         if not ready:
-            raise TimeoutError(f"nothing came for {PATIENCE_S:.0f} s; {self._on_its_way()} are on their way")
+            raise TimeoutError(f"nothing came for {PATIENCE_S:.0f} s; {self.on_its_way()} are on their way")
         for number, _ in ready:
             client = self.of[number]
             client.read()
-            if isinstance(client, Subscriber) and client.got and len(self.latencies_ms) < SAMPLES_MAX:
-                round_of_last = (client.got - 1) // (self.spec.batch * self.sharing)
-                self.latencies_ms.append((time.perf_counter() - self.rounds[round_of_last]) * 1e3)
+            if isinstance(client, Subscriber):
+                self.arrived(client.got)
 
 
 def main() -> None:
-    spec = msgspec.json.decode(sys.argv[1], type=Spec)
-    load = Load(spec)
-    load.run(WARM_UP_S)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    print(msgspec.json.encode(load.run(spec.seconds)).decode(), flush=True)
-    # What follows is not counted: whoever measures has the figures by now.
-    sys.stdin.readline()
+    Load(msgspec.json.decode(sys.argv[1], type=Spec)).serve()
 
 
 if __name__ == "__main__":

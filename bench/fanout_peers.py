@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
@@ -22,6 +23,8 @@ from roamcast.live.security.passwords import set_password
 USER, PASSWORD = "bench", "a-password-of-the-bench"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 START_S_MAX = 60.0
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+"""What is started in a folder of its own finds this one."""
 
 OURS = """
 name = "fanout"
@@ -80,6 +83,8 @@ class Peer(Struct, frozen=True):
     """Writes what it needs into a folder, and answers with the command that starts it on a port."""
     qos_max: int = 1
     nats: bool = False
+    load: str = "bench.fanout_load"
+    """Whose clients speak to it."""
 
 
 def program(name: str) -> str | None:
@@ -123,14 +128,23 @@ def amqtt(folder: Path, port: int) -> list[str]:
     return [program("amqtt") or "amqtt", "-c", str(config)]
 
 
+def zenoh(folder: Path, port: int) -> list[str]:
+    (folder / "users").write_text(f"{USER}:{PASSWORD}\n", encoding="utf-8")
+    return [sys.executable, "-m", "bench.fanout_zenoh", "router", str(port), str(folder)]
+
+
+def no_zenoh() -> str | None:
+    return None if find_spec("zenoh") else "not installed: pip install eclipse-zenoh"
+
+
 PEERS = (
     Peer("ours", lambda: None, ours),
     Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), mosquitto),
     Peer("nats", needs("nats-server", "apt-get install nats-server"), nats(NATS_CORE), qos_max=0, nats=True),
     Peer("nats_mqtt", needs("nats-server", "apt-get install nats-server"), nats(NATS)),
+    Peer("zenoh", no_zenoh, zenoh, qos_max=0, load="bench.fanout_zenoh"),
     Peer("amqtt", needs("amqtt", "pip install amqtt, where nothing else is"), amqtt),
 )
-NOT_MEASURED = {"zenoh": "its router is no Debian or Python package, and only its own library speaks its protocol"}
 
 
 def free_port() -> int:
@@ -150,7 +164,7 @@ class Running:
         self.folder = tempfile.TemporaryDirectory()
         command = self.peer.prepare(Path(self.folder.name), self.port)
         quiet = subprocess.DEVNULL
-        self.process = subprocess.Popen(command, cwd=self.folder.name, stdout=quiet, stderr=quiet)
+        self.process = subprocess.Popen(command, cwd=self.folder.name, env=ENVIRONMENT, stdout=quiet, stderr=quiet)
         until = time.monotonic() + START_S_MAX
         while True:
             try:
