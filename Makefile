@@ -31,7 +31,7 @@ check: install   ## lint, format, types, import contracts
 	$(BIN)/lint-imports --no-cache
 
 test: check java ## check, then the whole test suite (a quarter of an hour on two cores)
-	$(BIN)/pytest -n 4 --dist loadgroup
+	$(BIN)/pytest -n 4 --dist loadgroup --durations 12
 
 format: install  ## let ruff format and mend what it can
 	$(BIN)/ruff format .
