@@ -163,20 +163,20 @@ class Publishing:
         if message is None:
             return []
         reliable: list[tuple[str, tuple[str, ...]]] = []
+        lasts, size = event.id in self.keeping.lasting, message.size_bytes
         for client, asked in recipients:
             visitor = self.station.visitors.get(client)
             if visitor is None:
                 continue
-            if event.id in self.keeping.lasting:
+            if lasts:
                 asked = self._unseen(visitor, event, message, asked)
             wanted = self._for_session(visitor, message, asked)
-            if wanted and self.station.has_room(visitor, message):
-                reliable.append(
-                    (SOURCE + client, tuple(subscription_id(client, each.filter.text) for each in wanted))
-                )
-            others = [each for each in asked if each not in wanted]
-            if others:
-                self._hand_one(visitor, event, message, others, False)
+            if wanted and self.station.has_room(visitor, size):
+                reliable.append((visitor.name, tuple([subscription_id(client, each.filter.text) for each in wanted])))
+            if wanted is not asked:
+                others = [each for each in asked if each not in wanted]
+                if others:
+                    self._hand_one(visitor, event, message, others, False)
         return reliable
 
     def _for_session(self, visitor: Visitor, message: Message, asked: list[Subscription]) -> list[Subscription]:
@@ -184,7 +184,10 @@ class Publishing:
         if not message.qos:
             return []
         if not len(visitor.modulators):
-            return asked if any(each.qos for each in asked) else []
+            for each in asked:
+                if each.qos:
+                    return asked
+            return []
         plain = [each for each in asked if each.filter.text not in visitor.modulators]
         reliable = any(each.qos for each in plain)
         return [each for each in asked if (reliable if each in plain else each.qos)]

@@ -15,7 +15,7 @@ from roamcast.live.broker.modulating import Modulators
 from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Release, Remark, Tell
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.timers import Timers
-from roamcast.live.broker.visitor import RETAINED, SOURCE, SPAN_MAX, Visitor, modulated_on_the_way
+from roamcast.live.broker.visitor import RETAINED, SOURCE, SPAN_MAX, Visitor, delivery_of, modulated_on_the_way
 from roamcast.live.mqtt.messages import Message
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.model.context import Context
@@ -233,21 +233,24 @@ class Station:
             self.finish(visitor, numbered.number)
             return
         message = self.events.message_of(numbered.event)
-        names = tuple(each if each == RETAINED else text_of(each) for each in numbered.subscriptions)
+        if message is None:
+            self._drop(visitor, numbered.number)
+            return
+        asked, retained = visitor.asked_by(numbered.subscriptions), RETAINED in numbered.subscriptions
+        message = with_origin(numbered.event, message, asked)
         was_sent = numbered.number <= visitor.sent_through
-        if message is not None:
-            message = with_origin(numbered.event, message, visitor.asked_by(names))
-        delivery = None if message is None else visitor.delivery(numbered.number, message, names)
-        packet_id = None if delivery is None else visitor.take(numbered.number, delivery)
+        packet_id = visitor.take(numbered.number, delivery_of(numbered.number, message, asked, retained))
         if packet_id is None:
-            visitor.last = numbered.number
-            self.order(Remark("delivery_dropped", visitor.client))
-            self.finish(visitor, numbered.number)
+            self._drop(visitor, numbered.number)
             return
         self._let_go[visitor.client] = LetGo(visitor.client, visitor.session, packet_id)
-        if message is not None and not was_sent:
-            asked = [visitor.asked[each] for each in names if each in visitor.asked]
-            self._chronicle(visitor.client, numbered.event, message, asked, RETAINED in names)
+        if not was_sent:
+            self._chronicle(visitor.client, numbered.event, message, asked, retained)
+
+    def _drop(self, visitor: Visitor, number: int) -> None:
+        visitor.last = number
+        self.order(Remark("delivery_dropped", visitor.client))
+        self.finish(visitor, number)
 
     def _is_next(self, visitor: Visitor, numbered: Numbered) -> bool:
         session = self.broker.border.sessions.get(visitor.name)
@@ -262,14 +265,14 @@ class Station:
         else:
             self.chronicle.delivered(client, event, asked)
 
-    def has_room(self, visitor: Visitor, message: Message) -> bool:
+    def has_room(self, visitor: Visitor, size: int) -> bool:
         """Whether another message may wait for a client. All that the broker keeps for it counts: what waits while it
         is away, what it has not acknowledged, and what it has acknowledged before something that came earlier."""
         session = self.broker.border.sessions.get(visitor.name)
         if session is None:
             return True
         limits, counterpart = visitor.session.limits, session.counterpart
-        fits = counterpart.kept_bytes + message.size_bytes <= limits.queue_bytes_max
+        fits = counterpart.kept_bytes + size <= limits.queue_bytes_max
         if fits and len(counterpart.kept) + len(session.held) < limits.queue_messages_max:
             return True
         self.order(Remark("delivery_dropped", visitor.client))
@@ -366,10 +369,9 @@ class Station:
         visitor = self.visitors.get(given.client)
         if visitor is None:
             return
-        finished: int | None = None
-        for packet_id, number in zip(given.packet_ids, given.numbers, strict=True):
+        for packet_id in given.packet_ids:
             visitor.session.forget(packet_id)
-            finished = visitor.finish(number) or finished
+        finished = visitor.finish_together(given.numbers)
         if finished is not None:
             self.tell_broker(visitor, Ack(finished))
 

@@ -255,5 +255,5 @@ class Subscribing:
                 for each in self.station.messages_for(visitor, event, message, asked, False):
                     self.station.order(Hand((visitor.client,), delivery_of(0, each, [asked], True)))
                 self.station.chronicle.given_retained(visitor.client, event, message, [asked])
-            elif self.station.has_room(visitor, message):
+            elif self.station.has_room(visitor, message.size_bytes):
                 self.station.perform(self.station.broker.border.give(session, event, 0, (RETAINED, wanted.id)))

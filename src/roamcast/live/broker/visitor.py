@@ -5,7 +5,7 @@ MQTT client acknowledges packets. The two meet here: a delivery's packet identif
 is the same after a crash, and at the broker to which the client has gone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from roamcast.live.broker.inputs import Will
 from roamcast.live.broker.modulating import Modulators
-from roamcast.live.broker.properties import MODULATOR
+from roamcast.live.broker.properties import MODULATOR, text_of
 from roamcast.live.mqtt.messages import Delivery, Message, Subscription
 from roamcast.live.mqtt.packets import PACKET_ID_MAX
 from roamcast.live.mqtt.session import Releasing, Session
@@ -241,7 +241,7 @@ class Visitor:
         if self.unfinished_bytes + size > limits.queue_bytes_max:
             return None
         packet_id = packet_id_of(number)
-        if not self.session.are_free([packet_id]):
+        if not self.session.is_free(packet_id):
             # Only what took the short way (`swift.py`) can be so far behind: it is not among the unfinished.
             return None
         if number <= self.sent_through:
@@ -257,24 +257,30 @@ class Visitor:
 
     def finish(self, number: int) -> int | None:
         """A delivery is over; answers up to which number everything is, if that is news."""
-        self.unfinished_bytes -= self.unfinished.pop(number, 0)
+        return self.finish_together((number,))
+
+    def finish_together(self, numbers: Iterable[int]) -> int | None:
+        for number in numbers:
+            self.unfinished_bytes -= self.unfinished.pop(number, 0)
         finished = next(iter(self.unfinished), self.last + 1) - 1
         if finished <= self.acknowledged:
             return None
         self.acknowledged = finished
         return finished
 
-    def delivery(self, number: int, message: Message, names: tuple[str, ...]) -> Delivery:
-        """What the client sees of a message: as its subscriptions say, or as it was published if they are gone."""
-        return delivery_of(number, message, self.asked_by(names), RETAINED in names)
-
-    def asked_by(self, names: tuple[str, ...]) -> list[Subscription]:
-        """Those of its subscriptions that are there still."""
+    def asked_by(self, subscriptions: tuple[str, ...]) -> list[Subscription]:
+        """Those of its subscriptions with these ids that are there still."""
         known = self.asked
-        return [known[each] for each in names if each in known]
+        return [known[text] for each in subscriptions if each != RETAINED and (text := text_of(each)) in known]
 
 
 def delivery_of(number: int, message: Message, asked: list[Subscription], retained: bool) -> Delivery:
+    """What a client sees of a message: as its subscriptions say, or as it was published if they are gone."""
+    if len(asked) == 1 and not (retained or message.retain):
+        # Nearly always.
+        [only] = asked
+        qos = min(message.qos, only.qos)
+        return Delivery(number, message, qos, False, () if only.subscription_id is None else (only.subscription_id,))
     granted = max((each.qos for each in asked), default=message.qos)
     retain = retained or (message.retain and any(each.retain_as_published for each in asked))
     ids = tuple(sorted({each.subscription_id for each in asked if each.subscription_id is not None}))

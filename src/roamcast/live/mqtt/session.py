@@ -184,6 +184,14 @@ class Session:
             return False
         return len(self) + len(self.sent) + len(self.releasing) < PACKET_IDS_IN_USE_MAX
 
+    def is_free(self, packet_id: int) -> bool:
+        return not (
+            packet_id in self._queued_ids
+            or packet_id in self.sent
+            or packet_id in self.flying
+            or packet_id in self.releasing
+        )
+
     def are_free(self, packet_ids: list[int]) -> bool:
         in_use = (self.flying, self.sent.keys(), self.releasing.keys(), self._queued_ids)
         return all(each.isdisjoint(packet_ids) for each in in_use if each)

@@ -282,7 +282,7 @@ class Guests:
             self.station.order(Remark("delivery_dropped", visitor.client))
         elif min(message.qos, asked.qos) == 0:
             self.station.order(Hand((visitor.client,), delivery_of(0, message, [asked], False)))
-        elif self.station.has_room(visitor, message):
+        elif self.station.has_room(visitor, message.size_bytes):
             wanted = (subscription_id(visitor.client, text),)
             self.station.perform(self.station.broker.border.give(session, event, 0, wanted))
 
