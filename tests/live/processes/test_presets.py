@@ -2,16 +2,19 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from paho.mqtt.packettypes import PacketTypes
 
 from roamcast.protocols.broker.modulators.spec import Declarative, Every, spec_to_text
-from tests.live.processes.fleet import fleet
+from tests.live.processes.fleet import BrokerProcess, Fleet, Proxy, fleet
 from tests.live.processes.vendors import (
     AiomqttReader,
     PahoReader,
@@ -63,24 +66,46 @@ def test_l3_readers_of_two_vendors_roam_and_get_everything_once_in_order(preset:
 
 
 async def roam(folder: Path, protocol: dict[str, Any]) -> None:
-    async with fleet(folder, "a b c", links=LINKS, protocol=protocol) as brokers:
-        ways = [await brokers.access("a"), await brokers.access("c")]
-        readers: list[Reader] = [PahoReader("p", ways[0].port, "t/+", 2), AiomqttReader("q", ways[1].port, "t/#", 2)]
-        writer = Writer(brokers["b"].mqtt_port)
-        try:
-            await asyncio.gather(*(reader.start() for reader in readers), writer.start())
-            for step in ("c", "b", "a"):
-                await writer.say(10, 2)
-                for way in ways:
-                    way.lead_to(brokers[step].mqtt_port)
-                await writer.say(10, 2)
-            for reader in readers:
-                await until(partial(has_all, reader, writer), "not everything came")
-                assert reader.got == writer.said
-        finally:
-            for reader in readers:
-                await reader.stop()
-            await end_paho(writer.client)
+    async with fleet(folder, "a b c", links=LINKS, protocol=protocol) as brokers, reading(brokers, *"abc") as cast:
+        for step in ("c", "b", "a"):
+            await cast.writer.say(10, 2)
+            cast.go_to(brokers[step])
+            await cast.writer.say(10, 2)
+
+
+class Cast(Struct, frozen=True):
+    """Two readers, each with an access that leads to a broker, and somebody who writes."""
+
+    readers: list[Reader]
+    ways: list[Proxy]
+    writer: Writer
+
+    def go_to(self, broker: BrokerProcess) -> None:
+        for way in self.ways:
+            way.lead_to(broker.mqtt_port)
+
+    async def have_all(self) -> None:
+        for reader in self.readers:
+            await until(partial(has_all, reader, self.writer), "not everything came")
+
+
+@asynccontextmanager
+async def reading(brokers: Fleet, first: str, writes: str, second: str) -> AsyncIterator[Cast]:
+    """Readers of two vendors at two brokers, one who writes at a third. In the end they have had everything, once
+    and in order."""
+    ways = [await brokers.access(first), await brokers.access(second)]
+    readers: list[Reader] = [PahoReader("p", ways[0].port, "t/+", 2), AiomqttReader("q", ways[1].port, "t/#", 2)]
+    cast = Cast(readers, ways, Writer(brokers[writes].mqtt_port))
+    try:
+        await asyncio.gather(*(reader.start() for reader in readers), cast.writer.start())
+        yield cast
+        await cast.have_all()
+        for reader in readers:
+            assert reader.got == cast.writer.said
+    finally:
+        for reader in readers:
+            await reader.stop()
+        await end_paho(cast.writer.client)
 
 
 def test_r1_with_advertisements_the_first_message_of_qos_0_of_a_brief_client_arrives(tmp_path: Path) -> None:
@@ -120,28 +145,19 @@ def test_m7_l3_readers_of_two_vendors_roam_in_a_mesh_and_get_everything_once_in_
 
 
 async def drive(folder: Path, kind: str) -> None:
-    async with fleet(folder, "broker-1 broker-2 broker-3", links=ROAD, protocol=mesh(kind)) as brokers:
-        ways = [await brokers.access("broker-1"), await brokers.access("broker-3")]
-        readers: list[Reader] = [PahoReader("p", ways[0].port, "t/+", 2), AiomqttReader("q", ways[1].port, "t/#", 2)]
-        writer = Writer(brokers["broker-2"].mqtt_port)
-        try:
-            await asyncio.gather(*(reader.start() for reader in readers), writer.start())
-            for step, x in ((2, 50), (3, 150), (1, 250)):
-                trip = {"position": [x, 50], "velocity": [20, 0], "destination": [x + 40, 50]}
-                for reader in readers:
-                    await until(partial(has_all, reader, writer), "not everything came")
-                    await reader.report(json.dumps(trip))
-                await writer.say(10, 2)
-                for way in ways:
-                    way.lead_to(brokers[f"broker-{step}"].mqtt_port)
-                await writer.say(10, 2)
-            for reader in readers:
-                await until(partial(has_all, reader, writer), "not everything came")
-                assert reader.got == writer.said
-        finally:
-            for reader in readers:
-                await reader.stop()
-            await end_paho(writer.client)
+    names = "broker-1 broker-2 broker-3"
+    async with (
+        fleet(folder, names, links=ROAD, protocol=mesh(kind)) as brokers,
+        reading(brokers, *names.split()) as cast,
+    ):
+        for step, x in ((2, 50), (3, 150), (1, 250)):
+            trip = {"position": [x, 50], "velocity": [20, 0], "destination": [x + 40, 50]}
+            await cast.have_all()
+            for reader in cast.readers:
+                await reader.report(json.dumps(trip))
+            await cast.writer.say(10, 2)
+            cast.go_to(brokers[f"broker-{step}"])
+            await cast.writer.say(10, 2)
 
 
 def test_m5_what_comes_for_a_paho_client_that_said_where_it_goes_is_there_before_it(tmp_path: Path) -> None:

@@ -64,6 +64,10 @@ class State(Enum):
     CLOSED = 3
 
 
+OPEN = State.OPEN
+"""Asked for every message; to find it in its enumeration takes longer than all else that is asked then."""
+
+
 class Connection:
     def __init__(self, now_us: int, limits: Limits, frames: Frames, together: bool = False) -> None:
         """`together`: plain messages that came in one piece may be told as such, by `PublishedTogether`."""
@@ -100,7 +104,7 @@ class Connection:
 
     def hears_one(self, now_us: int) -> bool:
         """Whether a message that comes now is the next thing to be read; then its client has been heard."""
-        if self.state is not State.OPEN or self.stalled or not self._decoder.empty:
+        if self.state is not OPEN or self.stalled or not self._decoder.empty:
             return False
         self._heard_us = now_us
         return True

@@ -47,6 +47,10 @@ class Kind(Enum):
     REPORT = 2
 
 
+ALL = Kind.ALL
+"""Asked for every message: Python 3.11 takes longer to find it in its enumeration than to compare it."""
+
+
 class Lane(Struct, frozen=True):
     topic: str
     version: int
@@ -155,7 +159,7 @@ class Lanes:
         lane = self._of.get(data[at:payload_at])
         if lane is None or not (client in lane.publishers or self._may(client, lane)):
             return False
-        if lane.kind is Kind.ALL:
+        if lane.kind is ALL:
             return self._goes(client, lane, data, size - payload_at)
         return self._goes_in(client, lane, data, payload_at)
 
@@ -169,18 +173,26 @@ class Lanes:
         self._publishers += 1
         return True
 
+    def _heard_us(self, client: "ClientSocket", lane: Lane, payload_bytes: int) -> int:
+        """When its message came, if that is the next thing to be read of it and overtakes nothing; or else 0."""
+        server = self._server
+        if self._ahead and (client.client, lane.topic) in self._ahead:
+            return 0
+        now_us = server.now_us()
+        if not client.mqtt.hears_one(now_us):
+            return 0
+        wait_us = server.gate.pace_us(client, payload_bytes, 0, now_us)
+        if wait_us:
+            server.reception.pace(client, wait_us)
+        return now_us
+
     def _goes(self, client: "ClientSocket", lane: Lane, data: bytes, payload_bytes: int) -> bool:
         server, chronicle = self._server, self._chronicle
         if chronicle.onlooker is not None or chronicle.on or server.passing:
             return False
-        if self._ahead and (client.client, lane.topic) in self._ahead:
+        now_us = self._heard_us(client, lane, payload_bytes)
+        if not now_us:
             return False
-        now_us = server.now_us()
-        if not client.mqtt.hears_one(now_us):
-            return False
-        wait_us = server.gate.pace_us(client, payload_bytes, 0, now_us)
-        if wait_us:
-            server.reception.pace(client, wait_us)
         for socket in lane.sockets:
             try:
                 socket.say(now_us, data)
@@ -193,16 +205,8 @@ class Lanes:
 
     def _goes_in(self, client: "ClientSocket", lane: Lane, data: bytes, payload_at: int) -> bool:
         server, payload_bytes = self._server, len(data) - payload_at
-        if lane.topic in server.core.audience.apart:
+        if lane.topic in server.core.audience.apart or not self._heard_us(client, lane, payload_bytes):
             return False
-        if self._ahead and (client.client, lane.topic) in self._ahead:
-            return False
-        now_us = server.now_us()
-        if not client.mqtt.hears_one(now_us):
-            return False
-        wait_us = server.gate.pace_us(client, payload_bytes, 0, now_us)
-        if wait_us:
-            server.reception.pace(client, wait_us)
         if lane.kind is Kind.REPORT:
             server.reception.reported(client, data[payload_at:])
             return True
