@@ -69,6 +69,7 @@ def run_command(
     """
     from roamcast.experiments.catalogue import EXPERIMENTS
     from roamcast.experiments.report import section_of
+    from roamcast.experiments.rows import keep
 
     chosen = list(EXPERIMENTS) if all_ else names or []
     unknown = [name for name in chosen if name not in EXPERIMENTS]
@@ -82,7 +83,7 @@ def run_command(
     possible = [EXPERIMENTS[name] for name in chosen if not skipped(name)]
     for name, rows in swept(possible, preset, seed, times, master, remote) if possible else ():
         # Kept at once: what is done stays done, whatever becomes of the next.
-        (out / f"{name}.{preset}.json").write_bytes(msgspec.json.encode(rows))
+        keep(rows, out / f"{name}.{preset}.json")
         sections.append(section_of(EXPERIMENTS[name], rows))
         if not json:
             console.print(section_table(sections[-1]))
@@ -162,6 +163,7 @@ def report_command(
     from roamcast.experiments.catalogue import EXPERIMENTS
     from roamcast.experiments.experiment import Row
     from roamcast.experiments.report import page, section_of
+    from roamcast.experiments.rows import kept
 
     preset: Preset = "full" if full else "quick"
     found: list[tuple[Experiment, list[Row]]] = []
@@ -169,7 +171,7 @@ def report_command(
         file = out / f"{name}.{preset}.json"
         if file.exists():
             try:
-                found.append((experiment, msgspec.json.decode(file.read_bytes(), type=list[Row])))
+                found.append((experiment, kept(file)))
             except msgspec.DecodeError as problem:
                 what = (
                     f"{file}: not the rows of an experiment: {problem}; run `roamcast experiments run {name}` again"

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from roamcast.experiments.catalogue import EXPERIMENTS
 from roamcast.experiments.experiment import Claim, Experiment, Findings, Plot, Row, about, between, seed_of
 from roamcast.experiments.report import page, section_of
 from roamcast.experiments.report_plots import drawn
+from roamcast.experiments.rows import keep, kept
 from roamcast.experiments.varied import changed, scenario_file
 from tests.cli.test_commands import invoke
 
@@ -171,9 +173,9 @@ def test_p4_a_report_of_nothing_says_what_to_run(tmp_path: Path) -> None:
     assert "experiments run --all" in output
 
 
-@pytest.mark.parametrize("kept", [b'[{"experiment": "steam-c', b'[{"experiment": 5}]', b""])
-def test_p4_rows_that_cannot_be_read_are_named_with_what_to_run(tmp_path: Path, kept: bytes) -> None:
-    (tmp_path / "steam-cost.quick.json").write_bytes(kept)
+@pytest.mark.parametrize("content", [b'[{"experiment": "steam-c', b'[{"experiment": 5}]', b""])
+def test_p4_rows_that_cannot_be_read_are_named_with_what_to_run(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "steam-cost.quick.json").write_bytes(content)
     code, output = invoke("experiments", "report", "--out", str(tmp_path))
     assert code == 2
     assert "steam-cost.quick.json: not the rows of an experiment" in output
@@ -188,3 +190,24 @@ def test_p4_the_report_is_written_from_the_rows_that_are_kept(tmp_path: Path) ->
     assert f"1 of {len(EXPERIMENTS['steam-cost'].claims)} claims hold" in output
     assert "What one event costs" in (tmp_path / "index.html").read_text(encoding="utf-8")
     assert (tmp_path / "report.json").exists()
+
+
+def test_p4_rows_are_kept_as_columns_too_whatever_the_settings_have_in_common(tmp_path: Path) -> None:
+    runs = [
+        Row("e", {"speed": 5, "shape": [1, 2]}, 0, 11, {"rate": 1.0, "speed": 4.9}, cpu_s=0.5),
+        Row("e", {"speed": 2.5, "shape": "round"}, 1, 12, error="it failed"),
+    ]
+    keep(runs, tmp_path / "e.quick.json")
+    assert kept(tmp_path / "e.quick.json") == runs
+    table = pq.read_table(tmp_path / "e.quick.parquet").to_pydict()
+    assert table == {
+        "experiment": ["e", "e"],
+        "run": [0, 1],
+        "seed": [11, 12],
+        "speed": [5.0, 2.5],
+        "shape": ["[1,2]", '"round"'],
+        "cpu_s": [0.5, 0.0],
+        "error": ["", "it failed"],
+        "rate": [1.0, None],
+        "measured_speed": [4.9, None],
+    }
