@@ -51,8 +51,10 @@ QUIET = (
     "advertisement_refused",
     "late_replay",
     "stale_attachment",
+    "parcel_stopped",
 )
-"""Remarks that a client can bring about as often as it likes: for the log at its most talkative."""
+"""Remarks that a client can bring about as often as it likes, or one lost link hundreds of times: for the log at its
+most talkative."""
 
 
 class Witness(Watch):
