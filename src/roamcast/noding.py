@@ -25,11 +25,11 @@ from roamcast.live.adhoc.wording import (
     delivery_line,
     event_type_of,
     said_as_text,
-    shown,
     wish_of,
 )
 from roamcast.live.client import Client, ClientError
 from roamcast.live.gateway.running import Gateway
+from roamcast.live.printable import shown
 from roamcast.location import BadSource, Cleaner, Source, positions
 from roamcast.model.event import Event
 from roamcast.model.filter import EVERYTHING, BadFilter, parse_text
@@ -175,7 +175,7 @@ class Talk:
         sys.stdout.flush()
 
     def found(self, name: str) -> None:
-        complain(f"heard of {shown(name)}", "dim")
+        complain(f"heard of {name}", "dim")
 
     def summary(self) -> str:
         air = self.node.air
@@ -193,7 +193,7 @@ class Talk:
 
 
 def complain(text: str, style: str = "yellow") -> None:
-    complaints.print(f"[{style}]{escape(text)}[/{style}]", soft_wrap=True, highlight=False)
+    complaints.print(f"[{style}]{escape(shown(text))}[/{style}]", soft_wrap=True, highlight=False)
 
 
 def say(text: str) -> None:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from roamcast.live.client import Client, ClientEvent
 from roamcast.live.client.content import attributes_of
+from roamcast.live.printable import shown, shown_json
 from roamcast.live.transport.tls import load_authority
 from roamcast.location import source
 from roamcast.model.filter import BadFilter, parse_text
@@ -203,16 +204,19 @@ def content_of(text: str) -> Mapping[str, Value] | bytes:
 
 
 def as_line(event: ClientEvent) -> str:
-    return f"{event.subject} {event.payload.decode(errors='replace')}"
+    return shown(f"{event.subject} {event.payload.decode(errors='replace')}")
 
 
 def as_json(event: ClientEvent) -> str:
+    """With what the payload says, if that is JSON too and no deeper than can be written again; else with its text."""
+    told = {"subject": event.subject, "content": None, "qos": event.qos, "retained": event.retained}
+    if event.id is not None:
+        told["id"] = event.id
     try:
-        content = json.loads(event.payload)
-    except ValueError:
-        content = event.payload.decode(errors="replace")
-    told = {"subject": event.subject, "content": content, "qos": event.qos, "retained": event.retained}
-    return json.dumps(told if event.id is None else {**told, "id": event.id}, ensure_ascii=False)
+        line = json.dumps({**told, "content": json.loads(event.payload)}, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        line = json.dumps({**told, "content": event.payload.decode(errors="replace")}, ensure_ascii=False)
+    return shown_json(line)
 
 
 def run(work: Coroutine[Any, Any, Outcome]) -> Outcome:

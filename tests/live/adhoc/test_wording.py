@@ -13,7 +13,6 @@ from roamcast.live.adhoc.wording import (
     event_type_of,
     own_attribute_of,
     point_of,
-    shown,
     wish_of,
 )
 from roamcast.model.context import Context
@@ -132,10 +131,7 @@ def test_l7_what_others_write_is_one_line_and_commands_no_terminal(event: Event)
     line = delivery_line(event, 6, Context("me"), Plane())
     assert line.isprintable()
     assert r"x\n12:00:01.204  ice  from car-1" in line
-
-
-@given(st.text())
-def test_l7_what_can_be_printed_is_shown_as_it_is(text: str) -> None:
-    assert shown(text).isprintable()
-    if text.isprintable():
-        assert shown(text) == text
+    told = delivery_json(event, "s", 6, Context("me"), Plane())
+    assert told.isprintable()
+    said = json.loads(told)
+    assert FAKED in (said["subject"], said["publisher"], said["attributes"].get("by"))

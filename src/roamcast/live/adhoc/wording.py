@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct, field
 
+from roamcast.live.printable import shown, shown_json
 from roamcast.model.context import Context
 from roamcast.model.event import BadEvent, ContentType, Event, EventType
 from roamcast.model.space import Space
@@ -169,13 +170,6 @@ def plain(value: Value) -> object:
             return value
 
 
-def shown(text: str) -> str:
-    """On one line, and nothing in it that a terminal would obey: others chose what it says."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-
-
 def distance_m(event: Event, me: Context, space: Space) -> float | None:
     """How far away it was raised."""
     there = event.publisher.position
@@ -201,4 +195,4 @@ def delivery_json(event: Event, subscription_id: str, now_us: int, me: Context, 
         "distance_m": distance_m(event, me, space),
         "subscription": subscription_id,
     }
-    return msgspec.json.encode(told).decode()
+    return shown_json(msgspec.json.encode(told).decode())
