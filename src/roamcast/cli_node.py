@@ -200,7 +200,7 @@ def node(
         gateway=tuple(gateway or ()),
         carry=tuple(carry or ()),
         username=username,
-        password=None if username is None else typer.prompt("Password", hide_input=True, err=True),
+        password=None if username is None or not gateway else typer.prompt("Password", hide_input=True, err=True),
         protocol=protocol,
         preset=preset,
         range_m=range_m,

@@ -16,13 +16,15 @@ from roamcast.live.adhoc.wording import (
     own_attribute_of,
     point_of,
 )
+from roamcast.live.client.line import address_of
 from roamcast.live.gateway.running import GatewaySettings
-from roamcast.live.links.frames import check_name
+from roamcast.live.links.frames import NAME_CHARS_MAX, check_name
 from roamcast.location import BadSource, Source
 from roamcast.location import source as source_of
 from roamcast.location.choosing import check_space
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane
+from roamcast.model.subject import check_pattern
 from roamcast.model.values import Point
 from roamcast.node.kit import ProtocolKit
 from roamcast.node.port import PERIOD_MIN_S
@@ -90,8 +92,10 @@ def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
     try:
         check_name(options.name)
     except ValueError as problem:
-        raise BadOption(f"the name '{options.name}': {problem}") from problem
+        wanted = f"give 1 to {NAME_CHARS_MAX} characters that can be printed, the first not @"
+        raise BadOption(f"the name {options.name[:80]!r}: {wanted}") from problem
     check_amounts(options)
+    check_company(options)
     port = PORT if options.port is None else options.port
     if not 0 < port < 65_536:
         raise BadOption(f"--port {port}: give a port from 1 to 65535, the same at all nodes")
@@ -122,6 +126,21 @@ def check_amounts(options: Options) -> None:
     for name, value, least in amounts:
         if value is not None and not least <= value < math.inf:
             raise BadOption(f"--{name} {value:g}: give {least:g} or more")
+
+
+def check_company(options: Options) -> None:
+    """Raises `BadOption` for one that means nothing without another."""
+    context = options.protocol == "context"
+    companies = (
+        ("--carry", bool(options.carry), "--gateway", bool(options.gateway)),
+        ("--username", options.username is not None, "--gateway", bool(options.gateway)),
+        ("--every", options.every_s is not None, "--raise", bool(options.raised)),
+        ("--interest-within", options.interest_within_m is not None, "--protocol context", context),
+        ("--relevant-within", options.relevant_within_m is not None, "--protocol context", context),
+    )
+    for name, given, other, there in companies:
+        if given and not there:
+            raise BadOption(f"{name} means nothing without {other}; give that too, or leave it out")
 
 
 def own_key_path(name: str) -> Path:
@@ -187,12 +206,19 @@ def context_of(options: Options, space: Plane | Earth) -> Context:
 
 
 def gateway_settings_of(options: Options) -> GatewaySettings:
+    """Raises `BadOption` for a broker that is none, `BadValue` for what cannot cross."""
+    try:
+        for text in options.gateway:
+            address_of(text)
+    except ValueError as problem:
+        raise BadOption(f"--gateway: {problem}") from problem
     subjects, types = dict[str, None](), []
     for text in options.carry:
         if "(" in text:
             types.append(event_type_of(text))
             subjects[types[-1].subject] = None
         else:
+            check_pattern(text.strip())
             subjects[text.strip()] = None
     within_m = GatewaySettings().within_m if options.within_m is None else options.within_m
     return GatewaySettings(subjects=tuple(subjects) or ("#",), types=tuple(types), within_m=within_m)

@@ -28,7 +28,7 @@ from roamcast.live.adhoc.wording import (
     wish_of,
 )
 from roamcast.live.client import Client, ClientError
-from roamcast.live.gateway.running import Gateway
+from roamcast.live.gateway.running import Gateway, GatewaySettings
 from roamcast.live.printable import shown
 from roamcast.location import BadSource, Cleaner, Source, positions
 from roamcast.model.event import Event
@@ -96,7 +96,10 @@ class Talk:
         for pattern in ("#",) if options.tells_nothing else options.subscribe:
             self._subscribe(pattern)
         if self.application is not None:
-            self.application().start(port)
+            try:
+                self.application().start(port)
+            except Exception as problem:
+                raise failure_of(options, problem) from problem
         port.after(SETTLE_S, self._settled)
 
     def _proximity(self) -> Circle | None:
@@ -208,7 +211,7 @@ def run_node(options: Options) -> None:
 
 async def live(options: Options) -> None:
     source, space = whereabouts_of(options)
-    settings, kit = settings_of(options, space), kit_for(options)
+    settings, kit, crossing = settings_of(options, space), kit_for(options), gateway_settings_of(options)
     speak = complain if options.application is None else say
     node = RunningNode(settings, kit, context_of(options, settings.space), say=speak)
     talk = Talk(options, node)
@@ -228,7 +231,7 @@ async def live(options: Options) -> None:
         else:
             tasks.append(loop.create_task(ended_by(stopped, follow(node, source, talk))))
         if options.gateway:
-            tasks.append(loop.create_task(ended_by(stopped, carry(options, node, talk))))
+            tasks.append(loop.create_task(ended_by(stopped, carry(options, crossing, node, talk))))
         else:
             greet(node)
         read_lines(loop, talk.line)
@@ -245,8 +248,11 @@ async def live(options: Options) -> None:
         await node.stop()
     complain(talk.summary(), "dim")
     if failed:
-        what = f"{type(failed[0]).__name__}: {failed[0]}"
-        raise BadApplication(f"the application {options.application} failed: {what}") from failed[0]
+        raise failure_of(options, failed[0]) from failed[0]
+
+
+def failure_of(options: Options, problem: BaseException) -> BadApplication:
+    return BadApplication(f"the application {options.application} failed: {type(problem).__name__}: {problem}")
 
 
 def fail(told: dict[str, Any], failed: list[BaseException], stopped: asyncio.Event) -> None:
@@ -265,9 +271,8 @@ async def ended_by(stopped: asyncio.Event, work: Coroutine[object, object, None]
         raise
 
 
-async def carry(options: Options, node: RunningNode, talk: Talk) -> None:
+async def carry(options: Options, settings: GatewaySettings, node: RunningNode, talk: Talk) -> None:
     """The life of a gateway, which is ready when a broker lets it in."""
-    settings = gateway_settings_of(options)
     async with Client(
         options.name, options.gateway, username=options.username, password=options.password, space=node.space
     ) as client:

@@ -85,12 +85,20 @@ BROKEN = """
 class Broken:
     def start(self, port):
         port.after(0.01, lambda: 1 // 0)
+
+class BrokenAtOnce:
+    def start(self, port):
+        1 // 0
 """
 
 
-def test_l6_an_application_that_fails_ends_the_node_and_says_why(terminal: Opens, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["Broken", "BrokenAtOnce"])
+@pytest.mark.parametrize("where", [(), ("--location", "fixed:0,0")], ids=["here", "by-a-source"])
+def test_l6_an_application_that_fails_ends_the_node_and_says_why(
+    name: str, where: tuple[str, ...], terminal: Opens, tmp_path: Path
+) -> None:
     (tmp_path / "broken.py").write_text(BROKEN)
-    node = terminal("node", "--app", f"{tmp_path}/broken.py:Broken")
+    node = terminal("node", "--app", f"{tmp_path}/broken.py:{name}", *where)
     assert "ZeroDivisionError" in node.until("the application")
     assert node.process.wait(20) == 2
 
@@ -126,6 +134,13 @@ def invoke(*arguments: str) -> tuple[int, str]:
         (["--location", "fixed:500,300"], "metres on a plane need --space plane"),
         (["--space", "sphere"], "--space sphere: give earth or plane"),
         (["--space", "earth", "--at", "5,5"], "--at is a place on a plane; --space says otherwise"),
+        (["--gateway", "http://x"], "'http://x' is no broker: give mqtt://host:port"),
+        (["--gateway", "mqtt://127.0.0.1:1", "--carry", "a/#/b"], "# must be the last level"),
+        (["--carry", "ice"], "--carry means nothing without --gateway"),
+        (["--username", "ann"], "--username means nothing without --gateway"),
+        (["--every", "1"], "--every means nothing without --raise"),
+        (["--interest-within", "5"], "--interest-within means nothing without --protocol context"),
+        (["--relevant-within", "5"], "--relevant-within means nothing without --protocol context"),
         (["--location", "psychic:yes"], "location 'psychic:yes' is not known"),
     ],
 )
@@ -135,7 +150,8 @@ def test_l6_an_option_that_cannot_be_meant_is_named(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     own = [] if "--interface" in arguments else ["--interface", "lo"]
     port = [] if "--port" in arguments else ["--port", str(free_port())]
-    code, output = invoke("node", "ann", *own, *port, *arguments)
+    # Where nothing is refused the node ends all the same.
+    code, output = invoke("node", "ann", "--seconds", "0.5", *own, *port, *arguments)
     assert code == 2, output
     assert said in output
 
