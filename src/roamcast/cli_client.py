@@ -82,7 +82,7 @@ def sub(
 
 def leave(work: Callable[[], bool]) -> None:
     """Does it, and leaves with the code that says how it went."""
-    from roamcast.live.client import ClientError, NotConnected, PublicationRefused, SubscriptionRefused
+    from roamcast.live.client import ClientError, NotConnected, Refused
     from roamcast.live.transport.tls import BadTls
     from roamcast.location import BadSource
     from roamcast.talking import BadWords
@@ -91,7 +91,7 @@ def leave(work: Callable[[], bool]) -> None:
         code = 0 if work() else EXIT_CHECK_FAILED
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    except (PublicationRefused, SubscriptionRefused) as problem:
+    except Refused as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_CHECK_FAILED) from None
     except NotConnected as problem:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from roamcast.live.security.passwords import set_password
 from tests.live.processes.fleet import certificate_files, free_ports, shared_fleet
+from tests.live.processes.test_pub_sub import roamcast
 from tests.live.processes.vendors import connect_paho, end_paho, mosquitto_pub, need, paho_client, until
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("processes")]
@@ -50,7 +51,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         key: files[key] for key in ("certificate", "key")
     }
     security = {"passwords": "passwords", "rules": RULES, "limits": {"connects_per_s": 0}}
-    with shared_fleet(folder, "a", listeners=[{"port": tcp, "host": "127.0.0.1"}, secure], security=security):
+    listeners = [{"port": tcp, "host": "127.0.0.1"}, secure]
+    with shared_fleet(folder, "a", listeners=listeners, security=security, log_level="debug"):
         yield Place(folder, tcp, tls)
 
 
@@ -163,3 +165,18 @@ def test_l7_into_an_area_only_who_is_in_it_may_publish(place: Place) -> None:
             await end_paho(each.paho)
 
     asyncio.run(asyncio.wait_for(work(), 110))
+
+
+def test_l7_who_is_not_let_in_is_told_why_and_the_log_says_who_it_was(place: Place) -> None:
+    broker = ("--broker", f"mqtt://127.0.0.1:{place.tcp}", "--name", "somebody")
+    for words, told in (
+        (("--user", "truck-1", "--password", "guessed"), "user name or password is wrong"),
+        (("--user", "truck-1"), "'truck-1' gave no password"),
+        ((), "a user name and password, or a client certificate, is needed"),
+    ):
+        code, _, said = asyncio.run(roamcast("sub", "t", *broker, *words))
+        assert code == 1
+        assert told in said
+        assert "Is a broker there?" not in said
+        user = "user 'truck-1'" if words else "no user"
+        assert f"somebody, {user}, from 127.0.0.1: {told}" in (place.folder / "a.out").read_text()

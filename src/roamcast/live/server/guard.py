@@ -70,7 +70,7 @@ class Guard(Gate):
             self._checks.add(task)
             task.add_done_callback(self._checks.discard)
         elif isinstance(admission, Refused):
-            decided((admission.verdict.reason, "not authorized"))
+            decided((admission.verdict.reason, admission.verdict.detail))
         else:
             self._identities[client] = admission.identity
             decided(None)

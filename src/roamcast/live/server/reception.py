@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from roamcast.live.server.server import BrokerServer
 
 CLIENT_ID_BYTES_MAX = 256
+LOGGED_CHARS_MAX = 256
+"""Of a name that nobody has looked at yet, in the log."""
 """Names of clients travel between brokers, many in one message."""
 
 
@@ -85,14 +87,14 @@ class Reception:
         now_us = self.server.now_us()
         refusal = refusal or self._refusal_of_client(connect.client_id)
         if refusal is not None:
-            self._turn_away(socket, connect.client_id, refusal)
+            self._turn_away(socket, connect, refusal)
             return
         client = socket.client = connect.client_id or f"auto-{secrets.token_hex(8)}"
         user = self.server.gate.user_of(socket)
         # Who is not let in must not push out who is here.
         refusal = self._refusal_of_user(client, user) or self._refusal_of_will(socket, connect, now_us)
         if refusal is not None:
-            self._turn_away(socket, client, refusal)
+            self._turn_away(socket, connect, refusal)
             return
         for before in (self.server.clients.get(client), self.server.arriving.pop(client, None)):
             if before is not None:
@@ -108,8 +110,10 @@ class Reception:
         is_new = not connect.client_id
         self.server.give(Arrived(client, connect.clean_start, expiry_s, will, is_new, socket.arrival, user))
 
-    def _turn_away(self, socket: ClientSocket, client: str, refusal: tuple[Reason, str]) -> None:
-        self.server.watch.remark("connect_refused", f"{client}: {refusal[1]}")
+    def _turn_away(self, socket: ClientSocket, connect: packets.Connect, refusal: tuple[Reason, str]) -> None:
+        client = connect.client_id[:LOGGED_CHARS_MAX] or "no client id"
+        user = "no user" if connect.username is None else f"user '{connect.username[:LOGGED_CHARS_MAX]}'"
+        self.server.watch.remark("connect_refused", f"{client}, {user}, from {socket.address}: {refusal[1]}")
         socket.mqtt.refuse(self.server.now_us(), *refusal)
         socket.mark()
 
