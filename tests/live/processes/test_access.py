@@ -180,3 +180,10 @@ def test_l7_who_is_not_let_in_is_told_why_and_the_log_says_who_it_was(place: Pla
         assert "Is a broker there?" not in said
         user = "user 'truck-1'" if words else "no user"
         assert f"somebody, {user}, from 127.0.0.1: {told}" in (place.folder / "a.out").read_text()
+
+
+def test_l7_l2_the_log_says_why_a_subscription_was_refused(place: Place) -> None:
+    own = ("--broker", f"mqtt://127.0.0.1:{place.tcp}", "--user", "truck-1", "--password", "secret of truck-1")
+    code, _, said = asyncio.run(roamcast("sub", "of/others", *own, "--name", "curious"))
+    assert (code, "not authorized" in said) == (1, True)
+    assert "curious: of/others: not authorized" in (place.folder / "a.out").read_text()

@@ -64,6 +64,7 @@ class Subscribing:
         for asked in map(self.granted, given.subscriptions):
             if asked.filter.text in given.refused:
                 reasons.append(given.refused[asked.filter.text])
+                self._refused(visitor, f"{asked.filter.text}: {reasons[-1].name.lower().replace('_', ' ')}")
                 continue
             try:
                 wanted = self._wanted(visitor, asked)
@@ -71,16 +72,22 @@ class Subscribing:
             except (BadProperty, BadValue) as problem:
                 reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR)
                 text = f"{asked.filter.text}: {problem}"
+                self._refused(visitor, text)
                 continue
             except NoRoom as problem:
                 reasons.append(Reason.QUOTA_EXCEEDED)
                 text = str(problem)
+                self._refused(visitor, f"{asked.filter.text}: {text}")
                 continue
             reasons.append(GRANTED[asked.qos])
             granted.append((asked, self.add(visitor, asked, wanted)))
         self.answer(visitor, Grant(given.client, given.packet_id, tuple(reasons), text))
         for asked, replaced in granted:
             self._give_retained(visitor, asked, replaced)
+
+    def _refused(self, visitor: Visitor, why: str) -> None:
+        """Many clients show nobody the text of SUBACK."""
+        self.station.order(Remark("subscription_refused", f"{visitor.client}: {why}"))
 
     def granted(self, asked: Subscription) -> Subscription:
         """What a client gets of what it asks for: all of it."""

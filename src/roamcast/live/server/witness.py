@@ -46,6 +46,7 @@ QUIET = (
     "roamed_in",
     "roamed_out",
     "publish_refused",
+    "subscription_refused",
     "bad_report",
     "message_refused",
     "advertisement_refused",
