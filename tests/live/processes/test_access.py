@@ -187,3 +187,9 @@ def test_l7_l2_the_log_says_why_a_subscription_was_refused(place: Place) -> None
     code, _, said = asyncio.run(roamcast("sub", "of/others", *own, "--name", "curious"))
     assert (code, "not authorized" in said) == (1, True)
     assert "curious: of/others: not authorized" in (place.folder / "a.out").read_text()
+
+
+def test_l7_who_has_not_told_where_it_is_hears_that_its_place_is_not_known(place: Place) -> None:
+    own = ("--broker", f"mqtt://127.0.0.1:{place.tcp}", "--user", "truck-1", "--password", "secret of truck-1")
+    code, _, said = asyncio.run(roamcast("pub", "harbour/alarm", "x", *own))
+    assert (code, "it has not reported where it is" in said) == (1, True)

@@ -113,7 +113,9 @@ class Policy:
             if area is None or self._stays_in(area, grant.publisher_inside, identity, position, regions):
                 return ALLOWED
             misplaced = True
-        where = " from here or into there" if misplaced else ""
+        where = ""
+        if misplaced:
+            where = ": it has not reported where it is" if position is None else " from here or into there"
         return Verdict(Reason.NOT_AUTHORIZED, f"{described(identity)} may not publish to {topic}{where}")
 
     def may_publish_anywhere(self, identity: Identity, topic: str) -> bool:
