@@ -16,6 +16,8 @@ STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<found>[^`]*)`")
 LENGTH = re.compile(r"Expected `array` of length (?P<wanted>\d+), got (?P<found>\d+)")
 NO_CHOICE = re.compile(r"Invalid (?:enum )?value (?P<found>.+)")
+UNKNOWN_AUTHORITY = (18, 19, 20)
+"""OpenSSL's numbers of what becomes of a certificate whose authority nobody has named."""
 
 WORDS = {
     "bool": "true or false",
@@ -40,6 +42,9 @@ def unreadable(problem: OSError | UnicodeDecodeError) -> str:
 
 def network_reason(problem: Exception) -> str:
     """What a network said, without its number and the address: whoever prints this names the address already."""
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        advice = "; name its authority (--ca, or ssl= in Python)" if problem.verify_code in UNKNOWN_AUTHORITY else ""
+        return f"its certificate is not trusted: {problem.verify_message}{advice}"
     if isinstance(problem, ssl.SSLError) or not isinstance(problem, OSError):
         return str(problem) or type(problem).__name__
     if problem.errno is not None and problem.errno > 0:

@@ -193,3 +193,9 @@ def test_l7_who_has_not_told_where_it_is_hears_that_its_place_is_not_known(place
     own = ("--broker", f"mqtt://127.0.0.1:{place.tcp}", "--user", "truck-1", "--password", "secret of truck-1")
     code, _, said = asyncio.run(roamcast("pub", "harbour/alarm", "x", *own))
     assert (code, "it has not reported where it is" in said) == (1, True)
+
+
+def test_l7_of_a_port_with_tls_it_is_said_what_to_write(place: Place) -> None:
+    for address, told in (("mqtt", "if it speaks TLS there, write mqtts://"), ("mqtts", "name its authority (--ca")):
+        code, _, said = asyncio.run(roamcast("sub", "t", "--broker", f"{address}://127.0.0.1:{place.tls}"))
+        assert (code, told in said) == (2, True), said

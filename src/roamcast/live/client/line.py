@@ -15,6 +15,7 @@ from roamcast.live.mqtt.reasons import BadPacket, ProtocolError, Reason
 
 PACKET_BYTES_MAX = 4 * 1024 * 1024
 PORTS = {"mqtt": 1883, "mqtts": 8883}
+HUNG_UP = "the broker hung up"
 LOOKS_A_KEEP_ALIVE = 2
 """How often in a keep-alive period the broker is looked after; it is gone after so many looks without a word."""
 
@@ -80,7 +81,10 @@ class Line(asyncio.Protocol):
             )
             answer = await self.connack
         if answer is None:
-            raise ConnectionError((await self.over).text)
+            text = (await self.over).text
+            if text == HUNG_UP:
+                text += " without an answer" + ("" if address.secure else "; if it speaks TLS there, write mqtts://")
+            raise ConnectionError(text)
         return answer
 
     # The socket.
@@ -105,7 +109,7 @@ class Line(asyncio.Protocol):
             self.close(Over(f"the broker said what it may not: {problem}"))
 
     def connection_lost(self, problem: Exception | None) -> None:
-        self.close(Over(str(problem or "the broker hung up")))
+        self.close(Over(str(problem or HUNG_UP)))
         if not self.gone.done():
             self.gone.set_result(None)
 
