@@ -63,6 +63,14 @@ def test_l6_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     assert f"port {port}: Address already in use" in output
 
 
+def test_l6_of_an_address_that_is_not_this_machines_it_is_said_that_the_address_is_wrong(tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text('name = "n"\ndata = "data"\nlisteners = [{ host = "192.0.2.1" }]\nsecurity.anonymous = true\n')
+    code, output = invoke("broker", "--config", str(config))
+    assert code == EXIT_BAD_INPUT
+    assert "Cannot assign requested address; give an address of this machine" in output
+
+
 def test_l6_a_journal_that_cannot_be_is_named_by_a_broker(files: Path) -> None:
     where = ("--data", str(files / "data"), "--mqtt-port", "0")
     code, output = invoke("broker", *where, "--journal", str(files / "binary"))

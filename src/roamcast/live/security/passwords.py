@@ -84,6 +84,9 @@ def set_password(file: Path, user: str, password: str) -> None:
 def lines_of(file: Path) -> list[str]:
     try:
         return file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError as problem:
+        what = f"{file}: cannot be read: no such file; `roamcast passwd {file} USER` makes it"
+        raise BadPasswords(what) from problem
     except (OSError, UnicodeDecodeError) as problem:
         raise BadPasswords(f"{file}: cannot be read: {unreadable(problem)}") from problem
 

@@ -5,6 +5,7 @@ links and listeners open.
 """
 
 import asyncio
+import errno
 import ssl
 import time
 from collections.abc import Callable, Iterable
@@ -306,7 +307,8 @@ class RunningBroker:
 
 
 def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:
-    return CannotListen(
-        f"{what}: cannot listen on {host}, port {port}: {network_reason(problem)}; "
-        "give another port, or stop what uses this one"
-    )
+    advice = {
+        errno.EADDRNOTAVAIL: "give an address of this machine",
+        errno.EACCES: "give a port from 1024 on, or the right to use this one",
+    }.get(problem.errno or 0, "give another port, or stop what uses this one")
+    return CannotListen(f"{what}: cannot listen on {host}, port {port}: {network_reason(problem)}; {advice}")
