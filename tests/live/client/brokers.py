@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 from roamcast.live.server.running import RunningBroker
 from roamcast.live.settings import LinkSettings, Listener, Peer, Settings
@@ -12,8 +13,9 @@ from roamcast.live.settings import LinkSettings, Listener, Peer, Settings
 class Town:
     """Brokers by name; each can be stopped and started again with what it has stored, at its old ports."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, space: Literal["plane", "earth"]) -> None:
         self.folder = folder
+        self.space = space
         self.brokers: dict[str, RunningBroker] = {}
         self.ports: dict[str, int] = {}
         self.link_ports: dict[str, int] = {}
@@ -28,7 +30,7 @@ class Town:
         settings = Settings(
             name,
             str(self.folder / name),
-            "plane",
+            self.space,
             listeners=(Listener(port=self.ports.get(name, 0)),),
             links=LinkSettings(host="127.0.0.1", port=self.link_ports.get(name, 0), peers=self._peers[name]),
             log_level="error",
@@ -49,9 +51,9 @@ class Town:
 
 
 @asynccontextmanager
-async def town(folder: Path, *names: str) -> AsyncIterator[Town]:
+async def town(folder: Path, *names: str, space: Literal["plane", "earth"] = "plane") -> AsyncIterator[Town]:
     """The first is in the middle."""
-    made = Town(folder)
+    made = Town(folder, space)
     try:
         for name in names:
             await made.start(name, *names[: 0 if name == names[0] else 1])

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -21,9 +21,11 @@ pytestmark = pytest.mark.timeout(90)
 PATIENCE_S = 40.0
 
 
-def in_town(folder: Path, names: str, work: Callable[[Town], Awaitable[None]]) -> None:
+def in_town(
+    folder: Path, names: str, work: Callable[[Town], Awaitable[None]], space: Literal["plane", "earth"] = "plane"
+) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S), town(folder, *names) as made:
+        async with asyncio.timeout(PATIENCE_S), town(folder, *names, space=space) as made:
             await work(made)
 
     asyncio.run(bounded())
@@ -251,7 +253,7 @@ def test_l2_the_programs_of_the_client_page_run(tmp_path: Path, capsys: pytest.C
             exec(program.replace("127.0.0.1:1883", f"127.0.0.1:{made.ports['a']}"), names)
             await names["main"]()
 
-    in_town(tmp_path, "a", work)
+    in_town(tmp_path, "a", work, "earth")  # as a broker is that nobody has told otherwise
     said = capsys.readouterr().out
     assert "road/ice 3 mm" in said
     assert "bob hears ann" in said
