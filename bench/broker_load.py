@@ -1,12 +1,14 @@
 """A live broker under load: moving clients that tell where they are once a second, and events for those within R.
 
-One broker process and this one, which plays all clients over real sockets. Reported: the broker's share of a core,
-its memory, the time from PUBLISH to arrival, and what an idle connection takes. Clients and broker share the
-machine, so the times are an upper bound.
+One broker process and this one, which plays all clients over real sockets. Reported: how many there are and what they
+say, the broker's share of a core, its memory, how many deliveries there should have been and were, the time from
+PUBLISH to arrival, and what an idle connection takes. Clients and broker share the machine, so the times are an upper
+bound.
 """
 
 import asyncio
 import json
+import math
 import os
 import subprocess
 import sys
@@ -20,7 +22,9 @@ from roamcast.live.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Su
 
 CLIENTS = 1_000
 IDLE = 5_000
-EVENTS_PER_S = 20
+STEPS_PER_S = 50
+EVENTS_PER_S = 25
+"""A divisor of the steps."""
 SIDE_M = 5_000.0
 RADIUS_M = 300
 SECONDS = 20.0
@@ -99,11 +103,15 @@ async def connected(port: int, count: int, latencies_ms: list[float], prefix: st
     return walkers
 
 
-async def walk(walkers: list[Walker], generator: Random) -> None:
-    """Each tells once a second where it is, spread over the second; events come from places of their own."""
+async def walk(walkers: list[Walker], generator: Random) -> dict[str, float]:
+    """Each tells once a second where it is, spread over the second; events come from places of their own.
+
+    Answers with what was said, and how many deliveries that should have made."""
     loop = asyncio.get_running_loop()
     places = [[generator.uniform(0, SIDE_M), generator.uniform(0, SIDE_M)] for _ in walkers]
-    steps = 50
+    reported: dict[int, list[float]] = {}
+    reports = events = expected = 0
+    steps = STEPS_PER_S
     begun = loop.time()
     for step in range(int(SECONDS * steps)):
         for number in range(step % steps, len(walkers), steps):
@@ -111,11 +119,20 @@ async def walk(walkers: list[Walker], generator: Random) -> None:
             place[0] += generator.uniform(-1.5, 1.5)
             place[1] += generator.uniform(-1.5, 1.5)
             walkers[number].publish(REPORT, {"position": place})
+            reported[number] = place
+            reports += 1
         if step % (steps // EVENTS_PER_S) == 0:
             spot = [generator.uniform(0, SIDE_M), generator.uniform(0, SIDE_M)]
             who = generator.choice(walkers)
             who.publish("alerts/x", {"position": spot, "at": time.perf_counter()})
+            events += 1
+            expected += sum(math.dist(spot, each) <= RADIUS_M for each in reported.values())
         await asyncio.sleep(max(0.0, begun + (step + 1) / steps - loop.time()))
+    return {
+        "reports_per_s": reports / SECONDS,
+        "events_per_s": events / SECONDS,
+        "deliveries_expected": expected,
+    }
 
 
 async def measure(port: int, pid: int) -> dict[str, float]:
@@ -130,13 +147,15 @@ async def measure(port: int, pid: int) -> dict[str, float]:
     for each in walkers:
         await each.subscribe()
     before_s, begun = cpu_s(pid), time.perf_counter()
-    await walk(walkers, Random(1))
+    said = await walk(walkers, Random(1))
     elapsed_s = time.perf_counter() - begun
     await asyncio.sleep(1.0)
     latencies_ms.sort()
     figures |= {
+        "clients": len(walkers),
+        **said,
+        "deliveries": len(latencies_ms),
         "cpu_share": round((cpu_s(pid) - before_s) / elapsed_s, 3),
-        "events_delivered": len(latencies_ms),
         "latency_p50_ms": round(latencies_ms[len(latencies_ms) // 2], 2),
         "latency_p99_ms": round(latencies_ms[len(latencies_ms) * 99 // 100], 2),
         "memory_mb": round(memory_kb(pid) / 1024, 1),
@@ -163,5 +182,5 @@ def main() -> dict[str, float]:
             finally:
                 broker.kill()
     for name, value in figures.items():
-        print(f"{name:<18} {value}")
+        print(f"{name:<20} {value}")
     return figures
