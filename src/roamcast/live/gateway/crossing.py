@@ -147,7 +147,9 @@ class Crossing:
     def _release(self, now_us: int) -> list[Act]:
         ready = [each for each in self._waiting if self._announced[each.event.subject][1] <= now_us]
         self._waiting = [each for each in self._waiting if self._announced[each.event.subject][1] > now_us]
-        return [Raise(each) for each in ready]
+        # Timers are coarser than the clock: one that comes a moment early must not be the last.
+        next_us = min((self._announced[each.event.subject][1] for each in self._waiting), default=None)
+        return [*(Raise(each) for each in ready), *([] if next_us is None else [Wake(next_us)])]
 
     def _type_of(self, parcel: Parcel) -> EventType:
         subject = parcel.event.subject
