@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from roamcast.live.server.server import BrokerServer
 
 CLIENT_ID_BYTES_MAX = 256
+"""Names of clients travel between brokers, many in one message."""
 LOGGED_CHARS_MAX = 256
 """Of a name that nobody has looked at yet, in the log."""
-"""Names of clients travel between brokers, many in one message."""
 
 
 class Reception:
