@@ -31,7 +31,7 @@ from roamcast.pipeline.tables import EVENTS, EXPECTED
 from roamcast.sim.run import Run as SimulationRun
 from roamcast.sim.scenario import scenario_from
 from tests.pipeline.chain import Expected, expected_by_spark, many_worlds, run_jobs, write_journal
-from tests.pipeline.worlds import SECOND_US
+from tests.pipeline.worlds import SECOND_US, expected, large_world
 from tests.sim.test_ideal import CROWD
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("oracle")]
@@ -54,6 +54,20 @@ def test_p2_c6_the_oracle_equals_the_definition_on_many_worlds(
     cells = {"slots_per_bucket": 5, "join_cell_m": 40.0, "cell_rows_max": 3}
     assert expected_by_spark(spark, directory, join, **small, **cells) == wanted
     assert len(wanted) > 20
+
+
+@pytest.mark.parametrize(
+    ("space", "size", "join"), [(Plane(), 200, "index"), (Earth(), 120, "merge")], ids=["plane", "earth"]
+)
+def test_p2_c6_the_oracle_equals_the_definition_on_a_large_world(
+    spark: SparkSession, tmp_path: Path, space: Plane | Earth, size: int, join: str
+) -> None:
+    """As many hosts, events and subscriptions: each event is asked about with each subscription, at every look."""
+    world = large_world(7, size, space)
+    write_journal(tmp_path, world.records, world.run())
+    wanted = expected(world)
+    assert len(wanted) > 3 * size
+    assert expected_by_spark(spark, tmp_path, join, bucket_us=4 * SECOND_US) == wanted
 
 
 def test_p2_the_join_by_sorting_has_no_cartesian_product(spark: SparkSession) -> None:

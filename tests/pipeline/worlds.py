@@ -7,6 +7,7 @@ happen at the same moment. On Earth the world lies across the date line or near 
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 from roamcast.journal import ContextChange, Move, Published, Record, Run, Subscribed, Unsubscribed
@@ -79,23 +80,32 @@ def small_world(seed: int, *, offset_us: int = 0, prefix: str = "", space: Plane
     return Small(drawn, maker.records(), offset_us + maker.length_us)
 
 
+def large_world(seed: int, size: int, space: Plane | Earth) -> Small:
+    """As many hosts, events and subscriptions, as far from each other as in a small one."""
+    maker = Maker(random.Random(f"large world/{seed}"), space, 0, "", size)
+    return Small(space, maker.records(), maker.length_us)
+
+
 class Maker:
-    def __init__(self, rng: random.Random, space: Plane | Earth, offset_us: int, prefix: str) -> None:
+    def __init__(
+        self, rng: random.Random, space: Plane | Earth, offset_us: int, prefix: str, size: int | None = None
+    ) -> None:
         self.rng = rng
         self.space = space
         self.offset_us = offset_us
         self.length_us = rng.choice((3, 8)) * SECOND_US
-        self.hosts = [f"{prefix}h{number}" for number in range(rng.randint(2, 9))]
+        self.size = size
+        self.hosts = [f"{prefix}h{number}" for number in range(size or rng.randint(2, 9))]
         self.prefix = prefix
-        self.side_m = rng.choice((60, 120, 300))
+        self.side_m = round(100 * size**0.5) if size else rng.choice((60, 120, 300))
         self.corner = rng.choice((Point(179.999, 60.0), Point(-180.0, -10.0), Point(30.0, 89.5), Point(8.5, 47.4)))
 
     def records(self) -> list[Record]:
         found: list[Record] = []
         for host in self.hosts:
             found += self.way_of(host)
-        found += [self.published(number) for number in range(self.rng.randint(1, 9))]
-        for number in range(self.rng.randint(1, 9)):
+        found += [self.published(number) for number in range(self.size or self.rng.randint(1, 9))]
+        for number in range(self.size or self.rng.randint(1, 9)):
             found += self.subscribed(number)
         return sorted(found, key=lambda record: record.at_us)
 
@@ -201,7 +211,7 @@ class Maker:
 
     def shape(self, space: Plane | Earth) -> Shape:
         rng = self.rng
-        low, high = rng.randrange(0, 150, 10), rng.randrange(10, 300, 10)
+        low, high = rng.randrange(0, self.side_m if self.size else 150, 10), rng.randrange(10, 300, 10)
 
         def at(east: float, north: float) -> Point:
             return Point(float(east), float(north)) if isinstance(space, Plane) else self.at_m(east, north)
@@ -221,6 +231,7 @@ class Maker:
 def expected(world: Small) -> dict[tuple[str, str], int]:
     """(event, subscription) → when an ideal system delivers it, by the definition alone."""
     found: dict[tuple[str, str], int] = {}
+    at = cache(partial(configuration, world))
     events = [shifted(r.event, r.at_us) for r in world.records if isinstance(r, Published)]
     for record in world.records:
         if isinstance(record, Subscribed):
@@ -229,7 +240,7 @@ def expected(world: Small) -> dict[tuple[str, str], int]:
             for event in events:
                 last_us = min(event.expires_us, subscription.expires_us, ended_us - 1, world.end_us)
                 for now_us in moments(max(event.published_us, subscription.issued_us), last_us):
-                    if matches(event, subscription, configuration(world, now_us), now_us):
+                    if matches(event, subscription, at(now_us), now_us):
                         found[event.id, subscription.id] = now_us
                         break
     return found
