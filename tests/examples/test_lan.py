@@ -1,5 +1,6 @@
 """The example of a LAN does what its page says, on the loopback interface; its service is one that systemd takes."""
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -51,7 +52,9 @@ def test_l1_the_gauge_of_the_page_tells_of_high_water_and_ends_without_its_senso
     ann.until("heard of gauge")
     write(LEVELS[1])
     (promised,) = blocks(PAGE, "text")
-    ann.until(promised.strip())
+    clock, said = promised.strip().split("  ")
+    assert re.fullmatch(rf"\d\d:\d\d:\d\d  {re.escape(said)}", ann.until(said).strip())
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", clock)
     assert not [line for line in ann.said if "1.20" in line]
     Path("level.txt").unlink()
     assert "level.txt" in gauge.until("the application")
