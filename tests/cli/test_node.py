@@ -11,8 +11,8 @@ from roamcast.cli import app
 from roamcast.journal.reader import read_entries, read_records
 from roamcast.journal.records import Announced, Move, Run
 from roamcast.model.values import Point
-from tests.live.adhoc.lan import free_port
 from tests.live.adhoc.terminals import Terminal
+from tests.ports import free_port
 
 Opens = Callable[..., Terminal]
 

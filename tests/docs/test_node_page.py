@@ -15,7 +15,7 @@ from roamcast.live.adhoc.multicast import PORT
 from roamcast.live.adhoc.peers import PEERS_MAX
 from roamcast.live.adhoc.sockets import QUEUE_DATAGRAMS_MAX, group_address
 from tests.docs.pages import ROOT, blocks, text_of
-from tests.live.adhoc.lan import free_port
+from tests.ports import free_port
 
 PAGE = text_of("docs/reference/NODE.md")
 LAN = text_of("docs/howto/LAN.md")

@@ -2,7 +2,6 @@
 
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import blocks, text_of
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("processes")]
 TRIES_MAX = 20
@@ -18,13 +18,6 @@ TRIES_MAX = 20
 def lines() -> list[list[str]]:
     (block,) = [each for each in blocks(text_of("README.md"), "") if "mosquitto_sub" in each]
     return [shlex.split(line) for line in block.splitlines()]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 @pytest.mark.skipif(shutil.which("mosquitto_sub") is None, reason="mosquitto_sub is not installed")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, blocks, broken_links
-from tests.live.adhoc.lan import free_port
 from tests.live.adhoc.terminals import Terminal
+from tests.ports import free_port
 
 FOLDER = ROOT / "examples/lan"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")

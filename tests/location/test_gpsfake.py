@@ -5,7 +5,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -23,6 +22,7 @@ from roamcast.model.space import Earth
 from roamcast.model.values import Point
 from tests.location.clocks import START_US, TestClock, first
 from tests.location.nmea import log_of, no_fix
+from tests.ports import free_port
 
 pytestmark = [
     pytest.mark.skipif(
@@ -34,12 +34,6 @@ pytestmark = [
 TRACE = Path(__file__).parents[2] / "scenarios/traces/square.gpx"
 SENTENCE_S = 0.01
 PATIENCE_S = 100.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

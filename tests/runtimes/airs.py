@@ -22,7 +22,7 @@ from roamcast.sim.mobility.legs import Track, resting_forever
 from roamcast.sim.radio import UnitDiskParams
 from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
-from tests.live.adhoc.lan import free_port
+from tests.ports import free_port
 from tests.runtimes.nets import PATIENCE_S, Deliveries
 
 RANGE_M = 10_000.0

@@ -109,7 +109,7 @@ class BrokerProcess:
 class Fleet:
     def __init__(self, people: People, folder: Path, port: int | None, map_json: bytes, attribution: str) -> None:
         http_port = map_port(port)
-        ports = free_ports(4 * len(people.quarters))
+        ports = [each for each in free_ports(4 * len(people.quarters) + 1) if each != http_port]
         self.folder = folder
         self.brokers = {
             quarter.name: BrokerProcess(quarter, ports[4 * number], ports[4 * number + 1 : 4 * number + 4])

@@ -1,7 +1,6 @@
 """Real nodes on the loopback interface of this machine: each has its own sockets, all share a loop and a port."""
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
@@ -15,18 +14,12 @@ from roamcast.model.event import ContentType, Event, EventType
 from roamcast.model.region import Circle
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import Point
+from tests.ports import free_port
 
 PATIENCE_S = 20.0
 PROXIMITY = {"kind": "proximity", "preset": "vehicle", "announcement_period_ms": 100.0}
 CONTEXT = {"kind": "context", "beacon_s": 0.2, "neighbour_s": 1.0, "tick_s": 0.1, "refresh_s": 0.5}
 ICE = EventType("ice", {"depth": ContentType.INTEGER})
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 async def until(holds: Callable[[], object]) -> None:

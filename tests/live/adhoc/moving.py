@@ -33,8 +33,9 @@ from roamcast.model.scope import Scope
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point, Velocity
-from tests.live.adhoc.lan import PATIENCE_S, free_port
+from tests.live.adhoc.lan import PATIENCE_S
 from tests.networks.namespaces import enter
+from tests.ports import free_port
 
 PLANE = Plane()
 SUBJECT = "ice"

@@ -20,10 +20,11 @@ from roamcast.model.region import Circle
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
 from roamcast.protocols.adhoc.proximity.groups import DISCOVERY_GROUP
-from tests.live.adhoc.lan import CONTEXT, ICE, PATIENCE_S, PROXIMITY, Lan, free_port, until
+from tests.live.adhoc.lan import CONTEXT, ICE, PATIENCE_S, PROXIMITY, Lan, until
 from tests.live.adhoc.terminals import Terminal
 from tests.networks.namespaces import Machines, enter, inside, ip, remove_leftovers, why_not
 from tests.networks.radio import TapRadio
+from tests.ports import free_port
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")

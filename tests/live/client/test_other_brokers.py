@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -16,16 +15,10 @@ from roamcast.live.server.running import RunningBroker
 from roamcast.live.settings import Listener, Settings
 from tests.live.client.test_client import take
 from tests.live.links.ends import Relay
+from tests.ports import free_port
 
 pytestmark = pytest.mark.timeout(60)
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.live.adhoc.lan import free_port
 from tests.live.adhoc.terminals import Terminal
 from tests.live.gateway.test_processes import ICE, PATIENCE_S, Far, hears
 from tests.live.processes.fleet import fleet
 from tests.pipeline.test_commands import invoke
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400, func_only=True), pytest.mark.xdist_group("spark")]
 EVENTS = 5

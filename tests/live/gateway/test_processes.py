@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.adhoc.lan import free_port
 from tests.live.adhoc.terminals import Terminal
 from tests.live.processes.fleet import Fleet, shared_fleet
 from tests.live.processes.vendors import connect_paho, paho_client
+from tests.ports import free_port
 
 PATIENCE_S = 60.0
 ICE = "ice(depth: integer)"

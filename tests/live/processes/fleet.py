@@ -9,43 +9,21 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from random import SystemRandom
 from typing import Any
 
 import trustme
 
 from tests.live.links.ends import Relay
+from tests.ports import free_ports
 
 READY_S = 60.0
-PORTS = (20_000, 32_000)
-CHANCE = SystemRandom()
 COMMAND = (sys.executable, "-c", "from roamcast.cli import main; main()")
 SOURCE = Path(__file__).parents[3] / "src"
-
-
-def free_ports(count: int) -> list[int]:
-    """Below those that the system gives to who calls: while a broker is down, whoever tries to reach it could get its
-    port. Held open together while they are chosen, so that they differ."""
-    found: dict[int, socket.socket] = {}
-    try:
-        while len(found) < count:
-            port, probe = CHANCE.randrange(*PORTS), socket.socket()
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                probe.close()
-            else:
-                found[port] = probe
-        return list(found)
-    finally:
-        for probe in found.values():
-            probe.close()
 
 
 def environment() -> dict[str, str]:

@@ -11,9 +11,10 @@ import trustme
 from msgspec import Struct
 
 from roamcast.live.security.passwords import set_password
-from tests.live.processes.fleet import certificate_files, free_ports, shared_fleet
+from tests.live.processes.fleet import certificate_files, shared_fleet
 from tests.live.processes.test_pub_sub import roamcast
 from tests.live.processes.vendors import connect_paho, end_paho, mosquitto_pub, need, paho_client, until
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("processes")]
 NOT_AUTHORIZED = 0x87

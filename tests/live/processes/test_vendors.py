@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.processes.fleet import free_ports, shared_fleet
+from tests.live.processes.fleet import shared_fleet
 from tests.live.processes.vendors import READERS, MqttJsReader, connect_paho, end_paho, need, paho_client, until
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("processes")]
 FILTER = "severity > 3 AND near(position, 200)"
