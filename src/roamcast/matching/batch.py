@@ -1,12 +1,10 @@
 """A batch of events as the kernel reads it: their channels, the circles that they ask with, and their values."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import ArrayLike, NDArray
 
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.demands import Audience, Locator, Relevance
@@ -17,20 +15,18 @@ from roamcast.matching.layout import (
     EVERYBODY,
     NOBODY,
     RELEVANCE_OPEN,
-    SETTLED,
     Bytes,
     Doubles,
     Whole,
 )
-from roamcast.matching.metric import around, straight, straight_columns
+from roamcast.matching.metric import around, straight
 from roamcast.matching.registry import Registry
 from roamcast.matching.topics import Topics
 from roamcast.model.event import Event
 from roamcast.model.filter.tree import Attribute, Publishers
 from roamcast.model.region import Anchored, Region
 from roamcast.model.scope import EVERYWHERE
-from roamcast.model.space import Space
-from roamcast.model.values import BadValue, Kind, Point, Value
+from roamcast.model.values import Point, Value
 
 Straight: TypeAlias = tuple[float, float, float, float]
 """A circle: its centre and its reach, in straight metres."""
@@ -120,48 +116,3 @@ def region_circle(region: Region | None, configuration: KnownConfiguration) -> t
     if found is None or not found.reach_m <= REACH_MAX_M:
         return EVERYBODY, None, False
     return CIRCLE, (*straight(found.centre, configuration.space), found.reach_m), found.exact
-
-
-def batch_of_columns(
-    subjects: Sequence[str],
-    x: ArrayLike,
-    y: ArrayLike,
-    numbers: Mapping[str, ArrayLike],
-    position: str,
-    topics: Topics,
-    locators: Registry[Locator],
-    clauses: Clauses,
-    space: Space,
-) -> Batch:
-    """Of events that bring a position and numbers; a position that is not finite is missing."""
-    count = len(subjects)
-    at_x, at_y = column(x, count, position), column(y, count, position)
-    placed = np.isfinite(at_x + at_y)
-    asks: int | NDArray[np.uint8] = SETTLED | CIRCLE
-    if not placed.all():
-        at_x, at_y = np.where(placed, at_x, math.nan), np.where(placed, at_y, math.nan)
-        asks = np.where(placed, SETTLED | CIRCLE, NOBODY).astype(np.uint8)
-    modes = np.zeros((count, len(locators.keys)), np.uint8)
-    # Audience and relevance are open.
-    modes[:, :2] = SETTLED | EVERYBODY
-    circles = np.zeros((count, len(locators.keys), 4))
-    number = locators.numbers.get(Attribute(position))
-    if number is not None:
-        modes[:, number] = asks
-        circles[:, number, 0], circles[:, number, 1], circles[:, number, 2] = straight_columns(at_x, at_y, space)
-    attributes = clauses.blank(count)
-    known = clauses.columns.numbers
-    for name, given in numbers.items():
-        if (name, Kind.NUMBER) in known:
-            attributes[:, known[name, Kind.NUMBER]] = column(given, count, name)
-    for axis, coordinate in (("x", at_x), ("y", at_y)):
-        if (position, axis) in known:
-            attributes[:, known[position, axis]] = coordinate
-    return Batch(*topics.channels_of_all(subjects), modes, circles, attributes)
-
-
-def column(given: ArrayLike, count: int, name: str) -> Doubles:
-    values = np.asarray(given, np.float64)
-    if values.shape != (count,):
-        raise BadValue(f"column '{name}' has the shape {values.shape}; give one value for each of {count} events")
-    return values

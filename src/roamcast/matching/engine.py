@@ -18,9 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
-from roamcast.matching.batch import Batch, batch_of_columns, batch_of_events
+from roamcast.matching.batch import Batch, batch_of_events
 from roamcast.matching.choice import kernel_of
 from roamcast.matching.clauses import Clauses
+from roamcast.matching.columns import Columns
 from roamcast.matching.demands import AUDIENCE, RELEVANCE, WHERE_THE_SUBSCRIBER_IS, Locator, demand_of
 from roamcast.matching.handful import HANDFUL_MAX, Handful
 from roamcast.matching.hosts import Hosts, KnownConfiguration
@@ -110,6 +111,7 @@ class Engine:
         self._hits: Records = np.zeros(HITS_AT_FIRST, HIT)
         self._views = Views()
         self._handful = Handful(space, self._topics, self._locators, self._clauses)
+        self._columns = Columns(space, self._topics, self._locators, self._clauses)
 
     # What it knows.
 
@@ -312,10 +314,7 @@ class Engine:
         more than columns can decide is the event itself made, with `event_of`.
         """
         check_time(now_us)
-        batch = batch_of_columns(
-            subjects, x, y, numbers, position, self._topics, self._locators, self._clauses, self.space
-        )
-        return self._matches(batch, event_of, now_us)
+        return self._matches(self._columns.batch(subjects, x, y, numbers, position), event_of, now_us)
 
     def match_said(
         self,
@@ -363,8 +362,8 @@ class Engine:
     def _matches(self, batch: Batch, event_of: Callable[[int], Event], now_us: int) -> Matches:
         # Condition (iii) wants a host that both scopes hold, even of open ones.
         hits = self._found(batch, now_us) if len(self._hosts) else self._hits[:0]
-        kept = hits["settled"] != 0
-        if not kept.all():
+        if np.count_nonzero(hits["settled"]) < len(hits):
+            kept = hits["settled"] != 0
             self._judge(np.flatnonzero(~kept), kept, hits, batch.modes, event_of)
             hits = hits[kept]
         return Matches(hits["event"], hits["slot"])

@@ -19,6 +19,7 @@ from roamcast.model.subject import is_pattern
 
 REMEMBERED_MAX = 65_536
 ALONE_MAX = 4_096
+RAMP_AT_FIRST = 65
 
 
 class Node:
@@ -39,6 +40,10 @@ class Topics:
         self._remembered: dict[str, tuple[int, ...]] = {}
         self._alone: dict[str, tuple[Whole, Whole]] = {}
         """What `channels_of_all` says of one subject."""
+        self._only: dict[str, int] = {}
+        """The channel of those remembered that have just one, as most have."""
+        self._ramp: Whole = np.arange(RAMP_AT_FIRST, dtype=np.int32)
+        """Where channels begin if each subject has one."""
 
     def __len__(self) -> int:
         return len(self._channels)
@@ -72,6 +77,7 @@ class Topics:
 
     def _forget(self) -> None:
         self._remembered.clear()
+        self._only.clear()
         self._alone.clear()
 
     def channels_of(self, subject: str) -> tuple[int, ...]:
@@ -79,7 +85,10 @@ class Topics:
         if found is None:
             if len(self._remembered) >= REMEMBERED_MAX:
                 self._remembered.clear()
+                self._only.clear()
             found = self._remembered[subject] = self._found(subject)
+            if len(found) == 1:
+                self._only[subject] = found[0]
         return found
 
     def channels_of_one(self, subject: str) -> tuple[Whole, Whole]:
@@ -92,12 +101,17 @@ class Topics:
 
     def channels_of_all(self, subjects: Sequence[str]) -> tuple[Whole, Whole]:
         """Where each subject's channels begin, and all of them one after the other; an empty subject has none."""
-        found = [*map(self._remembered.get, subjects)]
-        known = [each for each in found if each is not None]
-        if len(known) < len(found):
-            known = [self.channels_of(subject) for subject in subjects]
+        only = [*map(self._only.get, subjects)]
+        if None not in only:
+            return self._ramp_of(len(only)), np.array(only, np.int32)
+        known = [self.channels_of(subject) for subject in subjects]
         begin = np.fromiter(accumulate(map(len, known), initial=0), np.int32, len(known) + 1)
         return begin, np.fromiter(chain.from_iterable(known), np.int32, int(begin[-1]))
+
+    def _ramp_of(self, subjects: int) -> Whole:
+        if len(self._ramp) <= subjects:
+            self._ramp = np.arange(2 * subjects + 1, dtype=np.int32)
+        return self._ramp[: subjects + 1]
 
     def _found(self, subject: str) -> tuple[int, ...]:
         channels: list[int] = []
