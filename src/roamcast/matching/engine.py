@@ -55,6 +55,8 @@ from roamcast.model.values import BadValue, Point, Value
 LOCATORS_MAX = 16
 """The most places of events that groups are found by; further ones are left to the model's closures."""
 HITS_AT_FIRST = 4_096
+MOVED_AT_ONCE_MIN = 4
+"""To move fewer hosts one by one takes less than to make columns of them."""
 NOWHERE = (float("inf"), float("inf"), 0.0)
 
 
@@ -229,10 +231,12 @@ class Engine:
 
     def place(self, context: Context) -> int:
         """The host's context is this one from now on; by which number `move` knows it."""
-        return self.place_all((context,))[0]
+        return self._put(context)
 
     def place_all(self, contexts: Sequence[Context]) -> list[int]:
         """The same of many hosts, in one move."""
+        if len(contexts) < MOVED_AT_ONCE_MIN:
+            return [self._put(context) for context in contexts]
         numbers = [self._hosts.names.find(context.host) for context in contexts]
         points = [context.position for context in contexts if context.position is not None]
         if len(points) == len(contexts) and min(numbers, default=NONE) >= 0:
