@@ -164,3 +164,17 @@ def test_names_keep_their_numbers_while_others_come_and_go() -> None:
     assert all(names.name(number) == name for name, number in numbers.items())
     assert names.find("nobody") == -1
     assert len(names) == len(numbers)
+
+
+def test_names_of_any_length_are_found_and_none_that_only_begins_like_one() -> None:
+    names = Names()
+    lengths = [0, 1, 127, 128, 253, 254, 255, 256, 70_000]
+    numbers = {length: names.add("x" * length) for length in lengths}
+    assert {length: names.find("x" * length) for length in lengths} == numbers
+    assert [names.name(number) for number in numbers.values()] == ["x" * length for length in lengths]
+    assert [names.find("x" * length) for length in (2, 129, 252, 257, 69_999)] == [-1] * 5
+    for length in lengths[:-1]:
+        names.remove(numbers[length])
+    assert names.find("x" * 255) == -1
+    assert not names.is_used(numbers[255])
+    assert names.name(numbers[70_000]) == "x" * 70_000

@@ -61,7 +61,7 @@ def machine_of(space: Space, kernel: str) -> type[RuleBasedStateMachine]:
         def place(self, context: Context) -> None:
             self.world.place(context)
 
-        @rule(placed=st.lists(contexts(space), max_size=4))
+        @rule(placed=st.lists(contexts(space), max_size=8))
         def place_all(self, placed: list[Context]) -> None:
             self.world.contexts |= {each.host: each for each in placed}
             self.world.engine.place_all(placed)
