@@ -15,6 +15,7 @@ from typing import Any
 from rich.markup import escape
 
 from roamcast.journal.records import BadJournal
+from roamcast.live.adhoc.drops import Reason
 from roamcast.live.adhoc.interfaces import BadInterface
 from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, BadKey
 from roamcast.live.adhoc.multicast import CannotMulticast
@@ -36,6 +37,7 @@ from roamcast.model.filter import EVERYTHING, BadFilter, parse_text
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.values import BadValue, Point
+from roamcast.node_advice import advice_on
 from roamcast.node_options import (
     WITHIN_M,
     BadOption,
@@ -180,6 +182,11 @@ class Talk:
     def found(self, name: str) -> None:
         complain(f"heard of {name}", "dim")
 
+    def dropped(self, reason: Reason, detail: str) -> None:
+        advice = advice_on(reason, detail, self.node.settings)
+        if advice is not None:
+            complain(advice)
+
     def summary(self) -> str:
         air = self.node.air
         crossed = ""
@@ -215,7 +222,7 @@ async def live(options: Options) -> None:
     speak = complain if options.application is None else say
     node = RunningNode(settings, kit, context_of(options, settings.space), say=speak)
     talk = Talk(options, node)
-    node.found = talk.found
+    node.found, node.dropped = talk.found, talk.dropped
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     failed: list[BaseException] = []

@@ -103,6 +103,22 @@ def test_l6_an_application_that_fails_ends_the_node_and_says_why(
     assert node.process.wait(20) == 2
 
 
+def test_l6_a_node_says_while_it_runs_why_it_does_not_hear_nodes_that_were_started_otherwise(
+    terminal: Opens, tmp_path: Path
+) -> None:
+    invoke("key", str(tmp_path / "group.key"))
+    ann = terminal("ann")
+    ann.until("is ready")
+    bob = terminal("bob", "--key-file", str(tmp_path / "group.key"))
+    assert "give it the --key-file of the others" in ann.until("nodes of a group with a key")
+    car = terminal("car", "--at", "0,0")
+    assert "give all of them --at, or all of them --position" in ann.until("nodes on a plane")
+    assert "give all of them the same --key-file" in bob.until("nodes of a group with another key")
+    assert ann.stop() == bob.stop() == car.stop() == 0
+    ann.until("dropped: wrong_key")
+    assert sum("not heard" in line for line in ann.said) == 2
+
+
 def invoke(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
     return result.exit_code, result.output

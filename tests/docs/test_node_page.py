@@ -11,9 +11,12 @@ from typer.testing import CliRunner
 from roamcast.cli import app
 from roamcast.live.adhoc import frames
 from roamcast.live.adhoc.drops import REASONS
+from roamcast.live.adhoc.keys import Identity
 from roamcast.live.adhoc.multicast import PORT
 from roamcast.live.adhoc.peers import PEERS_MAX
+from roamcast.live.adhoc.running import NodeSettings
 from roamcast.live.adhoc.sockets import QUEUE_DATAGRAMS_MAX, group_address
+from roamcast.node_advice import advice_on
 from tests.docs.pages import ROOT, blocks, text_of
 from tests.ports import free_port
 
@@ -30,7 +33,11 @@ def test_l6_every_option_of_a_node_has_a_row_in_order_and_no_other_has() -> None
 
 def test_l1_every_reason_to_drop_a_datagram_has_a_row() -> None:
     table = PAGE.partition("## What is dropped")[2].partition("\n## ")[0]
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(REASONS)
+    rows = re.findall(r"^\| `(\w+)`( \*)? \|", table, re.MULTILINE)
+    assert [reason for reason, _ in rows] == list(REASONS)
+    settings = NodeSettings(name="ann", identity=Identity.fresh())
+    told = [reason for reason in REASONS if advice_on(reason, "", settings) is not None]
+    assert [reason for reason, star in rows if star] == told
 
 
 def test_l1_the_numbers_of_the_page_are_those_of_the_code() -> None:

@@ -317,6 +317,39 @@ def test_l7_at_full_rate_bad_datagrams_leave_nothing_behind_and_good_ones_still_
     run(story)
 
 
+def test_l6_a_reason_to_drop_is_told_once_with_what_was_wrong_first_whatever_a_flood_does() -> None:
+    async def story() -> None:
+        async with Lan() as lan:
+            producer, consumer = await lan.acquainted()
+            told: list[tuple[Reason, str]] = []
+            consumer.dropped = lambda reason, detail: told.append((reason, detail))
+            group = next(iter(consumer.host.host.node.discovery.groups))  # type: ignore[attr-defined]
+            good = producer.seals.seal(CODEC.encode(Withdrawn("producer:none")), group)
+            consumer.air.take(good)
+            bad = bad_datagrams(good)
+            for _ in range(3):
+                for datagram in bad.values():
+                    consumer.air.take(datagram)
+                    consumer.air.take(datagram)
+                consumer._tell_drops()
+            assert sorted(reason for reason, _ in told) == sorted(bad)
+            assert dict(told)["forged"] == "the seal is broken"
+            assert dict(told)["version"] == "version 255, this side speaks 2"
+
+    run(story)
+
+
+def test_l6_nodes_of_two_protocols_drop_each_others_messages_as_malformed() -> None:
+    async def story() -> None:
+        async with Lan() as lan, Lan(CONTEXT) as others:
+            others.port = lan.port
+            node = lan.node("proximity")
+            others.node("context")
+            await until(lambda: node.air.drops.counts["malformed"])
+
+    run(story)
+
+
 def test_l1_an_event_too_large_for_a_datagram_is_counted_at_its_sender() -> None:
     async def story() -> None:
         async with Lan() as lan:

@@ -1,7 +1,8 @@
 """Why a datagram does not become a message, or a message no datagram: one error, and a count for each reason.
 
 Whoever can reach the network can send anything, at any rate. So what is dropped is counted and no more: there is no
-log line for each, and nothing is kept of it.
+log line for each, and nothing is kept of it but what was wrong with the first of a reason, by which a user may know
+what is set wrongly.
 """
 
 from collections.abc import Callable
@@ -41,16 +42,20 @@ class Dropped(Exception):
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason: Reason = reason
+        self.detail = detail
 
 
 class Drops:
-    """How many of each; `news` tells what changed since it was last asked."""
+    """How many of each, and what was wrong with the first; `news` tells what changed since it was last asked."""
 
     def __init__(self) -> None:
         self.counts: dict[Reason, int] = dict.fromkeys(REASONS, 0)
+        self.first: dict[Reason, str] = {}
         self._told: dict[Reason, int] = dict(self.counts)
 
-    def count(self, reason: Reason) -> None:
+    def count(self, reason: Reason, detail: str = "") -> None:
+        if not self.counts[reason]:
+            self.first[reason] = detail
         self.counts[reason] += 1
 
     def news(self, tell: Callable[[Reason, int], None]) -> None:

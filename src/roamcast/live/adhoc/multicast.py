@@ -127,7 +127,7 @@ class MulticastAir:
         try:
             datagram = self.seals.seal(data, group, said.message)
         except Dropped as dropped:
-            self.drops.count(dropped.reason)
+            self.drops.count(dropped.reason, dropped.detail)
             return 0
         if said.jitter_us > 0 and len(self._delayed) < DELAYED_MAX:
             self._delay(datagram, group, said)
@@ -181,7 +181,7 @@ class MulticastAir:
                 raise Dropped("not_joined")
             heard = self.seals.open(self.now_us(), datagram, header)
         except Dropped as dropped:
-            self.drops.count(dropped.reason)
+            self.drops.count(dropped.reason, dropped.detail)
             return
         self.taken += 1
         if heard is not None:

@@ -62,7 +62,7 @@ class Peers:
         if self.known is not None:
             wanted = self.known.get(name)
             if wanted is None:
-                raise Dropped("stranger", name)
+                raise Dropped("stranger", f"'{name}' is not on the list of known keys")
             if wanted != key:
                 raise Dropped("forged", f"'{name}' is known by another key")
         peer = self.by_name.get(name)

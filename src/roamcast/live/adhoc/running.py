@@ -127,6 +127,8 @@ class RunningNode:
         self.host.deliver = self.port.deliver
         self.found: Callable[[str], None] | None = None
         """Called with the name of each node when it is first heard."""
+        self.dropped: Callable[[Reason, str], None] | None = None
+        """Called once for each reason for which something is dropped, with what was wrong with the first."""
         self._looking: asyncio.TimerHandle | None = None
         self._met: dict[str, None] = {}
 
@@ -205,10 +207,15 @@ class RunningNode:
     def _tell_drops(self) -> None:
         def tell(reason: Reason, more: int) -> None:
             # A node hears itself all the time; that is worth a count and no record.
-            if reason != "own":
-                self.host.remark(f"datagrams_{reason}", str(more))
+            if reason == "own":
+                return
+            self.host.remark(f"datagrams_{reason}", str(more))
+            # All there were are new: then it is the first time, and whatever a flood does it was the last.
+            if self.dropped is not None and drops.counts[reason] == more:
+                self.dropped(reason, drops.first[reason])
 
-        self.air.drops.news(tell)
+        drops = self.air.drops
+        drops.news(tell)
 
 
 def open_journal(settings: NodeSettings, now_us: int) -> Recorder:

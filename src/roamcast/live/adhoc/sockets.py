@@ -80,7 +80,7 @@ class Outlet:
         """Whether the kernel may take it later; what it never will is counted."""
         if isinstance(problem, BlockingIOError) or problem.errno == errno.ENOBUFS:
             return True
-        self.drops.count("unsendable")
+        self.drops.count("unsendable", problem.strerror or str(problem))
         return False
 
     def _drain(self) -> None:
