@@ -32,6 +32,7 @@ from roamcast.live.client import Client, ClientError
 from roamcast.live.gateway.running import Gateway, GatewaySettings
 from roamcast.live.printable import shown
 from roamcast.location import BadSource, Cleaner, Source, positions
+from roamcast.location.waiting import Lookout, why_no_position
 from roamcast.model.event import Event
 from roamcast.model.filter import EVERYTHING, BadFilter, parse_text
 from roamcast.model.region import Anchored, Circle
@@ -240,7 +241,9 @@ async def live(options: Options) -> None:
         if options.gateway:
             tasks.append(loop.create_task(ended_by(stopped, carry(options, crossing, node, talk))))
         else:
-            greet(node)
+            introduce(node)
+            if source is None:
+                tell_ready(node)
         read_lines(loop, talk.line)
         if options.seconds is not None:
             loop.call_later(options.seconds, stopped.set)
@@ -283,34 +286,51 @@ async def carry(options: Options, settings: GatewaySettings, node: RunningNode, 
     async with Client(
         options.name, options.gateway, username=options.username, password=options.password, space=node.space
     ) as client:
-        talk.gateway = Gateway(node, client, settings, complain, ready=lambda: greet(node))
+        introduce(node)
+        talk.gateway = Gateway(node, client, settings, complain, ready=lambda: tell_ready(node))
         await talk.gateway.run()
 
 
 async def follow(node: RunningNode, source: Source, talk: Talk) -> None:
     """Goes where the source says; announcements and subscriptions begin with the first position."""
-    begun = False
-    fixes = positions(source, Cleaner(node.space))
+    begun, cleaner = False, Cleaner(node.space)
+
+    def missing() -> str | None:
+        if node.context().position is not None:
+            return None
+        why = why_no_position(source, cleaner)
+        if begun:
+            return f"no position any more: {why}"
+        return f"waiting for a position before anything is announced or subscribed to: {why}"
+
+    fixes = positions(source, cleaner)
     assert isinstance(fixes, AsyncGenerator)
-    async with aclosing(fixes) as found:
-        async for fix in found:
-            if fix is None:
-                node.move(None)
-                continue
-            node.move(fix.point, fix.velocity)
-            if not begun:
-                begun = True
-                talk.begin()
+    with Lookout(missing, complain) as lookout:
+        async with aclosing(fixes) as found:
+            async for fix in found:
+                if fix is None:
+                    node.move(None)
+                    continue
+                node.move(fix.point, fix.velocity)
+                lookout.look()
+                if not begun:
+                    begun = True
+                    talk.begin()
+                    if not talk.options.gateway:
+                        tell_ready(node)
     complain("the source of locations has ended: this node does not know any more where it is")
 
 
-def greet(node: RunningNode) -> None:
+def introduce(node: RunningNode) -> None:
     settings = node.settings
     where = ", ".join(f"{each.name} ({each.address})" for each in node.air.interfaces) or "no network yet"
     group = "the open group" if settings.group_key == OPEN_GROUP_KEY else "a group with a key"
     complain(f"{settings.name} is in {group} on {where}, port {settings.port}", "dim")
     complain(f"{settings.name} {settings.identity.public.hex()}", "dim")
-    complain(f"{settings.name} is ready; Ctrl-C stops it", "bold")
+
+
+def tell_ready(node: RunningNode) -> None:
+    complain(f"{node.settings.name} is ready; Ctrl-C stops it", "bold")
 
 
 def read_lines(loop: asyncio.AbstractEventLoop, take: Callable[[str], None]) -> None:

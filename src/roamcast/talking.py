@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from rich.markup import escape
 
 from roamcast.live.client import Client, ClientEvent
 from roamcast.live.client.content import attributes_of
 from roamcast.live.printable import shown, shown_json
 from roamcast.live.transport.tls import load_authority
 from roamcast.location import source
+from roamcast.location.waiting import Lookout
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.model.region import Circle
 from roamcast.model.subject import BadSubject, check_pattern, check_subject
@@ -124,11 +126,11 @@ def subscribe(person: Person, wish: Wish) -> bool:
     followed = source(person.location) if person.location else None
 
     async def work() -> bool:
-        async with known(person, "sub") as client:
+        async with known(person, "sub") as client, contextlib.AsyncExitStack() as watching:
             if position is not None:
                 await client.move(position)
             if followed is not None:
-                await client.follow(followed)
+                watching.enter_context(Lookout((await client.follow(followed)).missing, grumble))
             await client.subscribe(wish.subject, text, qos=wish.qos)
             complaints.print(f"subscribed at {client.broker}", style="dim", highlight=False)
             came = 0
@@ -147,6 +149,10 @@ def checked(check: Callable[[str], None], subject: str) -> None:
         check(subject)
     except BadSubject as problem:
         raise BadWords(str(problem)) from None
+
+
+def grumble(text: str) -> None:
+    complaints.print(escape(shown(text)), style="yellow", soft_wrap=True, highlight=False)
 
 
 async def show(events: AsyncIterator[ClientEvent], wish: Wish) -> AsyncIterator[int]:

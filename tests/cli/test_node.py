@@ -1,6 +1,8 @@
 """L1, L6: `roamcast node` as people use it, in processes that know nothing but their names; and its complaints."""
 
 import json
+import socketserver
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from roamcast.journal.reader import read_entries, read_records
 from roamcast.journal.records import Announced, Move, Run
 from roamcast.model.values import Point
 from tests.live.adhoc.terminals import Terminal
+from tests.location.test_gpsd import TPV, VERSION, line
 from tests.ports import free_port
 
 Opens = Callable[..., Terminal]
@@ -186,6 +189,26 @@ def test_l4_a_node_follows_a_source_of_locations(tmp_path: Path, monkeypatch: py
     assert 20 < moves[-1].velocity.east < 40
     assert [type(each.space).__name__ for each in read_records(journal, Run)] == ["Plane"]
     assert len(list(read_records(journal, Announced))) == 1
+
+
+def test_l4_a_node_without_a_position_says_why_and_is_ready_when_there_is_one(terminal: Opens) -> None:
+    port = free_port()
+    node = terminal("car", "--location", f"gpsd:127.0.0.1:{port}")
+    said = node.until("waiting for a position before anything is announced")
+    assert f"gpsd at 127.0.0.1:{port} cannot be reached; start it there" in said
+    assert not any("is ready" in each for each in node.said)
+
+    class Daemon(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            self.wfile.write(line(VERSION, TPV))
+            self.rfile.readline()
+
+    with socketserver.TCPServer(("127.0.0.1", port), Daemon) as daemon:
+        threading.Thread(target=daemon.handle_request, daemon=True).start()
+        node.until("the position is known now")
+        node.until("car is ready")
+        assert node.stop() == 0
 
 
 def test_l4_a_fixed_place_is_on_the_plane_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

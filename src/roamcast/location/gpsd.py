@@ -62,6 +62,8 @@ class Gpsd:
         self.host, self.port, self.device = host, port, device
         self.space = Earth()
         self.counts: dict[Heard, int] = dict.fromkeys(Heard, 0)
+        self.last: Heard | None = None
+        """What was counted last."""
         self.release = ""
         """Which gpsd it is, once it has said so."""
         self._clock = clock or HostClock()
@@ -69,6 +71,14 @@ class Gpsd:
         self._silence_s = silence_s
         self._random = Random(f"{host}:{port}")
         self._failures = 0
+
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def _count(self, heard: Heard) -> None:
+        self.last = heard
+        self.counts[heard] += 1
 
     async def fixes(self) -> AsyncIterator[Fix]:
         while True:
@@ -89,9 +99,9 @@ class Gpsd:
             async with asyncio.timeout(CONNECT_S):
                 reader, writer = await asyncio.open_connection(self.host, self.port, limit=LINE_BYTES_MAX)
         except OSError:
-            self.counts[Heard.UNREACHABLE] += 1
+            self._count(Heard.UNREACHABLE)
             return
-        self.counts[Heard.CONNECTED] += 1
+        self._count(Heard.CONNECTED)
         try:
             writer.write(WATCH)
             while (line := await self._line(reader)) is not None:
@@ -99,7 +109,7 @@ class Gpsd:
                 if fix is not None:
                     yield fix
         except WrongVersion:
-            self.counts[Heard.WRONG_VERSION] += 1
+            self._count(Heard.WRONG_VERSION)
         finally:
             writer.close()
 
@@ -109,23 +119,23 @@ class Gpsd:
             async with asyncio.timeout(self._silence_s):
                 line = await reader.readline()
         except TimeoutError:
-            self.counts[Heard.SILENT] += 1
+            self._count(Heard.SILENT)
             return None
         except ValueError:
             # A line beyond the bound: where the next one begins is anybody's guess.
-            self.counts[Heard.MALFORMED] += 1
+            self._count(Heard.MALFORMED)
             return None
         except OSError:
             line = b""
         if not line:
-            self.counts[Heard.ENDED] += 1
+            self._count(Heard.ENDED)
         return line or None
 
     def _understood(self, line: bytes) -> Fix | None:
         try:
             said = read_line(line)
         except BadLine:
-            self.counts[Heard.MALFORMED] += 1
+            self._count(Heard.MALFORMED)
             return None
         match said:
             case Version(release, major):
@@ -134,11 +144,11 @@ class Gpsd:
                     raise WrongVersion
                 return None
             case TimePositionVelocity(device=device) if self.device is not None and device != self.device:
-                self.counts[Heard.OTHER_DEVICE] += 1
+                self._count(Heard.OTHER_DEVICE)
                 return None
             case TimePositionVelocity():
                 fix = fix_of(said, self._clock.now_us(), self._apart_us_max)
-                self.counts[Heard.NO_FIX if fix is None else Heard.FIX] += 1
+                self._count(Heard.NO_FIX if fix is None else Heard.FIX)
                 return fix
             case _:
                 return None

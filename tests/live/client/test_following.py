@@ -191,6 +191,34 @@ def follow(story: Callable[[Told, Moves, Following], object]) -> None:
     asyncio.run(run())
 
 
+def test_l4_a_client_can_say_why_its_broker_does_not_know_where_it_is() -> None:
+    async def story(told: Told, moves: Moves, following: Following) -> None:
+        assert following.missing() == "waiting for a position: the source of locations has told none yet"
+        moves.refuses = True
+        told.say(fix(0, 1))
+        await until(lambda: following.refused == 1)
+        assert "which does not take it: " in (following.missing() or "")
+        assert "not in this space" in (following.missing() or "")
+        moves.refuses = False
+        told.say(fix(1, 20))
+        await until(lambda: following.reports == 1)
+        assert following.missing() is None
+        told.say(ValueError("the receiver burns"))
+        await following.ended()
+        assert following.missing() == "no position: the source of locations failed: the receiver burns"
+
+    follow(story)
+
+
+def test_l4_of_a_source_that_has_ended_a_client_says_so() -> None:
+    async def story(told: Told, _: Moves, following: Following) -> None:
+        told.say(fix(0, 1), None)
+        await following.ended()
+        assert following.missing() == "no position any more: the source of locations has ended"
+
+    follow(story)
+
+
 def test_l4_while_a_report_is_on_its_way_only_the_newest_fix_is_kept() -> None:
     async def story(told: Told, moves: Moves, following: Following) -> None:
         moves.free.clear()

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.live.processes.fleet import COMMAND, environment, fleet
+from tests.location.test_gpsd import TPV, VERSION, Daemons, line
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("processes")]
 
@@ -53,5 +55,26 @@ def test_l6_a_named_subscription_gets_at_the_next_time_what_came_meanwhile_a_lin
             assert (await roamcast("pub", "n", "-", *broker, told="one\ntwo\n"))[0] == 0
             code, out, _ = await roamcast("sub", "n", "--name", "me", *broker, "--count", "2", "--seconds", "60")
             assert (code, out) == (0, "n one\nn two\n")
+
+    asyncio.run(work())
+
+
+def test_l4_a_reader_without_a_position_is_told_why_and_when_there_is_one(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with fleet(tmp_path, "a", ()) as brokers:
+            port = free_port()
+            where = ("--near", "500", "--location", f"gpsd:127.0.0.1:{port}")
+            reader = await started("sub", "t", "--broker", f"mqtt://127.0.0.1:{brokers['a'].mqtt_port}", *where)
+            assert reader.stderr is not None
+            assert b"subscribed" in await asyncio.wait_for(reader.stderr.readline(), 60)
+            said = await asyncio.wait_for(reader.stderr.readline(), 60)
+            assert f"waiting for a position: gpsd at 127.0.0.1:{port} cannot be reached" in said.decode()
+            daemons = Daemons(line(VERSION, TPV))
+            server = await asyncio.start_server(daemons.serve, "127.0.0.1", port)
+            assert b"the position is known now" in await asyncio.wait_for(reader.stderr.readline(), 60)
+            reader.terminate()
+            await reader.communicate()
+            daemons.stay.set()
+            server.close()
 
     asyncio.run(work())

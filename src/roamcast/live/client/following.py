@@ -14,6 +14,7 @@ from roamcast.location.clean import Cleaner, Reason
 from roamcast.location.fix import Fix, Source
 from roamcast.location.following import positions
 from roamcast.location.reckoning import Reckoning
+from roamcast.location.waiting import why_no_position
 from roamcast.model.values import Point, Velocity
 
 
@@ -33,6 +34,10 @@ class Following:
         """Reports that the broker did not take, such as a longitude where it has metres."""
         self.problem: Exception | None = None
         """Why the source ended, if that was a mistake."""
+        self.position: Point | None = None
+        """What the source said last; None while it does not know."""
+        self.refusal = ""
+        """Why the broker did not take the last one that it refused."""
         self._mover = mover
         self._source = source
         self._cleaner = cleaner
@@ -43,6 +48,18 @@ class Following:
     def counts(self) -> dict[Reason, int]:
         """What came of the source's fixes."""
         return self._cleaner.counts
+
+    def missing(self) -> str | None:
+        """Why the broker does not know where the client is, in words; None if it does, or will in a moment."""
+        if self.problem is not None:
+            return f"no position: the source of locations failed: {self.problem}"
+        if self._task.done():
+            return "no position any more: the source of locations has ended"
+        if self.position is None:
+            return f"waiting for a position: {why_no_position(self._source, self._cleaner)}"
+        if self.refused and not self.reports:
+            return f"no position at the broker, which does not take it: {self.refusal}"
+        return None
 
     async def ended(self) -> None:
         """Returns when the source has no more, or the client has left."""
@@ -64,6 +81,7 @@ class Following:
     async def _follow(self) -> None:
         async with aclosing(positions(self._source, self._cleaner)) as found:
             async for fix in found:
+                self.position = None if fix is None else fix.point
                 if fix is None or self._reckoning.is_news(fix):
                     await self._tell(fix)
 
@@ -77,5 +95,6 @@ class Following:
             # A report that waited for a connection is carried forward from when it came.
             self._reckoning.told(fix, clock() - began_s)
             self.reports += 1
-        except PublicationRefused:
+        except PublicationRefused as problem:
             self.refused += 1
+            self.refusal = str(problem)
