@@ -56,6 +56,8 @@ from roamcast.terminal import complaints
 
 SETTLE_S = 1.5
 """So long after its announcements a node waits before it raises anything: others join its groups meanwhile."""
+LINES_MAX = 1_000
+"""Lines that wait meanwhile, or for the first position; a sensor may write them for hours."""
 
 MISTAKES = (
     BadOption,
@@ -82,6 +84,7 @@ class Talk:
         self.gateway: Gateway | None = None
         self.application = None if options.application is None else Applications().load(options.application)
         self._waiting: list[str] | None = []
+        self._full = False
 
     def begin(self) -> None:
         """Raises one of `MISTAKES` if an option cannot be what was meant."""
@@ -138,12 +141,19 @@ class Talk:
         if not text.strip():
             return
         if self._waiting is not None:
-            self._waiting.append(text)
+            self._wait(self._waiting, text)
             return
         try:
             self._raise(text)
         except BadValue as problem:
             complain(str(problem))
+
+    def _wait(self, lines: list[str], text: str) -> None:
+        if len(lines) < LINES_MAX:
+            lines.append(text)
+        elif not self._full:
+            self._full = True
+            complain(f"{LINES_MAX:,} lines wait until this node can raise them; until then further ones are dropped")
 
     def _raise(self, text: str) -> None:
         port = self.node.port

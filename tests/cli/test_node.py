@@ -204,6 +204,10 @@ def test_l4_a_node_without_a_position_says_why_and_is_ready_when_there_is_one(te
             self.wfile.write(line(VERSION, TPV))
             self.rfile.readline()
 
+    for number in range(1_100):
+        node.type(f"line {number}")
+    node.until("1,000 lines wait")
+
     with socketserver.TCPServer(("127.0.0.1", port), Daemon) as daemon:
         threading.Thread(target=daemon.handle_request, daemon=True).start()
         node.until("the position is known now")
