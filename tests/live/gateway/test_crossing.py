@@ -1,5 +1,6 @@
 """L9: whatever the order, and however many gateways there are, an event crosses each once and reaches every place."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -134,10 +135,20 @@ def test_l9_s1_the_type_is_the_users_then_the_areas_then_the_origins_then_what_i
     }
 
 
-def test_l9_s1_what_is_not_of_the_announced_type_is_dropped() -> None:
+@pytest.mark.parametrize(
+    ("attributes", "why"),
+    [
+        ({"text": "deep"}, "'ice': attribute 'depth' (integer) is missing"),
+        ({"depth": "deep"}, "'ice': attribute 'depth' must be integer, not str"),
+        ({"depth": 3, "text": "deep"}, "'ice' has no attribute 'text'; it has depth"),
+    ],
+)
+def test_l9_s1_what_is_not_of_the_announced_type_is_dropped_and_the_attribute_is_named(
+    attributes: dict[str, Value], why: str
+) -> None:
     crossing = Crossing(types=[ICE])
     crossing.begin(0)
-    assert crossing.handle(0, FromBrokers(parcel(text="deep"))) == [Drop("type_mismatch", "car:e1")]
+    assert crossing.handle(0, FromBrokers(parcel(**attributes))) == [Drop("type_mismatch", "car:e1", why)]
 
 
 def test_l9_an_event_whose_type_has_a_position_gets_its_publishers() -> None:

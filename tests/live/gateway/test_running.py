@@ -180,6 +180,11 @@ def test_l9_what_any_mqtt_client_says_crosses_as_it_seems_to_be(tmp_path: Path) 
             await client.publish("weather/fog", b"not json")
             await until(lambda: area.got["reader"])
             assert area.got["reader"][0].attributes == {"fog": True, "seen_m": 40}
-            await until(lambda: made.gateways["gate"].counts["type_mismatch"] == 1)
+            said: list[str] = []
+            made.gateways["gate"].say = said.append
+            await client.publish("weather/fog", b'{"fog": "thick", "seen_m": 40}')
+            await until(lambda: made.gateways["gate"].counts["type_mismatch"] == 2)
+            assert said[-1].startswith("did not cross, type_mismatch: ")
+            assert said[-1].endswith("'weather/fog': attribute 'fog' must be boolean, not str")
 
     told(story)

@@ -76,6 +76,8 @@ class Wake(Struct, frozen=True):
 class Drop(Struct, frozen=True):
     reason: str
     event_id: str
+    why: str = ""
+    """What does not fit, where the reason alone leaves that open."""
 
 
 Act: TypeAlias = Publish | Announce | Raise | Wake | Drop
@@ -125,9 +127,10 @@ class Crossing:
         acts: list[Act] = []
         known = self._announced.get(event.subject)
         event_type = self._type_of(parcel) if known is None else known[0]
-        fitting = fitted(parcel, event_type)
-        if fitting is None:
-            return [Drop("type_mismatch", event.id)]
+        try:
+            fitting = fitted(parcel, event_type)
+        except BadEvent as problem:
+            return [Drop("type_mismatch", event.id, str(problem))]
         if known is None:
             if len(self._announced) >= self.params.subjects_max:
                 return [Drop("too_many_subjects", event.id)]
@@ -161,17 +164,15 @@ class Crossing:
         )
 
 
-def fitted(parcel: Parcel, event_type: EventType) -> Parcel | None:
-    """The parcel as an event of a type; an event that tells no position has its publisher's, as at brokers."""
+def fitted(parcel: Parcel, event_type: EventType) -> Parcel:
+    """The parcel as an event of a type; an event that tells no position has its publisher's, as at brokers. Raises
+    `BadEvent` if it is none of it."""
     event = parcel.event
     attributes = dict(event.attributes)
     here = event.publisher.position
     if here is not None and event_type.content.get("position") is ContentType.POSITION:
         attributes.setdefault("position", here)
-    try:
-        event_type.check(attributes)
-    except BadEvent:
-        return None
+    event_type.check(attributes)
     return parcel if attributes == event.attributes else replace(parcel, event=replace(event, attributes=attributes))
 
 

@@ -181,8 +181,8 @@ class Gateway:
                     self._raise(parcel)
                 case Wake(at_us):
                     self.node.after(at_us - self.node.now_us(), lambda: self._give(Woken()))
-                case Drop(reason, event_id):
-                    self._dropped(reason, event_id)
+                case Drop(reason, event_id, why):
+                    self._dropped(reason, f"{event_id}: {why}" if why else event_id)
 
     def _send(self, parcel: Parcel) -> None:
         try:
