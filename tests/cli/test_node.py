@@ -238,13 +238,20 @@ def test_l6_an_event_of_a_type_that_is_not_announced_is_said_and_the_user_is_tol
 
 
 def test_l7_a_key_is_made_once_and_for_its_user_alone(tmp_path: Path) -> None:
-    file = tmp_path / "deep" / "group.key"
+    file = tmp_path / "group.key"
     assert invoke("key", str(file))[0] == 0
     assert file.stat().st_mode & 0o077 == 0
     assert len(file.read_text()) == 65
     code, output = invoke("key", str(file))
     assert code == 2
     assert "is there already" in output
+
+
+def test_l6_a_key_in_a_directory_that_is_not_there_is_refused_and_makes_none(tmp_path: Path) -> None:
+    code, output = invoke("key", str(tmp_path / "kyes" / "deep" / "group.key"))
+    assert code == 2
+    assert f"there is no directory {tmp_path}/kyes/deep; make it first" in output.replace("\n", "")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_l6_the_help_of_node_tells_the_whole_life_of_an_event() -> None:

@@ -147,20 +147,26 @@ def read_key(path: Path) -> bytes:
 
 
 def write_key(path: Path, text: str) -> None:
-    """For its user alone, and never over another one."""
+    """For its user alone, never over another one, and in a directory that there is: a mistyped one is to be told."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
+    except FileExistsError:
+        raise BadKey(f"{path}: is there already; remove it first if nobody uses it") from None
+    except FileNotFoundError:
+        raise BadKey(f"{path}: there is no directory {path.parent}; make it first, or name another") from None
     except OSError as problem:
-        if path.exists():
-            raise BadKey(f"{path}: is there already; remove it first if nobody uses it") from None
         raise BadKey(f"{path}: cannot be written: {problem.strerror}") from problem
 
 
 def identity_at(path: Path) -> Identity:
-    """The key in a file, which is made if it is missing."""
+    """The key in a file, which is made if it is missing, with its directory: that of a user's state may not be there
+    yet."""
     if not path.exists():
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as problem:
+            raise BadKey(f"{path}: cannot be written: {problem.strerror}") from problem
         write_key(path, new_key_text())
     return Identity(read_key(path))
 
