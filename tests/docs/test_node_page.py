@@ -12,11 +12,12 @@ from roamcast.cli import app
 from roamcast.live.adhoc import frames
 from roamcast.live.adhoc.drops import REASONS
 from roamcast.live.adhoc.keys import Identity
-from roamcast.live.adhoc.multicast import PORT
+from roamcast.live.adhoc.multicast import GROUPS_MAX, PORT
 from roamcast.live.adhoc.peers import PEERS_MAX
 from roamcast.live.adhoc.running import NodeSettings
 from roamcast.live.adhoc.sockets import QUEUE_DATAGRAMS_MAX, group_address
 from roamcast.node_advice import advice_on
+from roamcast.noding import LINES_MAX
 from tests.docs.pages import ROOT, blocks, text_of
 from tests.ports import free_port
 
@@ -41,7 +42,7 @@ def test_l1_every_reason_to_drop_a_datagram_has_a_row() -> None:
 
 
 def test_l1_the_numbers_of_the_page_are_those_of_the_code() -> None:
-    for number in (frames.FRAME_BYTES_MAX, PEERS_MAX, QUEUE_DATAGRAMS_MAX):
+    for number in (frames.FRAME_BYTES_MAX, PEERS_MAX, QUEUE_DATAGRAMS_MAX, GROUPS_MAX, LINES_MAX):
         assert f"{number:,}" in PAGE
     assert f"| `--port` | {PORT} |" in PAGE
     assert group_address(0x4A1122) in PAGE

@@ -5,7 +5,8 @@ discovery group of proximities is 239.0.0.1. Groups are joined and left as the n
 opened by `sealing.py`; whatever is wrong with one is counted, and nothing else happens.
 
 Interfaces come and go (a phone changes its network): they are looked at again from time to time, and all groups are
-joined anew when they have changed.
+joined anew when they have changed. A group for which there is no socket, or no room, is waited for: it is tried again
+then, and when another one is left.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ EVERYBODY = 0
 """The group of frames without one."""
 PORT = 27_239
 GROUPS_MAX = 2_000
+"""That a node is in; so many more may wait to be joined."""
 DELAYED_MAX = 1_024
 """Frames that wait for their jitter; further ones leave at once."""
 PREPARED_MIN = 48
@@ -68,12 +70,16 @@ class MulticastAir:
         """The receiver first, then those that only are in groups."""
         self._joined: dict[int, list[Members]] = {}
         """By group, which sockets are in it: more than one where they are full, none where it could not be joined."""
+        self._lacking: dict[int, list[Interface]] = {}
+        """By group that is joined, on which interfaces it is not yet, since sockets or memberships had run out."""
+        self._crowded: dict[int, None] = {}
+        """Groups that wait for others to be left."""
         self._delayed: dict[asyncio.TimerHandle, None] = {}
         self._preparing: asyncio.TimerHandle | None = None
 
     def open(self) -> None:
         """Raises `CannotMulticast`, or `BadInterface` for one that is not there."""
-        self._use(chosen_interfaces(self.wanted))
+        self._use(self._wanted_interfaces())
         self.join(EVERYBODY)
         if self.prepares:
             self._prepare_later()
@@ -85,19 +91,22 @@ class MulticastAir:
         if self._preparing is not None:
             self._preparing.cancel()
         self._close_sockets()
-        self._joined.clear()
+        for groups in (self._joined, self._lacking, self._crowded):
+            groups.clear()
 
     def refresh(self) -> bool:
         """Looks at the interfaces again; whether they have changed. Raises `CannotMulticast` where they cannot be
         used yet, and tries again the next time."""
         try:
-            found = chosen_interfaces(self.wanted)
+            found = self._wanted_interfaces()
         except BadInterface:
             # One that was named has gone, or has another address. It is waited for with what there is.
-            return False
+            found = self.interfaces
         if found == self.interfaces:
+            self._join_waiting()
             return False
         self._joined = {group: [] for group in self._joined}
+        self._lacking.clear()
         self._use(found)
         for group in self._joined:
             self._joined[group] = self._members_of(group)
@@ -106,20 +115,36 @@ class MulticastAir:
     # What the node wants.
 
     def join(self, group: int) -> None:
-        if group in self._joined:
+        if group in self._joined or group in self._crowded:
             return
-        if len(self._joined) >= GROUPS_MAX:
-            self.refused_groups += 1
+        if len(self._joined) < GROUPS_MAX:
+            self._joined[group] = self._members_of(group)
             return
-        self._joined[group] = self._members_of(group)
+        self.refused_groups += 1
+        if len(self._crowded) < GROUPS_MAX:
+            self._crowded[group] = None
 
     def leave(self, group: int) -> None:
+        self._crowded.pop(group, None)
+        self._lacking.pop(group, None)
         for member in self._joined.pop(group, ()):
             member.leave(group)
             if not member.groups and member is not self._receiver:
                 self._members.remove(member)
                 member.close()
         self._hear()
+        self._join_waiting()
+
+    def _join_waiting(self) -> None:
+        """Where one cannot be joined, the next cannot either: so this costs little while there is no room."""
+        for group in list(self._lacking):
+            self._joined[group] = self._members_of(group)
+            if group in self._lacking:
+                return
+        while self._crowded and len(self._joined) < GROUPS_MAX and not self._lacking:
+            group = next(iter(self._crowded))
+            del self._crowded[group]
+            self.join(group)
 
     def broadcast(self, data: bytes, said: Broadcast) -> int:
         """Sends a message in the codec's bytes; answers how many there are in its datagram, 0 if there is none."""
@@ -189,6 +214,13 @@ class MulticastAir:
 
     # Sockets.
 
+    def _wanted_interfaces(self) -> list[Interface]:
+        """Raises `BadInterface`, and `CannotMulticast` where they cannot be asked for: that takes a socket too."""
+        try:
+            return chosen_interfaces(self.wanted)
+        except OSError as problem:
+            raise CannotMulticast(f"interfaces: {problem.strerror or problem}") from problem
+
     def _use(self, interfaces: list[Interface]) -> None:
         self._close_sockets()
         try:
@@ -202,8 +234,9 @@ class MulticastAir:
             raise CannotMulticast(f"UDP port {self.port}: {problem.strerror or problem}") from problem
 
     def _members_of(self, group: int) -> list[Members]:
-        """Joins a group on all interfaces, with as many sockets as that takes."""
-        left = self.interfaces
+        """Joins a group on all interfaces where it is not yet, with as many sockets as that takes."""
+        lacked = self._lacking.pop(group, None)
+        left = self.interfaces if lacked is None else lacked
         for member in self._members:
             left = member.join(group, left)
         while left:
@@ -216,7 +249,9 @@ class MulticastAir:
                 member.close()
                 break
             self._members.append(member)
-        self.refused_groups += bool(left)
+        if left:
+            self._lacking[group] = left
+            self.refused_groups += lacked is None
         self._hear()
         return [member for member in self._members if group in member.groups]
 

@@ -126,7 +126,7 @@ class Members:
                 continue
             joined.append(interface)
         if joined:
-            self.groups[group] = joined
+            self.groups[group] = self.groups.get(group, []) + joined
         return left
 
     def leave(self, group: int) -> None:
