@@ -5,6 +5,7 @@ the start of a process. So each worker has a part of the ports to itself and goe
 that the system gives to who calls: while a broker is down, whoever tries to reach it could get its port.
 """
 
+import errno
 import os
 import random
 import re
@@ -50,6 +51,8 @@ def is_free(port: int) -> bool:
         with socket.socket(socket.AF_INET, kind) as probe:
             try:
                 probe.bind((host, port))
-            except OSError:
-                return False
+            except OSError as problem:
+                # In a namespace that has no loopback, nobody else is there either.
+                if problem.errno != errno.EADDRNOTAVAIL:
+                    return False
     return True
