@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from roamcast.experiments.assemble import kit_of
+from roamcast.live.adhoc.interfaces import all_interfaces
 from roamcast.live.adhoc.keys import Identity
 from roamcast.live.adhoc.running import NodeSettings, RunningNode
 from roamcast.live.adhoc.sockets import group_address
@@ -133,6 +135,10 @@ def plug_in(namespace: str, number: int) -> None:
     for side, end in enumerate(ends):
         ip("-n", namespace, "addr", "add", f"10.78.{number}.{side + 1}/32", "dev", end)
         ip("-n", namespace, "link", "set", end, "up")
+    # The kernel tells of the carrier a moment after both ends are up.
+    gives_up_s = time.monotonic() + PATIENCE_S
+    while not {*ends} <= {each.name for each in inside(namespace, all_interfaces)}:
+        assert time.monotonic() < gives_up_s
 
 
 @pytest.fixture
