@@ -3,15 +3,20 @@
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from roamcast import Client, Point
 from roamcast.location import Limits, Reason, source
 from roamcast.location.choosing import MAKERS
 from roamcast.location.gpsd import Heard
 from roamcast.sim.mobility.trace_formats import CSV_NAMES, KIND_OF_SUFFIX
 from tests.docs.pages import ROOT, blocks, text_of
+from tests.live.client.brokers import Town
+from tests.live.client.test_with_brokers import in_town
 from tests.location.clocks import TestClock, first
+from tests.location.test_gpsd import TPV, VERSION, Daemons, line
 
 PAGE = text_of("docs/reference/LOCATION.md")
 
@@ -60,4 +65,30 @@ def test_the_limits_of_the_page_are_the_defaults() -> None:
 def test_the_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(blocks(PAGE, "python")[0], "LOCATION.md", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out == "(24.94, 60.17)\n"
-    compile(blocks(PAGE, "python")[1], "LOCATION.md", "exec")
+
+
+def test_the_client_of_the_page_hears_what_is_near_where_its_receiver_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def work(made: Town) -> None:
+        daemons = Daemons(line(VERSION, TPV))
+        server = await asyncio.start_server(daemons.serve, "127.0.0.1", 0)
+        program = blocks(PAGE, "python")[1].replace("mqtt://127.0.0.1:1883", made.address("a"))
+        program = program.replace("gpsd:", f"gpsd:127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        names: dict[str, Any] = {}
+        exec(compile(program, "LOCATION.md", "exec"), names)
+        driving = asyncio.create_task(names["drive"]())
+        async with Client("sensor", [made.address("a")]) as sensor:
+            told = ""
+            while not told:
+                for depth, x in ((1, 24.99), (2, 24.941)):
+                    await sensor.publish("road/ice", {"depth": depth, "position": Point(x, 60.17)})
+                await asyncio.sleep(0.05)
+                told = capsys.readouterr().out
+        assert set(told.splitlines()) == {"{'depth': 2, 'position': Point(x=24.941, y=60.17)}"}
+        driving.cancel()
+        await asyncio.gather(driving, return_exceptions=True)
+        daemons.stay.set()
+        server.close()
+
+    in_town(tmp_path, "a", work, "earth")
