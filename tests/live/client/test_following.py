@@ -12,6 +12,7 @@ from roamcast.live.client.following import Following
 from roamcast.live.mqtt.reasons import Reason
 from roamcast.location import Cleaner, Fix, Limits, source
 from roamcast.location.reckoning import Reckoning
+from roamcast.location.waiting import Lookout
 from roamcast.model.context import Context
 from roamcast.model.space import Plane
 from roamcast.model.values import Velocity
@@ -173,17 +174,18 @@ class Moves:
     async def move(self, position: Point, *, velocity: Velocity | None) -> None:
         await self.free.wait()
         if self.refuses:
-            raise PublicationRefused("report", Reason.PAYLOAD_FORMAT_INVALID, "not in this space")
+            words = f"({position.x}, {position.y}) is not in this space"
+            raise PublicationRefused("report", Reason.PAYLOAD_FORMAT_INVALID, words)
         self.told.append(position.x)
 
     async def lose_position(self) -> None:
         self.told.append(None)
 
 
-def follow(story: Callable[[Told, Moves, Following], object]) -> None:
+def follow(story: Callable[[Told, Moves, Following], object], limits: Limits | None = None) -> None:
     async def run() -> None:
         told, moves = Told(), Moves()
-        following = Following(moves, told, Cleaner(Plane()), Reckoning(Plane()))
+        following = Following(moves, told, Cleaner(Plane(), limits), Reckoning(Plane()))
         async with asyncio.timeout(20):
             await story(told, moves, following)  # type: ignore[misc]
         await following.stop()
@@ -208,6 +210,37 @@ def test_l4_a_client_can_say_why_its_broker_does_not_know_where_it_is() -> None:
         assert following.missing() == "no position: the source of locations failed: the receiver burns"
 
     follow(story)
+
+
+def test_l4_that_a_broker_takes_no_position_is_said_once_wherever_the_client_goes() -> None:
+    async def story(told: Told, moves: Moves, following: Following) -> None:
+        said: list[str] = []
+        lookout = Lookout(following.missing, said.append)
+        moves.refuses = True
+        for second in range(3):
+            told.say(fix(second, 20 * second))
+            await until(lambda wanted=second + 1: following.refused == wanted)
+            lookout.look()
+        assert len(said) == 1
+        moves.refuses = False
+        told.say(fix(3, 60))
+        await until(lambda: following.reports == 1)
+        lookout.look()
+        assert said[1:] == ["the position is known now"]
+
+    follow(story)
+
+
+def test_l4_a_broker_that_was_told_of_no_position_but_its_loss_knows_none() -> None:
+    async def story(told: Told, moves: Moves, following: Following) -> None:
+        moves.refuses = True
+        told.say(fix(0, 1))
+        await until(lambda: moves.told == [None])
+        told.say(fix(1, 20))
+        await until(lambda: following.refused == 2)
+        assert following.missing() is not None
+
+    follow(story, SHORT)
 
 
 def test_l4_of_a_source_that_has_ended_a_client_says_so() -> None:

@@ -37,7 +37,9 @@ class Following:
         self.position: Point | None = None
         """What the source said last; None while it does not know."""
         self.refusal = ""
-        """Why the broker did not take the last one that it refused."""
+        """Why the broker takes none, by the first that it did not: it may name the place, and so differ for each."""
+        self._is_placed = False
+        """Whether the broker has a position."""
         self._mover = mover
         self._source = source
         self._cleaner = cleaner
@@ -57,7 +59,7 @@ class Following:
             return "no position any more: the source of locations has ended"
         if self.position is None:
             return f"waiting for a position: {why_no_position(self._source, self._cleaner)}"
-        if self.refused and not self.reports:
+        if self.refusal and not self._is_placed:
             return f"no position at the broker, which does not take it: {self.refusal}"
         return None
 
@@ -95,6 +97,9 @@ class Following:
             # A report that waited for a connection is carried forward from when it came.
             self._reckoning.told(fix, clock() - began_s)
             self.reports += 1
+            self._is_placed = fix is not None
+            if fix is not None:
+                self.refusal = ""
         except PublicationRefused as problem:
             self.refused += 1
-            self.refusal = str(problem)
+            self.refusal = self.refusal or str(problem)
