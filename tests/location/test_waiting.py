@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from roamcast.location import Cleaner, source
+from roamcast.location.clean import Reason
 from roamcast.location.gpsd import Gpsd, Heard
 from roamcast.location.waiting import Lookout, why_no_position
 from roamcast.model.space import Earth
@@ -36,11 +37,12 @@ async def listen(gpsd: Gpsd, cleaner: Cleaner, heard: Heard) -> None:
     [
         ("", line(VERSION, {**TPV, "mode": 1}), Heard.NO_FIX, "has no fix; its receiver must see the sky"),
         ("", line(VERSION, {**TPV, "eph": 900.0}), Heard.FIX, "vaguer than 200 m"),
+        ("", line(VERSION, TPV), Heard.FIX, "has told no fix for 10 s; is its receiver still connected?"),
         ("?device=/dev/ttyUSB0", line(VERSION, TPV), Heard.OTHER_DEVICE, "tells of others than /dev/ttyUSB0"),
         ("", b"SSH-2.0-dropbear\r\n", Heard.MALFORMED, "is no gpsd of protocol 3; is it the right port?"),
         ("", line({**VERSION, "proto_major": 4}), Heard.WRONG_VERSION, "is no gpsd of protocol 3"),
     ],
-    ids=["no-fix", "vague", "other-device", "another-service", "another-version"],
+    ids=["no-fix", "vague", "silent-now", "other-device", "another-service", "another-version"],
 )
 def test_l4_why_there_is_no_position_is_said_with_where_it_was_asked_for(
     asked: str, saying: bytes, heard: Heard, said: str
@@ -54,7 +56,7 @@ def test_l4_why_there_is_no_position_is_said_with_where_it_was_asked_for(
         daemons.stay.set()
         server.close()
         why = why_no_position(gpsd, cleaner)
-        assert f"127.0.0.1:{port}" in why or heard is Heard.FIX
+        assert f"127.0.0.1:{port}" in why or cleaner.verdict is Reason.VAGUE
         return why
 
     assert said in asyncio.run(work())

@@ -67,12 +67,21 @@ def why_no_position(source: Source, cleaner: Cleaner) -> str:
     match cleaner.verdict if any(cleaner.counts.values()) else None:
         case None:
             return "the source of locations has told none yet"
+        case Reason.TAKEN:
+            return why_no_more(source, cleaner.limits.gap_us / 1e6)
         case Reason.VAGUE:
             return f"the source's are vaguer than {cleaner.limits.accuracy_m_max:g} m"
         case Reason.OUT_OF_RANGE:
             return "the source's are not in the space that is used here"
         case _:
             return "the source of locations tells none that can be used"
+
+
+def why_no_more(source: Source, silent_s: float) -> str:
+    """What it told last was good, and is too old by now; that a gpsd is silent is found out later."""
+    if isinstance(source, Gpsd):
+        return f"gpsd at {source.address} has told no fix for {silent_s:g} s; is its receiver still connected?"
+    return f"the source of locations has told none for {silent_s:g} s"
 
 
 def why_no_fix(gpsd: Gpsd) -> str:
