@@ -25,7 +25,7 @@ def advice_on(reason: Reason, detail: str, settings: NodeSettings) -> str | None
             return f"not heard: nodes with {detail}; install the same roamcast everywhere"
         case "malformed":
             return "not heard: messages that this node's protocol does not have; give all nodes the same --protocol"
-        case "oversized":
+        case "too_long":
             return f"too long for a datagram: {detail}; what is raised must be shorter"
         case "unsendable":
             why = f" ({detail})" if detail else ""

@@ -6,13 +6,26 @@ import pytest
 from typer.testing import CliRunner
 
 from roamcast.cli import app
-from roamcast.live.adhoc.drops import REASONS, Reason
+from roamcast.live.adhoc.drops import REASONS, Dropped, Reason
+from roamcast.live.adhoc.frames import COUNTER_AT, COUNTER_BYTES, FRAME_BYTES_MAX, PREFIX
 from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity
 from roamcast.live.adhoc.running import NodeSettings
 from roamcast.model.space import Earth, Plane
 from roamcast.node_advice import advice_on
+from tests.live.adhoc.samples import raised, sealed, seals
 
-OF_THE_NETWORK = ("truncated", "not_ours", "own", "not_joined", "replayed", "crowded", "unattested", "queue_full")
+OF_THE_NETWORK: tuple[Reason, ...] = (
+    "oversized",
+    "truncated",
+    "not_ours",
+    "own",
+    "not_joined",
+    "broken_seal",
+    "replayed",
+    "crowded",
+    "unattested",
+    "queue_full",
+)
 """What comes with every network, or by an attacker or a load: counted, and no more."""
 TOLD = [reason for reason in REASONS if reason not in OF_THE_NETWORK]
 
@@ -43,6 +56,29 @@ def test_of_noise_nothing_is_said(reason: Reason) -> None:
     assert advice_on(reason, "this", settings()) is None
 
 
+def altered(place: int) -> bytes:
+    datagram = bytearray(sealed(seals("ann"), raised()))
+    datagram[place] ^= 1
+    return bytes(datagram)
+
+
+@pytest.mark.parametrize(
+    "datagram",
+    [
+        altered(-1),
+        altered(COUNTER_AT + COUNTER_BYTES - 1),
+        bytes(FRAME_BYTES_MAX + 1),
+        PREFIX + bytes(FRAME_BYTES_MAX),
+    ],
+    ids=["another-seal", "frame-number-0", "long", "long-frame"],
+)
+def test_of_a_damaged_frame_and_of_a_long_one_nothing_is_said_that_would_use_up_the_advice(datagram: bytes) -> None:
+    listener = seals("bob")
+    with pytest.raises(Dropped) as dropped:
+        listener.open(0, datagram, listener.header(datagram))
+    assert advice_on(dropped.value.reason, dropped.value.detail, settings()) is None
+
+
 def test_the_advice_is_for_this_node() -> None:
     assert "this one is in the open group" in advice("wrong_key")
     assert "another key" in advice("wrong_key", own=settings(key=b"k" * 32))
@@ -53,5 +89,5 @@ def test_the_advice_is_for_this_node() -> None:
 
 
 def test_what_was_wrong_with_the_first_is_told() -> None:
-    for reason in ("forged", "stranger", "version", "oversized", "unsendable"):
+    for reason in ("forged", "stranger", "version", "too_long", "unsendable"):
         assert "'bob' is two" in advice(reason, "'bob' is two")

@@ -243,7 +243,7 @@ def bad_datagrams(good: bytes) -> dict[Reason, bytes]:
     ours = frames.PREFIX + key_id(OPEN_GROUP_KEY)
     return {
         "replayed": good,
-        "forged": bytes(broken),
+        "broken_seal": bytes(broken),
         "truncated": good[: frames.HEADER_BYTES],
         "oversized": bytes(frames.FRAME_BYTES_MAX + 100),
         "not_ours": rng.randbytes(300),
@@ -338,7 +338,7 @@ def test_l6_a_reason_to_drop_is_told_once_with_what_was_wrong_first_whatever_a_f
                     consumer.air.take(datagram)
                 consumer._tell_drops()
             assert sorted(reason for reason, _ in told) == sorted(bad)
-            assert dict(told)["forged"] == "the seal is broken"
+            assert dict(told)["oversized"].endswith(f"at most {frames.FRAME_BYTES_MAX}")
             assert dict(told)["version"] == "version 255, this side speaks 2"
 
     run(story)
@@ -361,7 +361,7 @@ def test_l1_an_event_too_large_for_a_datagram_is_counted_at_its_sender() -> None
             producer = lan.node("producer")
             lan.announce("producer", event_type=EventType("essay", {"text": ContentType.STRING}))
             producer.port.raise_("essay", {"text": "x" * 20_000})
-            assert producer.air.drops.counts["oversized"] == 1
+            assert producer.air.drops.counts["too_long"] == 1
 
     run(story)
 

@@ -17,21 +17,23 @@ Reason: TypeAlias = Literal[
     "other_space",
     "own",
     "not_joined",
+    "broken_seal",
     "replayed",
     "forged",
     "malformed",
     "stranger",
     "crowded",
+    "too_long",
     "unattested",
     "unsendable",
     "queue_full",
 ]
 """Of what arrives: longer than any frame; shorter than its header and seal; other magic bytes; another version;
 sealed with another group's key; from nodes that are in another space; sent by this node itself; to a group it is not
-in; seen before, or too old to tell; a seal, signature or name that is not its sender's; no message of this protocol;
-a name that is not on the list; no room for another name. Of what is to be sent: a frame that would be too long
-counts as `oversized`, what came without its origin's signature as `unattested`, what no interface takes as
-`unsendable`, what found the queue full as `queue_full`."""
+in; damaged, or sealed without the group's key; seen before, or too old to tell; a signature or name that is not its
+sender's; no message of this protocol; a name that is not on the list; no room for another name. Of what is to be
+sent: a frame that would be too long; what came without its origin's signature; what no interface takes; what found
+the queue full."""
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
 

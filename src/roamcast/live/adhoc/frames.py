@@ -110,7 +110,7 @@ def read_header(datagram: bytes) -> Header:
         raise Dropped(reason, f"{len(datagram)} bytes, {FRAME_BYTES_MIN + 1} to {FRAME_BYTES_MAX} are a frame")
     front, group, session, counter = LAYOUT.unpack_from(datagram)
     if not 0 < counter < COUNTER_MAX:
-        raise Dropped("malformed", f"frame number {counter}")
+        raise Dropped("not_ours", f"frame number {counter}")
     return Header(front, int.from_bytes(group), session, counter)
 
 

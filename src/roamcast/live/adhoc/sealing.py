@@ -116,7 +116,7 @@ class Seals:
         tags = self.bonds.tags(signed)
         size = HEADER_BYTES + SIGNATURE_BYTES + len(tags) + len(body) + SEAL_BYTES
         if size > FRAME_BYTES_MAX:
-            raise Dropped("oversized", f"{size} bytes to send, at most {FRAME_BYTES_MAX}")
+            raise Dropped("too_long", f"{size} bytes to send, at most {FRAME_BYTES_MAX}")
         self._counter = counter
         plain = self.identity.sign(signed) + tags + body
         return head + self._cipher.encrypt(NONCE.pack(counter), plain, head)
@@ -141,7 +141,7 @@ class Seals:
         try:
             plain = cipher.decrypt(NONCE.pack(header.counter), datagram[HEADER_BYTES:], head)
         except InvalidTag:
-            raise Dropped("forged", "the seal is broken") from None
+            raise Dropped("broken_seal") from None
         tags_end = TAGS_AT + plain[SIGNATURE_BYTES] * TAG_BYTES
         said = plain[tags_end:]
         body = read_body(said)

@@ -38,7 +38,7 @@ class Signatures:
         """The signatures that go with a message: this node's own if it travels on, and those of other origins."""
         statements = statements_of(message)
         if len(statements) > STATEMENTS_MAX:
-            raise Dropped("oversized", f"{len(statements)} statements, at most {STATEMENTS_MAX}")
+            raise Dropped("too_long", f"{len(statements)} statements, at most {STATEMENTS_MAX}")
         goes_on = travels(message)
         return tuple(self._attestation(each) if goes_on or each.origin != self.name else None for each in statements)
 
