@@ -1,6 +1,7 @@
 """Events in columns, batch after batch on one engine: what one batch said is not left over for the next (C6)."""
 
 import math
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -75,6 +76,24 @@ def content(
     if math.isfinite(xs[index] + ys[index]):
         said[position] = Point(xs[index], ys[index])
     return said
+
+
+def test_of_a_large_batch_no_room_is_kept_and_the_next_is_matched_as_before() -> None:
+    engine = Engine(Plane())
+    engine.place(Context("me", Point(0.0, 0.0)))
+    engine.subscribe(Subscription("s", "me", "news", 0, 100, parse_text("near(position, 5) AND level > 1")))
+
+    def hits(count: int) -> int:
+        at = [float(number % 10) for number in range(count)]
+        return len(engine.match_columns(["news"] * count, at, at, {"level": at}, lambda _: pytest.fail("asked"), 10))
+
+    before = hits(10)
+    engine.match_columns(["news"] * 2, [0.0] * 2, [0.0] * 2, {"level": [2.0] * 2}, lambda _: pytest.fail("asked"), 10)
+    tracemalloc.start()
+    assert [hits(100_000), hits(100_000), hits(10)] == [10_000 * before, 10_000 * before, before]
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held_bytes < 2_000_000
 
 
 def test_columns_of_different_lengths_are_refused_and_said_which() -> None:

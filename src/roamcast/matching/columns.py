@@ -2,7 +2,8 @@
 
 Who has columns asks about dozens of events at a time, over and over. All that differs from one batch to the next are
 coordinates and values, so the arrays of a `Batch` are kept, as large as the largest batch was, and written over. What
-is written is as little as can be: a call of numpy takes as long as the kernel takes for two events.
+is written is as little as can be: a call of numpy takes as long as the kernel takes for two events. Where there are
+thousands of events that is nothing to each, and arrays for so many are not kept.
 """
 
 import math
@@ -23,6 +24,8 @@ from roamcast.model.space import Space
 from roamcast.model.values import BadValue, Kind
 
 KEPT_AT_FIRST = 64
+KEPT_MAX = 4_096
+"""Events that arrays are kept for; what is asked of each may take some kilobytes."""
 
 
 class Columns:
@@ -71,8 +74,8 @@ class Columns:
         return Batch(*self._topics.channels_of_all(subjects), self._modes, self._circles, self._values)
 
     def _make_room(self, count: int) -> None:
-        if count > self._room:
-            self._room = count + count // 2
+        if count > self._room or self._room > KEPT_MAX:
+            self._room = max(count, min(count + count // 2, KEPT_MAX), KEPT_AT_FIRST)
             self._look()
         elif self._changes != (self._locators.changes, self._clauses.columns.changes):
             self._look()

@@ -19,7 +19,8 @@ from roamcast.model.subject import is_pattern
 
 REMEMBERED_MAX = 65_536
 ALONE_MAX = 4_096
-RAMP_AT_FIRST = 65
+RAMP: Whole = np.arange(4_097, dtype=np.int32)
+"""Where channels begin if each subject has one, for all batches but large ones."""
 
 
 class Node:
@@ -42,8 +43,6 @@ class Topics:
         """What `channels_of_all` says of one subject."""
         self._only: dict[str, int] = {}
         """The channel of those remembered that have just one, as most have."""
-        self._ramp: Whole = np.arange(RAMP_AT_FIRST, dtype=np.int32)
-        """Where channels begin if each subject has one."""
 
     def __len__(self) -> int:
         return len(self._channels)
@@ -103,15 +102,11 @@ class Topics:
         """Where each subject's channels begin, and all of them one after the other; an empty subject has none."""
         only = [*map(self._only.get, subjects)]
         if None not in only:
-            return self._ramp_of(len(only)), np.array(only, np.int32)
+            begin = RAMP[: len(only) + 1] if len(only) < len(RAMP) else np.arange(len(only) + 1, dtype=np.int32)
+            return begin, np.array(only, np.int32)
         known = [self.channels_of(subject) for subject in subjects]
         begin = np.fromiter(accumulate(map(len, known), initial=0), np.int32, len(known) + 1)
         return begin, np.fromiter(chain.from_iterable(known), np.int32, int(begin[-1]))
-
-    def _ramp_of(self, subjects: int) -> Whole:
-        if len(self._ramp) <= subjects:
-            self._ramp = np.arange(2 * subjects + 1, dtype=np.int32)
-        return self._ramp[: subjects + 1]
 
     def _found(self, subject: str) -> tuple[int, ...]:
         channels: list[int] = []
