@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from typing import Any
 
@@ -57,7 +57,7 @@ from roamcast.terminal import complaints
 SETTLE_S = 1.5
 """So long after its announcements a node waits before it raises anything: others join its groups meanwhile."""
 LINES_MAX = 1_000
-"""Lines that wait meanwhile, or for the first position; a sensor may write them for hours."""
+"""Lines that wait meanwhile, or for the first position. Then no more are read: whoever writes them waits as well."""
 
 MISTAKES = (
     BadOption,
@@ -83,6 +83,8 @@ class Talk:
         self.delivered = 0
         self.gateway: Gateway | None = None
         self.application = None if options.application is None else Applications().load(options.application)
+        self.room = threading.Semaphore(LINES_MAX)
+        """For each line that was read and not yet raised, the reader has taken one."""
         self._waiting: list[str] | None = []
         self._full = False
 
@@ -138,22 +140,24 @@ class Talk:
 
     def line(self, text: str) -> None:
         """One that the user typed."""
-        if not text.strip():
-            return
         if self._waiting is not None:
-            self._wait(self._waiting, text)
+            self._waiting.append(text)
             return
+        self.room.release()
+        if text.strip():
+            self._raise_or_complain(text)
+
+    def no_room(self) -> None:
+        """The reader has more lines. While the node raises them that is soon over."""
+        if self._waiting is not None and not self._full:
+            self._full = True
+            complain(f"{LINES_MAX:,} lines wait until this node can raise them; until then no more are read")
+
+    def _raise_or_complain(self, text: str) -> None:
         try:
             self._raise(text)
         except BadValue as problem:
             complain(str(problem))
-
-    def _wait(self, lines: list[str], text: str) -> None:
-        if len(lines) < LINES_MAX:
-            lines.append(text)
-        elif not self._full:
-            self._full = True
-            complain(f"{LINES_MAX:,} lines wait until this node can raise them; until then further ones are dropped")
 
     def _raise(self, text: str) -> None:
         port = self.node.port
@@ -172,7 +176,7 @@ class Talk:
 
     def _raise_all(self) -> None:
         for text in self.options.raised:
-            self.line(text)
+            self._raise_or_complain(text)
 
     # Printing.
 
@@ -254,7 +258,7 @@ async def live(options: Options) -> None:
             introduce(node)
             if source is None:
                 tell_ready(node)
-        read_lines(loop, talk.line)
+        read_lines(loop, talk)
         if options.seconds is not None:
             loop.call_later(options.seconds, stopped.set)
         await stopped.wait()
@@ -343,13 +347,16 @@ def tell_ready(node: RunningNode) -> None:
     complain(f"{node.settings.name} is ready; Ctrl-C stops it", "bold")
 
 
-def read_lines(loop: asyncio.AbstractEventLoop, take: Callable[[str], None]) -> None:
+def read_lines(loop: asyncio.AbstractEventLoop, talk: Talk) -> None:
     """Standard input may be a file, a pipe or a terminal; a thread can read all of them."""
 
     def read() -> None:
         try:
             for line in sys.stdin:
-                loop.call_soon_threadsafe(take, line)
+                if not talk.room.acquire(blocking=False):
+                    loop.call_soon_threadsafe(talk.no_room)
+                    talk.room.acquire()
+                loop.call_soon_threadsafe(talk.line, line)
         except (ValueError, OSError, RuntimeError):
             # Closed, not text, or the node has stopped: there are no more lines.
             return

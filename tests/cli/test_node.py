@@ -193,7 +193,8 @@ def test_l4_a_node_follows_a_source_of_locations(tmp_path: Path, monkeypatch: py
 
 def test_l4_a_node_without_a_position_says_why_and_is_ready_when_there_is_one(terminal: Opens) -> None:
     port = free_port()
-    node = terminal("car", "--location", f"gpsd:127.0.0.1:{port}")
+    tells = ("--announce", "count(number: integer)", "--subscribe", "count")
+    node = terminal("car", "--location", f"gpsd:127.0.0.1:{port}", *tells)
     said = node.until("waiting for a position before anything is announced")
     assert f"gpsd at 127.0.0.1:{port} cannot be reached; start it there" in said
     assert not any("is ready" in each for each in node.said)
@@ -205,13 +206,15 @@ def test_l4_a_node_without_a_position_says_why_and_is_ready_when_there_is_one(te
             self.rfile.readline()
 
     for number in range(1_100):
-        node.type(f"line {number}")
+        node.type(f"count number={number}")
     node.until("1,000 lines wait")
 
     with socketserver.TCPServer(("127.0.0.1", port), Daemon) as daemon:
         threading.Thread(target=daemon.handle_request, daemon=True).start()
         node.until("the position is known now")
         node.until("car is ready")
+        node.until("number=1099")
+        assert sum("count  from car" in each for each in node.said) == 1_100
         assert node.stop() == 0
 
 
