@@ -375,3 +375,10 @@ def test_p1_every_note_that_a_scenario_can_cause_is_documented() -> None:
     notes = dict.fromkeys(chain.from_iterable(re.findall(r'[Nn]ote\((?:body, )?"(\w+)"', text) for text in sources))
     assert len(notes) > 20
     assert [note for note in notes if f"`{note}`" not in page] == []
+
+
+def test_p1_every_note_of_a_live_node_is_documented() -> None:
+    page = text_of("docs/JOURNAL.md")
+    notes = re.findall(r'remark\("(\w+)"', text_of("src/roamcast/live/adhoc/running.py"))
+    assert "interfaces_changed" in notes
+    assert [note for note in notes if f"`{note}`" not in page] == []
