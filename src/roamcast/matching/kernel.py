@@ -33,6 +33,7 @@ from roamcast.matching.layout import (
     ROUNDING_CELLS,
     SETTLED,
     SLOT,
+    TALL,
     UNSURE_M,
     UNSURE_SHARE,
     Bytes,
@@ -111,14 +112,14 @@ def met(squared: float, limit: float, flat: bool, slack_m: float) -> int:
 
 
 @compiled
-def span(centre: float, reach_m: float, cell_m: float, margin: float, size: int) -> tuple[int, int]:
+def span(centre: float, reach_m: float, cells_per_m: float, margin: float, size: int) -> tuple[int, int]:
     """First cell and number of cells along one axis."""
     if size == 1:
         return 0, 1
     centre = min(max(centre, -2 * COORDINATE_MAX_M), 2 * COORDINATE_MAX_M)
     reach_m = min(reach_m, 4 * COORDINATE_MAX_M)
-    first = math.floor((centre - reach_m) / cell_m - margin)
-    last = math.floor((centre + reach_m) / cell_m + margin)
+    first = math.floor((centre - reach_m) * cells_per_m - margin)
+    last = math.floor((centre + reach_m) * cells_per_m + margin)
     if last - first + 1 >= size:
         return 0, size
     return int(first), int(last - first + 1)
@@ -134,11 +135,11 @@ def runs_of(
         runs[0, 0], runs[0, 1] = begin, sorted_end + group[TAIL]
         return 1
     reach_m = (size_m[REACH_M] + reach_m) * (1 + UNSURE_SHARE) + 2 * UNSURE_M
-    margin, cell_m = size_m[DRIFT] + ROUNDING_CELLS, size_m[CELL_M]
+    margin, columns_per_m = size_m[DRIFT] + ROUNDING_CELLS, 1 / size_m[CELL_M]
     columns, rows, layers = group[COLUMNS], group[ROWS], group[LAYERS]
-    left, width = span(x, reach_m, cell_m, margin, columns)
-    south, height = span(y, reach_m, cell_m, margin, rows)
-    low, depth = span(z, reach_m, cell_m, margin, layers)
+    left, width = span(x, reach_m, columns_per_m, margin, columns)
+    south, height = span(y, reach_m, columns_per_m / TALL, margin / TALL, rows)
+    low, depth = span(z, reach_m, columns_per_m / TALL, margin / TALL, layers)
     left &= columns - 1
     beyond = max(0, left + width - columns)
     count = 0
@@ -152,6 +153,8 @@ def runs_of(
             if beyond > 0:
                 runs[count, 0], runs[count, 1] = begin + cells[base], begin + cells[base + beyond]
                 count += 1
+    if group[TAIL] == 0:
+        return count
     runs[count, 0], runs[count, 1] = sorted_end, sorted_end + group[TAIL]
     return count + 1
 
@@ -185,6 +188,7 @@ def search_views(
 ) -> tuple[int, int, int]:
     """One function with all its loops: to pass the arrays on costs more than the few entries of a cell."""
     count, overdue = 0, NONE
+    looser, farther_m = (1.0, 0.0) if flat and slack_m == 0 else (1 + UNSURE_SHARE, UNSURE_M + slack_m)
     for event in range(first, len(channel_begin) - 1):
         complete = count
         for place in range(channel_begin[event], channel_begin[event + 1]):
@@ -192,6 +196,7 @@ def search_views(
             while number >= 0:
                 locator = group_links[number, LOCATOR_LINK]
                 mode = modes[event, locator]
+                circle = mode & MODE == CIRCLE
                 if mode & MODE != NOBODY:
                     x, y = circles[event, locator, 0], circles[event, locator, 1]
                     z, reach_m = circles[event, locator, 2], circles[event, locator, 3]
@@ -203,22 +208,24 @@ def search_views(
                         if groups[number, ASKED] > ASKED_MAX + ASKED_PER_ENTRY * groups[number, SORTED]:
                             overdue = number
                     for run in range(found_runs):
-                        for index in range(runs[run, 0], runs[run, 1]):
-                            found = 1
-                            if mode & MODE == CIRCLE:
+                        # Numbers without a sign: those with one are asked each time whether they count from the end.
+                        for index in range(np.uint64(runs[run, 0]), np.uint64(runs[run, 1])):
+                            found, squared = 1, 0.0
+                            if circle:
                                 dx, dy = places[index, 0] - x, places[index, 1] - y
                                 squared = dx * dx + dy * dy
                                 if not flat:
                                     squared += (heights[index] - z) * (heights[index] - z)
-                                found = met(squared, places[index, 2] + reach_m, flat, slack_m)
-                            slot = links[index, SLOT_LINK]
-                            if found == 0 or slot < 0:
-                                continue
-                            if slack_m > 0 and mode & MODE == CIRCLE and not slot_marks[slot, MOVING_MARK]:
-                                found = met(squared, places[index, 2] + reach_m, flat, 0.0)
-                                if found == 0:
+                                outer = (places[index, 2] + reach_m) * looser + farther_m
+                                if not squared <= outer * outer:
                                     continue
-                            if not admitted(
+                            slot = links[index, SLOT_LINK]
+                            if slot < 0:
+                                continue
+                            if circle:
+                                slack = slack_m if slot_marks[slot, MOVING_MARK] else 0.0
+                                found = met(squared, places[index, 2] + reach_m, flat, slack)
+                            if found == 0 or not admitted(
                                 event, times_us[slot], slot_links[slot], attributes, ranges, clause_links, now_us
                             ):
                                 continue
@@ -336,11 +343,12 @@ def move(
                     home = entries[entry].home
                     out = max(
                         strayed(straight_x[index], group.cell_m, home & (group.columns - 1), group.columns),
-                        strayed(straight_y[index], group.cell_m, home // group.columns, group.rows),
+                        TALL * strayed(straight_y[index], TALL * group.cell_m, home // group.columns, group.rows),
                     )
                     if not flat:
                         layer = home // (group.columns * group.rows)
-                        out = max(out, strayed(straight_z[index], group.cell_m, layer, group.layers))
+                        high = TALL * strayed(straight_z[index], TALL * group.cell_m, layer, group.layers)
+                        out = max(out, high)
                     if out > DRIFT_MAX_CELLS:
                         if group.tail >= group.tail_max:
                             return index, number

@@ -17,6 +17,7 @@ from roamcast.matching.layout import (
     NONE,
     ROUNDING_CELLS,
     SETTLED,
+    TALL,
     UNSURE_M,
     UNSURE_SHARE,
     Bytes,
@@ -97,8 +98,8 @@ def runs_of(group: Any, circle: Doubles, slack_m: float, cells: Whole) -> Iterat
     reach_m = (group["reach_m"] + circle[3] + slack_m) * (1 + UNSURE_SHARE) + 2 * UNSURE_M
     cell_m, margin = float(group["cell_m"]), float(group["drift"]) + ROUNDING_CELLS
     left, width = span(float(circle[0]), reach_m, cell_m, margin, columns)
-    south, height = span(float(circle[1]), reach_m, cell_m, margin, rows)
-    low, depth = span(float(circle[2]), reach_m, cell_m, margin, layers)
+    south, height = span(float(circle[1]), reach_m, TALL * cell_m, margin / TALL, rows)
+    low, depth = span(float(circle[2]), reach_m, TALL * cell_m, margin / TALL, layers)
     left &= columns - 1
     beyond = max(0, left + width - columns)
     for layer in range(low, low + depth):
@@ -224,8 +225,8 @@ def place_for(slot: int, at: tuple[float, float, float], slots: Records, groups:
     cell_m = float(group["cell_m"])
     out = max(
         strayed(at[0], cell_m, home & (columns - 1), columns),
-        strayed(at[1], cell_m, home // columns, rows),
-        strayed(at[2], cell_m, home // (columns * rows), int(group["layers"])),
+        TALL * strayed(at[1], TALL * cell_m, home // columns, rows),
+        TALL * strayed(at[2], TALL * cell_m, home // (columns * rows), int(group["layers"])),
     )
     if out <= DRIFT_MAX_CELLS:
         groups["drift"][number] = max(out, float(group["drift"]))

@@ -34,8 +34,11 @@ COORDINATE_MAX_M = 1e9
 """Farther out nothing is put into cells: as far as the model lets a fixed region lie."""
 RADIUS_MAX_M = 1e8
 CELL_MIN_M = 0.1
-DRIFT_MAX_CELLS = 0.5
-"""How far an entry may wander out of its cell before it goes to the tail."""
+TALL = 4
+"""Rows and layers are so many times as high as columns are wide: what lies in a row is read in one go, so few rows
+are worth more than few cells."""
+DRIFT_MAX_CELLS = 1.0
+"""How far an entry may wander out of its cell before it goes to the tail, in widths of a column."""
 ROUNDING_CELLS = 1e-3
 """Coordinates in cells are exact to better than this, given the limits above."""
 
@@ -88,8 +91,8 @@ GROUP = np.dtype(
         ("locator", "i4"),
     ]
 )
-"""`after` is the next group of the channel; `drift` the farthest that an entry is out of its cell, in cells; `asked`
-how many entries of the tail have been looked at since it was last sorted."""
+"""`after` is the next group of the channel; `drift` the farthest that an entry is out of its cell, in columns;
+`asked` how many entries of the tail have been looked at since it was last sorted."""
 
 ASKED_MAX = 12_000
 ASKED_PER_ENTRY = 10

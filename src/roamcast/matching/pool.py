@@ -23,6 +23,7 @@ from roamcast.matching.layout import (
     GROUP,
     NONE,
     RADIUS_MAX_M,
+    TALL,
     Doubles,
     Long,
     Records,
@@ -37,7 +38,7 @@ UNCELLED = 99
 """The class of what cannot be put into cells: too far out, too wide, or nowhere."""
 TAIL_MIN = 32
 TAIL_PER_ROOT = 2
-CELL_PER_RADIUS = 1.0
+CELL_PER_RADIUS = 0.5
 ENTRIES_PER_CELL = 2
 
 
@@ -218,15 +219,16 @@ class Pool:
         if not self.flat:
             # In three dimensions a surface leaves most cells empty.
             doublings += 1
-        sizes = [2 ** ((doublings + len(axes) - 1 - axis) // len(axes)) for axis in range(len(axes))]
+        sizes = sizes_of(doublings, len(axes))
         group["columns"], group["rows"], group["layers"] = (*sizes, 1)[:3]
         self.runs = enlarged(self.runs, 2 * math.prod(sizes[1:]) + 1)
         reach_m = float(entries["radius"].max())
         cell_m = reach_m * CELL_PER_RADIUS if reach_m > 0 else spread(axes, sizes)
         cell_m = group["cell_m"] = max(cell_m, CELL_MIN_M)
         cells = np.zeros(len(entries), np.int64)
-        for axis, size in reversed(list(zip(axes, sizes, strict=True))):
-            cells = cells * size + (np.floor(axis / cell_m).astype(np.int64) & (size - 1))
+        heights_m = (cell_m, TALL * cell_m, TALL * cell_m)
+        for axis, size, height_m in reversed(list(zip(axes, sizes, heights_m, strict=False))):
+            cells = cells * size + (np.floor(axis / height_m).astype(np.int64) & (size - 1))
         return cells.astype(np.int32)
 
     def _pack(self, slots: Records) -> None:
@@ -269,9 +271,19 @@ class Pool:
         self._cells_end, self._cells_lost = end, 0
 
 
+def sizes_of(doublings: int, axes: int) -> list[int]:
+    """How many columns, rows and layers make so many cells and reach about equally far."""
+    left, exponents = doublings, list[int]()
+    for axis in range(axes - 1, 0, -1):
+        exponents.append(max(0, (left - TALL.bit_length() + 1) // (axis + 1)))
+        left -= exponents[-1]
+    return [2**each for each in (left, *reversed(exponents))]
+
+
 def spread(axes: list[Doubles], sizes: list[int]) -> float:
     """The cell with which most of what is there fills the grid once, for queries whose reach is not known."""
     widths = [
-        float(np.subtract(*np.quantile(axis, (0.95, 0.05)))) / size for axis, size in zip(axes, sizes, strict=True)
+        float(np.subtract(*np.quantile(axis, (0.95, 0.05)))) / (size if number == 0 else TALL * size)
+        for number, (axis, size) in enumerate(zip(axes, sizes, strict=True))
     ]
     return max(widths)
