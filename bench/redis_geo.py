@@ -4,18 +4,16 @@ The client writes a pipeline of commands with a PING behind them and reads until
 is the client's affair, only the CPU time of the server counts. Plane metres become degrees near the equator.
 """
 
-import os
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
 DEGREE_M = 111_000.0
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PONG = b"+PONG\r\n"
 
 
@@ -82,13 +80,6 @@ class Redis:
         return received
 
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
-
-    def per_second(self, action: Callable[[], int], cpu_s: float) -> float:
-        """How many a second of the server's CPU, asked until it has used so much."""
-        action()
-        done, started = 0, self.cpu_s()
-        while (taken := self.cpu_s() - started) < cpu_s:
-            done += action()
-        return done / taken
+        """Of all its threads, to the nanosecond: `stat` counts in hundredths of a second."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
