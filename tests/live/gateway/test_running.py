@@ -11,7 +11,7 @@ from roamcast.model.filter import parse_text
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import Scope
 from roamcast.model.values import Point
-from tests.live.adhoc.lan import CONTEXT, PROXIMITY, until
+from tests.live.adhoc.lan import CONTEXT, ICE, PROXIMITY, until
 from tests.live.gateway.places import Places, places, told
 
 
@@ -161,6 +161,25 @@ def test_l9_l7_what_a_gateway_brings_that_is_not_trusted_is_dropped(tmp_path: Pa
             await until(lambda: area.depths("trusting") == [1])
             await until(lambda: area.nodes["wary"].air.drops.counts["stranger"])
             assert area.depths("wary") == []
+
+    told(story)
+
+
+def test_l9_a_client_that_floods_with_what_cannot_cross_is_told_of_in_a_few_lines(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with places(tmp_path, PROXIMITY) as made:
+            area = made.areas[0]
+            area.node("reader", 30)
+            area.listen("reader", "ice")
+            await made.gateway(area, "gate", "one", GatewaySettings(types=(ICE,)))
+            gateway, said = made.gateways["gate"], list[str]()
+            gateway.say = said.append
+            client = await made.reader("client", "two", "none")
+            for _ in range(120):
+                await client.publish("ice", b'{"depth": "thick"}')
+            await until(lambda: gateway.counts["type_mismatch"] == 120)
+            assert len(said) == 11
+            assert said[-1].startswith("did not cross, type_mismatch: 100 by now, the last of them ")
 
     told(story)
 

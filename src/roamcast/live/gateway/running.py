@@ -44,6 +44,8 @@ from roamcast.node import boundary
 from roamcast.protocols.adhoc.proximity.node import Proximity
 
 OUTGOING_MAX = 1_000
+SAID_EACH = 10
+"""Of what does not cross for one reason; then only when there are ten times as many."""
 """Events that wait for a broker; the next are dropped."""
 PLACE_EVERY_S = 1.0
 WHOLE_AREA_M = 20_050_000.0
@@ -204,4 +206,8 @@ class Gateway:
     def _dropped(self, reason: str, detail: str) -> None:
         self.counts[reason] += 1
         self.node.host.remark(f"gateway_{reason}", detail)
-        self.say(f"did not cross, {reason}: {detail}")
+        count = self.counts[reason]
+        if count <= SAID_EACH:
+            self.say(f"did not cross, {reason}: {detail}")
+        elif f"{count}".strip("0") == "1":
+            self.say(f"did not cross, {reason}: {count:,} by now, the last of them {detail}")
