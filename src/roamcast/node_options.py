@@ -100,6 +100,8 @@ def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
     if not 0 < port < 65_536:
         raise BadOption(f"--port {port}: give a port from 1 to 65535, the same at all nodes")
     key_path = options.identity or own_key_path(options.name)
+    if options.identity is None:
+        make_directory(key_path.parent)
     return NodeSettings(
         name=options.name,
         identity=identity_at(key_path),
@@ -147,6 +149,16 @@ def own_key_path(name: str) -> Path:
     """Where programs keep what they must find again."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(base).expanduser() / "roamcast" / f"{name.replace('/', '%2F')}.key"
+
+
+def make_directory(path: Path) -> None:
+    """That of a user's state may not be there yet."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise BadOption(
+            f"{path}: cannot be made: {problem.strerror}; name a place for its key with --identity"
+        ) from problem
 
 
 def whereabouts_of(options: Options) -> tuple[Source | None, Plane | Earth]:

@@ -262,3 +262,11 @@ def test_l6_the_help_of_node_tells_the_whole_life_of_an_event() -> None:
     assert code == 0
     for stage in ("announced", "subscribed", "raised", "delivered", "missed", "judged"):
         assert f"{stage}." in output
+def test_l6_a_nodes_own_key_is_not_made_in_a_directory_that_was_mistyped(tmp_path: Path) -> None:
+    """Others know a node by its key, and would take it for an impostor."""
+    code, output = invoke("node", "ann", "--identity", str(tmp_path / "kyes" / "ann.key"), "--seconds", "0")
+    assert code == 2
+    assert f"there is no directory {tmp_path}/kyes; make it first" in output.replace("\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+

@@ -17,7 +17,7 @@ from roamcast.live.adhoc.keys import (
 
 
 def test_l7_a_node_keeps_its_key(tmp_path: Path) -> None:
-    path = tmp_path / "state" / "ann.key"
+    path = tmp_path / "ann.key"
     first, again = identity_at(path), identity_at(path)
     assert first.public == again.public
     assert path.stat().st_mode & 0o077 == 0

@@ -160,13 +160,8 @@ def write_key(path: Path, text: str) -> None:
 
 
 def identity_at(path: Path) -> Identity:
-    """The key in a file, which is made if it is missing, with its directory: that of a user's state may not be there
-    yet."""
+    """The key in a file, which is made if it is missing."""
     if not path.exists():
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as problem:
-            raise BadKey(f"{path}: cannot be written: {problem.strerror}") from problem
         write_key(path, new_key_text())
     return Identity(read_key(path))
 
