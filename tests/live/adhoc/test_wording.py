@@ -66,6 +66,8 @@ def test_l6_a_line_that_is_no_event_says_why(line: str) -> None:
 
 def test_l6_where_nothing_else_fits_a_line_is_said_as_it_is() -> None:
     assert wish_of("  it's me, depth=3\n", {SAY.subject: SAY}) == ("say", {"text": "it's me, depth=3"})
+    assert wish_of("say hello to bob", {SAY.subject: SAY}) == ("say", {"text": "say hello to bob"})
+    assert wish_of("say text=hello", {SAY.subject: SAY}) == ("say", {"text": "hello"})
 
 
 @given(line=st.text(max_size=60))

@@ -62,6 +62,9 @@ def wish_of(line: str, types: dict[str, EventType]) -> tuple[str, dict[str, Valu
     if said_as_text(line, types) is not None:
         return SAY.subject, {"text": line.strip()}
     subject, words = words_of(line)
+    if subject == SAY.subject and types.get(subject) == SAY and "=" not in line:
+        # Talk that begins with this word.
+        return SAY.subject, {"text": line.strip()}
     return subject, attributes_of(type_among(subject, types), words)
 
 
