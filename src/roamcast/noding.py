@@ -212,6 +212,9 @@ class Talk:
         counted = self.application is None or self.delivered > 0
         delivered = f", delivered {self.delivered} events" if counted else ""
         return (
+    def changed(self) -> None:
+        complain(f"{self.options.name} is on {networks(self.node) or 'no network'} now")
+
             f"sent {air.sent} frames, heard {air.taken}{delivered}; "
             f"dropped: {', '.join(dropped) or 'nothing'}{crossed}"
         )
@@ -237,7 +240,7 @@ async def live(options: Options) -> None:
     speak = complain if options.application is None else say
     node = RunningNode(settings, kit, context_of(options, settings.space), say=speak)
     talk = Talk(options, node)
-    node.found, node.dropped = talk.found, talk.dropped
+    node.found, node.dropped, node.changed = talk.found, talk.dropped, talk.changed
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     failed: list[BaseException] = []
@@ -337,7 +340,7 @@ async def follow(node: RunningNode, source: Source, talk: Talk) -> None:
 
 def introduce(node: RunningNode) -> None:
     settings = node.settings
-    where = ", ".join(f"{each.name} ({each.address})" for each in node.air.interfaces) or "no network yet"
+    where = networks(node) or "no network yet"
     group = "the open group" if settings.group_key == OPEN_GROUP_KEY else "a group with a key"
     complain(f"{settings.name} is in {group} on {where}, port {settings.port}", "dim")
     complain(f"{settings.name} {settings.identity.public.hex()}", "dim")
@@ -360,5 +363,9 @@ def read_lines(loop: asyncio.AbstractEventLoop, talk: Talk) -> None:
         except (ValueError, OSError, RuntimeError):
             # Closed, not text, or the node has stopped: there are no more lines.
             return
+
+def networks(node: RunningNode) -> str:
+    return ", ".join(f"{each.name} ({each.address})" for each in node.air.interfaces)
+
 
     threading.Thread(target=read, name="lines", daemon=True).start()

@@ -202,3 +202,17 @@ def test_l1_an_interface_that_was_named_is_used_again_when_it_comes_back(crossro
         return lan.depths("consumer")
 
     assert inside(crossroads, lambda: asyncio.run(story())) == [5]
+
+
+@pytest.mark.parametrize("crossroads", [1], indirect=True)
+def test_l6_a_node_says_which_interfaces_it_uses_when_others_are_there(crossroads: str, tmp_path: Path) -> None:
+    node = Terminal(tmp_path, ("ann",), before=("ip", "netns", "exec", crossroads, sys.executable))
+    try:
+        assert "left0 (10.78.0.1)" in node.until("is in the open group")
+        ip("-n", crossroads, "link", "del", "left0")
+        node.until("ann is on no network now")
+        plug_in(crossroads, 1)
+        assert "left1 (10.78.1.1)" in node.until("ann is on ")
+        assert node.stop() == 0
+    finally:
+        node.close()

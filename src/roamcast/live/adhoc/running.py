@@ -129,6 +129,8 @@ class RunningNode:
         """Called with the name of each node when it is first heard."""
         self.dropped: Callable[[Reason, str], None] | None = None
         """Called once for each reason for which something is dropped, with what was wrong with the first."""
+        self.changed: Callable[[], None] | None = None
+        """Called when the node uses other interfaces than before."""
         self._looking: asyncio.TimerHandle | None = None
         self._met: dict[str, None] = {}
 
@@ -197,6 +199,8 @@ class RunningNode:
         try:
             if self.air.refresh():
                 self.host.remark("interfaces_changed", " ".join(each.name for each in self.air.interfaces))
+                if self.changed is not None:
+                    self.changed()
         except CannotMulticast as problem:
             self.host.remark("interfaces_unusable", str(problem))
         size_bytes = self.air.greet()
