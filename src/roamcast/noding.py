@@ -87,6 +87,8 @@ class Talk:
         """For each line that was read and not yet raised, the reader has taken one."""
         self._waiting: list[str] | None = []
         self._full = False
+        self._nowhere = False
+        """Whether the last event was raised without a position; each time that begins, it is said."""
 
     def begin(self) -> None:
         """Raises one of `MISTAKES` if an option cannot be what was meant."""
@@ -164,6 +166,14 @@ class Talk:
         subject, attributes = wish_of(text, port.vocabulary.types)
         relevance = self._around(self.options.relevant_within_m)
         port.raise_(subject, attributes, lifetime_s=self.options.lifetime_s, relevance=relevance)
+        is_nowhere = self.node.context().position is None
+        if is_nowhere and not self._nowhere:
+            complain(f"'{subject}' reaches nobody, nor does what follows: this node has no position now")
+        self._nowhere = is_nowhere
+
+    def unraised(self) -> int:
+        """How many events were asked for and never raised, since the node ended too soon."""
+        return 0 if self._waiting is None else len(self._waiting) + len(self.options.raised)
 
     def _settled(self) -> None:
         waited, self._waiting = self._waiting or [], None
@@ -202,6 +212,9 @@ class Talk:
         if advice is not None:
             complain(advice)
 
+    def changed(self) -> None:
+        complain(f"{self.options.name} is on {networks(self.node) or 'no network'} now")
+
     def summary(self) -> str:
         air = self.node.air
         crossed = ""
@@ -212,9 +225,6 @@ class Talk:
         counted = self.application is None or self.delivered > 0
         delivered = f", delivered {self.delivered} events" if counted else ""
         return (
-    def changed(self) -> None:
-        complain(f"{self.options.name} is on {networks(self.node) or 'no network'} now")
-
             f"sent {air.sent} frames, heard {air.taken}{delivered}; "
             f"dropped: {', '.join(dropped) or 'nothing'}{crossed}"
         )
@@ -273,6 +283,9 @@ async def live(options: Options) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await node.stop()
+    unraised = talk.unraised()
+    if unraised:
+        complain(f"not raised: {unraised} events, for the node ended before it had announced them for {SETTLE_S:g} s")
     complain(talk.summary(), "dim")
     if failed:
         raise failure_of(options, failed[0]) from failed[0]
@@ -335,7 +348,9 @@ async def follow(node: RunningNode, source: Source, talk: Talk) -> None:
                     talk.begin()
                     if not talk.options.gateway:
                         tell_ready(node)
-    complain("the source of locations has ended: this node does not know any more where it is")
+    complain(
+        "the source of locations has ended: this node does not know any more where it is, and its events reach nobody"
+    )
 
 
 def introduce(node: RunningNode) -> None:
@@ -344,6 +359,10 @@ def introduce(node: RunningNode) -> None:
     group = "the open group" if settings.group_key == OPEN_GROUP_KEY else "a group with a key"
     complain(f"{settings.name} is in {group} on {where}, port {settings.port}", "dim")
     complain(f"{settings.name} {settings.identity.public.hex()}", "dim")
+
+
+def networks(node: RunningNode) -> str:
+    return ", ".join(f"{each.name} ({each.address})" for each in node.air.interfaces)
 
 
 def tell_ready(node: RunningNode) -> None:
@@ -363,9 +382,5 @@ def read_lines(loop: asyncio.AbstractEventLoop, talk: Talk) -> None:
         except (ValueError, OSError, RuntimeError):
             # Closed, not text, or the node has stopped: there are no more lines.
             return
-
-def networks(node: RunningNode) -> str:
-    return ", ".join(f"{each.name} ({each.address})" for each in node.air.interfaces)
-
 
     threading.Thread(target=read, name="lines", daemon=True).start()

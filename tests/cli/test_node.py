@@ -218,6 +218,29 @@ def test_l4_a_node_without_a_position_says_why_and_is_ready_when_there_is_one(te
         assert node.stop() == 0
 
 
+def test_l4_who_raises_without_a_position_is_told_once_that_nobody_hears_it(terminal: Opens, tmp_path: Path) -> None:
+    (tmp_path / "ride.csv").write_text("host,time,lon,lat\nbus,0,24.94,60.17\nbus,1,24.94,60.17\n")
+    bus = terminal("bus", "--location", f"trace:{tmp_path}/ride.csv", "--announce", "ice")
+    assert "its events reach nobody" in bus.until("the source of locations has ended")
+    bus.type("ice")
+    bus.until("'ice' reaches nobody, nor does what follows: this node has no position now")
+    bus.type("ice")
+    bus.type("mud")
+    bus.until("'mud' is not announced")
+    assert bus.stop() == 0
+    bus.until("dropped: nothing")
+    assert sum("'ice' reaches nobody" in each for each in bus.said) == 1
+
+
+def test_l6_lines_that_still_waited_when_the_node_ended_are_told(terminal: Opens) -> None:
+    waits = terminal("waits", "--location", f"gpsd:127.0.0.1:{free_port()}", "--announce", "ice", "--raise", "ice")
+    waits.type("ice")
+    waits.type("ice")
+    waits.until("waiting for a position")
+    assert waits.stop() == 0
+    waits.until("not raised: 3 events, for the node ended before it had announced them")
+
+
 def test_l4_a_fixed_place_is_on_the_plane_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     journal = tmp_path / "journal"
@@ -257,11 +280,6 @@ def test_l6_a_key_in_a_directory_that_is_not_there_is_refused_and_makes_none(tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_l6_the_help_of_node_tells_the_whole_life_of_an_event() -> None:
-    code, output = invoke("node", "--help")
-    assert code == 0
-    for stage in ("announced", "subscribed", "raised", "delivered", "missed", "judged"):
-        assert f"{stage}." in output
 def test_l6_a_nodes_own_key_is_not_made_in_a_directory_that_was_mistyped(tmp_path: Path) -> None:
     """Others know a node by its key, and would take it for an impostor."""
     code, output = invoke("node", "ann", "--identity", str(tmp_path / "kyes" / "ann.key"), "--seconds", "0")
@@ -270,3 +288,8 @@ def test_l6_a_nodes_own_key_is_not_made_in_a_directory_that_was_mistyped(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_l6_the_help_of_node_tells_the_whole_life_of_an_event() -> None:
+    code, output = invoke("node", "--help")
+    assert code == 0
+    for stage in ("announced", "subscribed", "raised", "delivered", "missed", "judged"):
+        assert f"{stage}." in output

@@ -8,6 +8,7 @@ import pytest
 
 from roamcast.location import Cleaner, source
 from roamcast.location.clean import Reason
+from roamcast.location.fix import Fix
 from roamcast.location.gpsd import Gpsd, Heard
 from roamcast.location.waiting import Lookout, why_no_position
 from roamcast.model.space import Earth
@@ -71,6 +72,13 @@ def test_l4_a_gpsd_that_is_not_there_is_named_with_its_address() -> None:
         assert f"gpsd at [::1]:{port} cannot be reached; start it there" in why_no_position(gpsd, cleaner)
 
     asyncio.run(work())
+
+
+def test_l4_a_source_whose_last_fix_is_too_old_is_said_to_be_silent() -> None:
+    """As a trace with fixes that lie far apart."""
+    cleaner = Cleaner(Earth())
+    assert cleaner.add(Fix(0, (24.94, 60.17))) is not None
+    assert why_no_position(source("fixed:24.94,60.17"), cleaner) == "the source of locations has told none for 10 s"
 
 
 def test_l4_each_reason_is_said_once_however_often_it_comes_again() -> None:
