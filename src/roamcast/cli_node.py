@@ -96,8 +96,14 @@ def node(
         list[str] | None,
         typer.Option(help="What crosses: SUBJECT or 'SUBJECT(NAME: TYPE, ...)'; all.", rich_help_panel=GATEWAY),
     ] = None,
-    username: Annotated[
-        str | None, typer.Option(help="At the brokers; the password is asked for.", rich_help_panel=GATEWAY)
+    username: Annotated[str | None, typer.Option(help="Who it is at the brokers.", rich_help_panel=GATEWAY)] = None,
+    password: Annotated[
+        str | None,
+        typer.Option(
+            envvar="ROAMCAST_PASSWORD",
+            help="Better given in the environment; asked for without it.",
+            rich_help_panel=GATEWAY,
+        ),
     ] = None,
     protocol: Annotated[str, typer.Option(help="proximity or context.", rich_help_panel=HOW)] = "proximity",
     preset: Annotated[
@@ -173,6 +179,8 @@ def node(
     from roamcast.node_options import Options
     from roamcast.noding import MISTAKES, run_node
 
+    if password is None and username is not None and gateway:
+        password = typer.prompt("Password", hide_input=True, err=True)
     options = Options(
         name=name,
         announce=tuple(announce or ()),
@@ -200,7 +208,8 @@ def node(
         gateway=tuple(gateway or ()),
         carry=tuple(carry or ()),
         username=username,
-        password=None if username is None or not gateway else typer.prompt("Password", hide_input=True, err=True),
+        # One that is in the environment for other commands is no concern of a node without a user.
+        password=None if username is None else password,
         protocol=protocol,
         preset=preset,
         range_m=range_m,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from roamcast.live.security.passwords import set_password
 from tests.live.adhoc.terminals import Terminal
 from tests.live.processes.fleet import Fleet, shared_fleet
 from tests.live.processes.vendors import connect_paho, paho_client
@@ -114,3 +115,17 @@ def test_l9_l6_a_gateway_without_a_broker_says_so(terminal: Opens) -> None:
     gate = terminal("gate", "--gateway", f"mqtt://127.0.0.1:{free_port()}")
     gate.until("no broker was reached")
     assert gate.process.wait(60) == 2
+
+
+def test_l9_l7_a_gateway_has_its_password_from_the_environment_where_nobody_can_be_asked(
+    terminal: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a service has it."""
+    set_password(tmp_path / "passwords", "door", "brief")
+    rules = [{"users": ["door"], "publish": ["#", "$roam/#"], "subscribe": ["#"]}]
+    security = {"passwords": str(tmp_path / "passwords"), "rules": rules}
+    with shared_fleet(tmp_path, "north", security=security) as fleet:
+        monkeypatch.setenv("ROAMCAST_PASSWORD", "brief")
+        gate = terminal("gate", "--gateway", f"mqtt://127.0.0.1:{fleet['north'].mqtt_port}", "--username", "door")
+        gate.until("gate is ready")
+        assert gate.stop() == 0
