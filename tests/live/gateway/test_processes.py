@@ -129,3 +129,15 @@ def test_l9_l7_a_gateway_has_its_password_from_the_environment_where_nobody_can_
         gate = terminal("gate", "--gateway", f"mqtt://127.0.0.1:{fleet['north'].mqtt_port}", "--username", "door")
         gate.until("gate is ready")
         assert gate.stop() == 0
+
+
+def test_l9_l6_a_gateway_says_when_it_has_lost_its_broker_and_where_it_went(terminal: Opens, tmp_path: Path) -> None:
+    with shared_fleet(tmp_path, "south") as south:
+        after = f"mqtt://127.0.0.1:{south['south'].mqtt_port}"
+        with shared_fleet(tmp_path, "north") as north:
+            first = f"mqtt://127.0.0.1:{north['north'].mqtt_port}"
+            gate = terminal("gate", "--gateway", first, "--gateway", after)
+            gate.until("gate is ready")
+        gate.until(f"the gateway is at {after} now")
+    gate.until("the gateway has no broker now: what is to leave the area waits")
+    assert gate.stop() == 0

@@ -97,7 +97,7 @@ class Gateway:
         self._perform(self.crossing.begin(self.node.now_us()))
         self._ready()
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(work) for work in (self._publish(), self._follow(), self._listen())]
+        tasks = [loop.create_task(work) for work in (self._publish(), self._follow(), self._listen(), self._watch())]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -157,6 +157,22 @@ class Gateway:
         while True:
             await asyncio.sleep(PLACE_EVERY_S)
             await self._tell_place()
+
+    async def _watch(self) -> None:
+        """Says when it has lost its broker, and where it is then."""
+        told = self.client.broker
+        while True:
+            await asyncio.sleep(PLACE_EVERY_S)
+            broker = self.client.broker
+            if broker == told:
+                continue
+            told = broker
+            if broker is None:
+                self.say(
+                    f"the gateway has no broker now: what is to leave the area waits, at most {OUTGOING_MAX:,} events"
+                )
+            else:
+                self.say(f"the gateway is at {broker} now")
 
     async def _tell_place(self) -> bool:
         """Whether it is known where the gateway is; what is announced has a place."""
