@@ -105,9 +105,20 @@ def node(
             rich_help_panel=GATEWAY,
         ),
     ] = None,
+    authority: Annotated[
+        Path | None,
+        typer.Option(
+            "--ca",
+            help="Trust brokers (mqtts://HOST:PORT) whose certificates this file (PEM) stands for.",
+            rich_help_panel=GATEWAY,
+        ),
+    ] = None,
     protocol: Annotated[str, typer.Option(help="proximity or context.", rich_help_panel=HOW)] = "proximity",
     preset: Annotated[
-        str | None, typer.Option(help="Of the protocol's parameters: vehicle, pedestrian.", rich_help_panel=HOW)
+        str | None,
+        typer.Option(
+            help="vehicle, pedestrian or paper; with context recommended, paper or sparse.", rich_help_panel=HOW
+        ),
     ] = None,
     range_m: Annotated[
         float | None,
@@ -210,6 +221,7 @@ def node(
         username=username,
         # One that is in the environment for other commands is no concern of a node without a user.
         password=None if username is None else password,
+        authority=authority,
         protocol=protocol,
         preset=preset,
         range_m=range_m,

@@ -71,6 +71,7 @@ class Options(Struct, frozen=True, kw_only=True):
     carry: tuple[str, ...] = ()
     username: str | None = None
     password: str | None = None
+    authority: Path | None = None
     application: str | None = None
     protocol: str = "proximity"
     preset: str | None = None
@@ -136,6 +137,7 @@ def check_company(options: Options) -> None:
     companies = (
         ("--carry", bool(options.carry), "--gateway", bool(options.gateway)),
         ("--username", options.username is not None, "--gateway", bool(options.gateway)),
+        ("--ca", options.authority is not None, "--gateway", bool(options.gateway)),
         ("--every", options.every_s is not None, "--raise", bool(options.raised)),
         ("--interest-within", options.interest_within_m is not None, "--protocol context", context),
         ("--relevant-within", options.relevant_within_m is not None, "--protocol context", context),

@@ -31,6 +31,7 @@ from roamcast.live.adhoc.wording import (
 from roamcast.live.client import Client, ClientError
 from roamcast.live.gateway.running import Gateway, GatewaySettings
 from roamcast.live.printable import shown
+from roamcast.live.transport.tls import BadTls, trusting
 from roamcast.location import BadSource, Cleaner, Source, positions
 from roamcast.location.waiting import Lookout, why_no_position
 from roamcast.model.event import Event
@@ -71,6 +72,7 @@ MISTAKES = (
     BadApplication,
     CannotMulticast,
     ClientError,
+    BadTls,
 )
 
 
@@ -313,8 +315,14 @@ async def ended_by(stopped: asyncio.Event, work: Coroutine[object, object, None]
 
 async def carry(options: Options, settings: GatewaySettings, node: RunningNode, talk: Talk) -> None:
     """The life of a gateway, which is ready when a broker lets it in."""
+    trusts = None if options.authority is None else trusting(options.authority)
     async with Client(
-        options.name, options.gateway, username=options.username, password=options.password, space=node.space
+        options.name,
+        options.gateway,
+        username=options.username,
+        password=options.password,
+        ssl=trusts,
+        space=node.space,
     ) as client:
         introduce(node)
         talk.gateway = Gateway(node, client, settings, complain, ready=lambda: tell_ready(node))

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import json
 import secrets
-import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +19,7 @@ from rich.markup import escape
 from roamcast.live.client import Client, ClientEvent
 from roamcast.live.client.content import attributes_of
 from roamcast.live.printable import shown, shown_json
-from roamcast.live.transport.tls import load_authority
+from roamcast.live.transport.tls import trusting
 from roamcast.location import source
 from roamcast.location.waiting import Lookout
 from roamcast.model.filter import BadFilter, parse_text
@@ -169,10 +168,7 @@ async def show(events: AsyncIterator[ClientEvent], wish: Wish) -> AsyncIterator[
 @asynccontextmanager
 async def known(person: Person, kind: str) -> AsyncIterator[Client]:
     """With a name of its own the session stays."""
-    context = None
-    if person.authority:
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
-        load_authority(context, Path(person.authority))
+    context = trusting(Path(person.authority)) if person.authority else None
     try:
         client = Client(
             person.name or f"{kind}-{secrets.token_hex(4)}",

@@ -9,10 +9,11 @@ from queue import Queue
 from typing import Any
 
 import pytest
+import trustme
 
 from roamcast.live.security.passwords import set_password
 from tests.live.adhoc.terminals import Terminal
-from tests.live.processes.fleet import Fleet, shared_fleet
+from tests.live.processes.fleet import Fleet, certificate_files, shared_fleet
 from tests.live.processes.vendors import connect_paho, paho_client
 from tests.ports import free_port
 
@@ -129,6 +130,27 @@ def test_l9_l7_a_gateway_has_its_password_from_the_environment_where_nobody_can_
         gate = terminal("gate", "--gateway", f"mqtt://127.0.0.1:{fleet['north'].mqtt_port}", "--username", "door")
         gate.until("gate is ready")
         assert gate.stop() == 0
+
+
+def test_l9_l7_a_gateway_trusts_a_broker_of_the_authority_that_it_is_given_and_no_other(
+    terminal: Opens, tmp_path: Path
+) -> None:
+    files = certificate_files(trustme.CA(), tmp_path, "north")
+    port = free_port()
+    secure = {"kind": "tls", "port": port, "certificate": files["certificate"], "key": files["key"]}
+    with shared_fleet(tmp_path, "north", listeners=[secure]):
+        wary = terminal("wary", "--gateway", f"mqtts://localhost:{port}")
+        gate = terminal("gate", "--gateway", f"mqtts://localhost:{port}", "--ca", str(tmp_path / files["ca"]))
+        gate.until("gate is ready")
+        wary.until("no broker was reached")
+        assert gate.stop() == 0
+    assert wary.process.wait(60) == 2
+
+
+def test_l9_l7_an_authority_that_cannot_be_read_is_named(terminal: Opens, tmp_path: Path) -> None:
+    gate = terminal("gate", "--gateway", "mqtts://localhost:8883", "--ca", str(tmp_path / "nosuch.pem"))
+    gate.until("nosuch.pem")
+    assert gate.process.wait(60) == 2
 
 
 def test_l9_l6_a_gateway_says_when_it_has_lost_its_broker_and_where_it_went(terminal: Opens, tmp_path: Path) -> None:

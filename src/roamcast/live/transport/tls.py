@@ -39,6 +39,13 @@ def link_context(ca: Path, certificate: Path, key: Path, server_side: bool) -> s
     return context
 
 
+def trusting(ca: Path) -> ssl.SSLContext:
+    """For who calls: servers of this authority are trusted, beside those that the system trusts."""
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    load_authority(context, ca)
+    return context
+
+
 def harden(context: ssl.SSLContext) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # A client could make the server renegotiate again and again; compression tells lengths of secrets.
