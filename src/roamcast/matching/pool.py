@@ -7,7 +7,7 @@ changed where it lies, and may leave its cell by half a cell's width; queries re
 one did. One that strays farther goes to the tail.
 
 All groups share one pool of entries and one of cells, so that a batch of events for many groups is one call. A group
-that outgrows its place gets another one at the end of the pool; when half of a pool is lost that way, it is packed.
+that outgrows its place gets another one at the end of the pool; once an eighth of a pool is lost so, it is packed.
 """
 
 import math
@@ -232,10 +232,10 @@ class Pool:
         return cells.astype(np.int32)
 
     def _pack(self, slots: Records) -> None:
-        """Gives every group its place anew when half of a pool is lost."""
-        if 2 * self._entries_lost > self._entries_end + 4_096:
+        """Gives every group its place anew when an eighth of a pool is lost."""
+        if 8 * self._entries_lost > self._entries_end + 4_096:
             self._pack_entries(slots)
-        if 2 * self._cells_lost > self._cells_end + 4_096:
+        if 8 * self._cells_lost > self._cells_end + 4_096:
             self._pack_cells()
 
     def _pack_entries(self, slots: Records) -> None:
