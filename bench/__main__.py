@@ -5,8 +5,10 @@ the figures. Timing lives here and in no test.
 """
 
 import json
+import os
 import platform
 import sys
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
@@ -38,9 +40,24 @@ def main() -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name in chosen:
         print(f"== {name}")
+        before = conditions()
+        print(", ".join(f"{what} {value}" for what, value in before.items()), flush=True)
         figures = import_module(f"bench.{name}").main()
-        conditions = {"python": platform.python_version(), "machine": platform.machine()}
-        (directory / f"{name}.json").write_text(json.dumps({"conditions": conditions, "figures": figures}, indent=2))
+        (directory / f"{name}.json").write_text(json.dumps({"conditions": before, "figures": figures}, indent=2))
+
+
+def conditions() -> dict[str, str]:
+    """Where and beside what it ran: the load is that of the last minute before it began."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": ", ".join(sorted(models)) or platform.machine(),
+        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }
 
 
 if __name__ == "__main__":

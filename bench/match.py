@@ -317,6 +317,8 @@ def measured(count: int, subjects: int) -> dict[str, float]:
             print("  Redis is skipped: there is no redis-server; it is in Debian's package of that name")
         else:
             figures |= redis_figures(Population(count, subjects), program)
+            for what in ("events", "single_events", "moves"):
+                figures[f"{what}_over_redis"] = figures[f"{what}_per_s"] / figures[f"redis_{what}_per_s"]
     return figures
 
 
