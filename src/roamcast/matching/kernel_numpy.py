@@ -52,7 +52,7 @@ def search(
     hits: Records,
     views: Views,  # noqa: ARG001 - to numpy a name costs nothing
 ) -> tuple[int, int, int]:
-    count, overdue = 0, NONE
+    count, candidates, overdue = 0, 0, NONE
     for event in range(first, len(channel_begin) - 1):
         complete = count
         for channel in channels[channel_begin[event] : channel_begin[event + 1]]:
@@ -75,9 +75,11 @@ def search(
                 )
                 slot = entries["slot"][found]
                 kept = np.flatnonzero(slot >= 0)
-                kept = kept[admitted(slot[kept], attributes[event], slots, clauses, now_us)]
-                if count + len(kept) > len(hits):
+                # The compiled kernel needs room for all whom distance lets through; both must end at the same event.
+                candidates += len(kept)
+                if candidates > len(hits):
                     return event, complete, overdue
+                kept = kept[admitted(slot[kept], attributes[event], slots, clauses, now_us)]
                 end = count + len(kept)
                 hits["event"][count:end] = event
                 hits["slot"][count:end] = slot[kept]
@@ -95,11 +97,11 @@ def whole(group: Any) -> Iterator[tuple[int, int]]:
 def runs_of(group: Any, circle: Doubles, slack_m: float, cells: Whole) -> Iterator[tuple[int, int]]:
     """Where the entries lie that the circle may meet, from and to."""
     begin, columns, rows, layers = (int(group[name]) for name in ("begin", "columns", "rows", "layers"))
-    reach_m = (group["reach_m"] + circle[3] + slack_m) * (1 + UNSURE_SHARE) + 2 * UNSURE_M
-    cell_m, margin = float(group["cell_m"]), float(group["drift"]) + ROUNDING_CELLS
-    left, width = span(float(circle[0]), reach_m, cell_m, margin, columns)
-    south, height = span(float(circle[1]), reach_m, TALL * cell_m, margin / TALL, rows)
-    low, depth = span(float(circle[2]), reach_m, TALL * cell_m, margin / TALL, layers)
+    reach_m = (group["reach_m"] + (circle[3] + slack_m)) * (1 + UNSURE_SHARE) + 2 * UNSURE_M
+    margin, columns_per_m = float(group["drift"]) + ROUNDING_CELLS, 1 / float(group["cell_m"])
+    left, width = span(float(circle[0]), reach_m, columns_per_m, margin, columns)
+    south, height = span(float(circle[1]), reach_m, columns_per_m / TALL, margin / TALL, rows)
+    low, depth = span(float(circle[2]), reach_m, columns_per_m / TALL, margin / TALL, layers)
     left &= columns - 1
     beyond = max(0, left + width - columns)
     for layer in range(low, low + depth):
@@ -112,13 +114,13 @@ def runs_of(group: Any, circle: Doubles, slack_m: float, cells: Whole) -> Iterat
     yield start, start + int(group["tail"])
 
 
-def span(centre: float, reach_m: float, cell_m: float, margin: float, size: int) -> tuple[int, int]:
+def span(centre: float, reach_m: float, cells_per_m: float, margin: float, size: int) -> tuple[int, int]:
     if size == 1:
         return 0, 1
     centre = min(max(centre, -2 * COORDINATE_MAX_M), 2 * COORDINATE_MAX_M)
     reach_m = min(reach_m, 4 * COORDINATE_MAX_M)
-    first = math.floor((centre - reach_m) / cell_m - margin)
-    last = math.floor((centre + reach_m) / cell_m + margin)
+    first = math.floor((centre - reach_m) * cells_per_m - margin)
+    last = math.floor((centre + reach_m) * cells_per_m + margin)
     return (0, size) if last - first + 1 >= size else (first, last - first + 1)
 
 

@@ -3,7 +3,7 @@
 The entries of a group lie together: first those sorted by cell, then a *tail* of those that came or strayed since. A
 query reads the cells it meets and the whole tail. A full tail is sorted in, which costs as much as the group is
 large, so the tail may be as long as the root of that: neither queries nor moves pay much. An entry that moves is
-changed where it lies, and may leave its cell by half a cell's width; queries reach as much farther as the farthest
+changed where it lies, and may leave its cell by a column's width; queries reach as much farther as the farthest
 one did. One that strays farther goes to the tail.
 
 All groups share one pool of entries and one of cells, so that a batch of events for many groups is one call. A group
