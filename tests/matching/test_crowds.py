@@ -1,4 +1,4 @@
-"""Crowds that move, large enough for grids, tails and packing; and proof that the comparison would notice (C6)."""
+"""Crowds that move, large enough for grids and tails; and proof that the comparison would notice (C6)."""
 
 import math
 from random import Random
@@ -103,6 +103,16 @@ def test_c6_a_crowd_on_the_move_is_told_what_the_definition_says(
     space, middle = PLACES[where]
     crowd = Crowd(space, middle, kernel, seed=7)
     crowd.live(rounds=6)
+    assert crowd.matched > 100
+
+
+@pytest.mark.parametrize("where", ["plane", "pole"])
+def test_c6_nobody_is_lost_by_packing_a_pool_at_every_chance(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "TAIL_MIN", 4)
+    monkeypatch.setattr(pool, "PACKED_MIN", -1_000_000)
+    space, middle = PLACES[where]
+    crowd = Crowd(space, middle, "numpy", seed=7)
+    crowd.live(rounds=15)
     assert crowd.matched > 100
 
 

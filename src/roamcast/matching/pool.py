@@ -40,6 +40,8 @@ TAIL_MIN = 32
 TAIL_PER_ROOT = 2
 CELL_PER_RADIUS = 0.5
 ENTRIES_PER_CELL = 2
+PACKED_MIN = 4_096
+"""To pack pools much smaller than that is not worth the while."""
 
 
 def radius_class(reach_m: float) -> int:
@@ -233,42 +235,38 @@ class Pool:
 
     def _pack(self, slots: Records) -> None:
         """Gives every group its place anew when an eighth of a pool is lost."""
-        if 8 * self._entries_lost > self._entries_end + 4_096:
+        if 8 * self._entries_lost > self._entries_end + PACKED_MIN:
             self._pack_entries(slots)
-        if 8 * self._cells_lost > self._cells_end + 4_096:
+        if 8 * self._cells_lost > self._cells_end + PACKED_MIN:
             self._pack_cells()
 
     def _pack_entries(self, slots: Records) -> None:
-        entries, heights = self.entries, self.heights
-        total = sum(int(self.groups["capacity"][number]) for number in self._keys)
-        self.entries, self._entries_end, self._entries_lost = np.zeros(total, ENTRY), 0, 0
+        """Of all groups together: there may be as many as subscriptions, and one by one took a second for 30,000."""
+        numbers = np.fromiter(self._keys, np.int64)
+        groups = self.groups[numbers]
+        begin, source = moved_up(groups["begin"], groups["capacity"])
+        self.entries = self.entries[source]
         if not self.flat:
-            self.heights = np.zeros(total)
-        for number in self._keys:
-            group = self.groups[number]
-            begin, count = int(group["begin"]), int(group["sorted"] + group["tail"])
-            new = self._entries_end
-            self.entries[new : new + count] = entries[begin : begin + count]
-            if not self.flat:
-                self.heights[new : new + count] = heights[begin : begin + count]
-            taken = self.entries["slot"][new : new + count]
-            live = np.flatnonzero(taken >= 0)
-            slots["entry"][taken[live]] = new + live
-            group["begin"] = new
-            self._entries_end += int(group["capacity"])
+            self.heights = self.heights[source]
+        self.groups["begin"][numbers] = begin
+        self._entries_end, self._entries_lost = len(source), 0
+        used = np.arange(len(source)) < np.repeat(begin + groups["sorted"] + groups["tail"], groups["capacity"])
+        live = np.flatnonzero(used & (self.entries["slot"] >= 0))
+        slots["entry"][self.entries["slot"][live]] = live
 
     def _pack_cells(self) -> None:
-        cells, end = self.cells, 2
-        total = 2 + sum(int(self.groups["cells_capacity"][number]) for number in self._keys)
-        self.cells = np.zeros(total, np.int32)
-        for number in self._keys:
-            group = self.groups[number]
-            size = int(group["cells_capacity"])
-            if size:
-                self.cells[end : end + size] = cells[group["cells"] : group["cells"] + size]
-                group["cells"] = end
-                end += size
-        self._cells_end, self._cells_lost = end, 0
+        numbers = np.fromiter(self._keys, np.int64)
+        numbers = numbers[self.groups["cells_capacity"][numbers] > 0]
+        begin, source = moved_up(self.groups["cells"][numbers], self.groups["cells_capacity"][numbers])
+        self.groups["cells"][numbers] = begin + 2
+        self.cells = np.concatenate((np.zeros(2, np.int32), self.cells[source]))
+        self._cells_end, self._cells_lost = len(self.cells), 0
+
+
+def moved_up(begin: Long, room: Long) -> tuple[Long, Long]:
+    """Where each of some stretches begins when they lie one after the other, and what goes to each place there."""
+    new = np.cumsum(room) - room
+    return new, np.arange(room.sum()) + np.repeat(begin - new, room)
 
 
 def sizes_of(doublings: int, axes: int) -> list[int]:
