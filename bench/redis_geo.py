@@ -81,5 +81,5 @@ class Redis:
 
     def cpu_s(self) -> float:
         """Of all its threads, to the nanosecond: `stat` counts in hundredths of a second."""
-        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
+        threads = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
