@@ -44,9 +44,9 @@ from roamcast.node import boundary
 from roamcast.protocols.adhoc.proximity.node import Proximity
 
 OUTGOING_MAX = 1_000
+"""Events that wait for a broker; the next are dropped."""
 SAID_EACH = 10
 """Of what does not cross for one reason; then only when there are ten times as many."""
-"""Events that wait for a broker; the next are dropped."""
 PLACE_EVERY_S = 1.0
 WHOLE_AREA_M = 20_050_000.0
 """Farther than any two places on Earth are apart, and less than what is taken for the reach of a whole LAN."""
