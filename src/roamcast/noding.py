@@ -175,7 +175,9 @@ class Talk:
 
     def unraised(self) -> int:
         """How many events were asked for and never raised, since the node ended too soon."""
-        return 0 if self._waiting is None else len(self._waiting) + len(self.options.raised)
+        if self._waiting is None:
+            return 0
+        return sum(bool(text.strip()) for text in self._waiting) + len(self.options.raised)
 
     def _settled(self) -> None:
         waited, self._waiting = self._waiting or [], None
@@ -287,7 +289,8 @@ async def live(options: Options) -> None:
         await node.stop()
     unraised = talk.unraised()
     if unraised:
-        complain(f"not raised: {unraised} events, for the node ended before it had announced them for {SETTLE_S:g} s")
+        events = "1 event" if unraised == 1 else f"{unraised} events"
+        complain(f"not raised: {events}, for the node ended before it had announced for {SETTLE_S:g} s what it has")
     complain(talk.summary(), "dim")
     if failed:
         raise failure_of(options, failed[0]) from failed[0]

@@ -238,7 +238,16 @@ def test_l6_lines_that_still_waited_when_the_node_ended_are_told(terminal: Opens
     waits.type("ice")
     waits.until("waiting for a position")
     assert waits.stop() == 0
-    waits.until("not raised: 3 events, for the node ended before it had announced them")
+    waits.until("not raised: 3 events, for the node ended before it had announced")
+
+
+def test_l6_an_empty_line_that_still_waited_is_no_event(terminal: Opens) -> None:
+    waits = terminal("waits", "--location", f"gpsd:127.0.0.1:{free_port()}", "--announce", "ice")
+    waits.type("")
+    waits.type("ice")
+    waits.until("waiting for a position")
+    assert waits.stop() == 0
+    waits.until("not raised: 1 event, for")
 
 
 def test_l4_a_fixed_place_is_on_the_plane_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
