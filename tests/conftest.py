@@ -7,9 +7,18 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from roamcast.matching import Engine
+from roamcast.model.space import Plane
+
 # A Java process here lives for seconds: its second compiler and parallel collector would cost half as much again
 # as all the work. Spark hands this to every one that it starts, in commands that tests run too.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the workers start: otherwise each of them, and each broker that they start, compiles the same."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        Engine(Plane()).warm_up()
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,8 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 PATIENCE_S = 30.0
+START_S = 120.0
+"""The first broker on a machine has the matching compiled, and others may do the same meanwhile."""
 
 Answer = TypeVar("Answer")
 
@@ -49,7 +51,7 @@ class Town:
             "log_level": "error",
         }
         broker = RunningBroker(settings_from({**told, "http": {"port": http}, **given}, "test"))
-        self._do(broker.start())
+        self._do(broker.start(), START_S)
         self.brokers[name] = broker
         return broker
 
@@ -63,8 +65,8 @@ class Town:
         self._thread.join(PATIENCE_S)
         self._loop.close()
 
-    def _do(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+    def _do(self, work: Coroutine[Any, Any, Answer], seconds: float = PATIENCE_S) -> Answer:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     def port(self, name: str, what: str) -> int:
         return next(each.port for each in self.brokers[name].addresses if each.what == what)
