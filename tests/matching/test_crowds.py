@@ -17,8 +17,8 @@ from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import Point
-from tests.matching.worlds import KERNELS, World
+from roamcast.model.values import FOREVER_US, Point
+from tests.matching.worlds import KERNELS, NOW_US, World
 
 PEOPLE = 150
 SLACK_M = 8.0
@@ -59,7 +59,8 @@ class Crowd:
         interest = Scope(Anchored(Circle(Point(0, 0), radius_m), name)) if self.rng.random() < 0.2 else EVERYWHERE
         subject = self.rng.choice(("news", "news/local", "news/#"))
         wanted = parse_text(text.format(r=radius_m))
-        self.world.subscribe(Subscription(f"of {name}", name, subject, 0, 1_000, wanted, interest))
+        ends_us = self.rng.choice((NOW_US - 1, 1_000, FOREVER_US, FOREVER_US))
+        self.world.subscribe(Subscription(f"of {name}", name, subject, 0, ends_us, wanted, interest))
 
     def event(self) -> Event:
         at = self.somewhere()
@@ -162,6 +163,75 @@ def test_a_tail_that_is_looked_at_again_and_again_is_sorted_in_and_nobody_is_los
         world.engine.match(events, 10)
     assert world.engine._pool.groups["tail"][0] == 0
     world.check(events[::25])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_c6_who_asks_for_a_circle_alone_and_for_ever_is_told_nothing_before_the_time_it_asked_at(kernel: str) -> None:
+    world = World(Plane(), kernel)
+    for number in range(40):
+        world.place(Context(f"p{number}", Point(10.0 * number, 0.0)))
+        issued_us = 10 if number % 2 else 0
+        near = parse_text("near(position, 25)")
+        world.subscribe(Subscription(f"s{number}", f"p{number}", "news", issued_us, FOREVER_US, near))
+    event = Event("e", "news", Context("press"), 0, FOREVER_US, {"position": Point(200.0, 0.0)})
+    for now_us, told in ((5, 3), (10, 5), (FOREVER_US, 5), (FOREVER_US + 1, 0)):
+        world.check([event], now_us)
+        assert len(world.found([event], now_us)[0]) == told
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_c6_who_strays_to_where_an_endless_subscription_lay_still_ends_in_time(kernel: str) -> None:
+    rng, world = Random(9), World(Plane(), kernel)
+
+    def somewhere() -> Point:
+        return Point(rng.uniform(0, 500), rng.uniform(0, 500))
+
+    def ask(name: str) -> None:
+        ends_us = FOREVER_US if rng.random() < 0.5 else NOW_US - 1
+        world.subscribe(Subscription(f"of {name}", name, "news", 0, ends_us, parse_text("near(position, 100)")))
+
+    names = [f"p{number}" for number in range(80)]
+    for name in names:
+        world.place(Context(name, somewhere()))
+        ask(name)
+    for _ in range(30):
+        for name in rng.sample(names, 20):
+            world.place(Context(name, somewhere()))
+        for name in rng.sample(names, 10):
+            ask(name)
+        world.check([Event("e", "news", Context("press"), 0, 1_000, {"position": somewhere()})])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_few_small_circles_share_the_grid_of_the_wide_ones_and_many_have_their_own(kernel: str) -> None:
+    rng, world = Random(5), World(Plane(), kernel)
+
+    def ask(name: str, radius_m: int) -> None:
+        world.place(Context(name, Point(rng.uniform(0, 3_000), rng.uniform(0, 3_000))))
+        world.subscribe(Subscription(f"of {name}", name, "news", 0, 100, parse_text(f"near(position, {radius_m})")))
+
+    def check() -> None:
+        at = [Point(rng.uniform(0, 3_000), rng.uniform(0, 3_000)) for _ in range(40)]
+        world.check([Event("e", "news", Context("press"), 0, 100, {"position": point}) for point in at])
+
+    grids = world.engine._pool.numbers
+    for number in range(8):
+        ask(f"early {number}", 60)
+    assert len(grids) == 1
+    for number in range(200):
+        ask(f"wide {number}", 300)
+    assert len(grids) == 1, "the early ones have joined the wide ones"
+    check()
+    for number in range(400):
+        ask(f"late {number}", 60)
+    assert len(grids) == 2, "they are more than guests"
+    check()
+    for number in range(200):
+        world.unsubscribe(f"of wide {number}")
+    check()
+    for name in [*world.subscriptions]:
+        world.unsubscribe(name)
+    assert not grids
 
 
 def test_both_kernels_find_the_same_in_the_same_order() -> None:

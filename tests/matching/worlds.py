@@ -15,7 +15,7 @@ from roamcast.model.region import Anchored, Region
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import BadValue, Point
+from roamcast.model.values import FOREVER_US, BadValue, Point
 from tests.filter.strategies import attributes, contexts, filters, positions, predicates, radii_m, shapes
 
 HOSTS = ("p", "q", "r", "s")
@@ -131,7 +131,7 @@ def subscriptions(space: Space) -> st.SearchStrategy[Subscription]:
         subscriber=st.sampled_from(HOSTS),
         subject=st.sampled_from(PATTERNS),
         issued_us=st.sampled_from((0, 5, NOW_US, 11)),
-        expires_us=st.sampled_from((11, 20, 100)),
+        expires_us=st.sampled_from((11, 20, 100, FOREVER_US)),
         filter=st.one_of(st.just(EVERYTHING), telling_filters(space), telling_filters(space), filters(space)),
         interest=scopes(space),
         publishers=st.just(EVERYWHERE) | scopes(space),

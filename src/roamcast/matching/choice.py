@@ -27,6 +27,7 @@ class Kernel(Protocol):
         clauses: Records,
         flat: bool,
         now_us: int,
+        all_issued: bool,
         slack_m: float,
         runs: Long,
         hits: Records,

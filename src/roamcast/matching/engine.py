@@ -50,11 +50,13 @@ from roamcast.model.filter.tree import Attribute, Publishers
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import BadValue, Point, Value
+from roamcast.model.values import FOREVER_US, BadValue, Point, Value
 
 LOCATORS_MAX = 16
 """The most places of events that groups are found by; further ones are left to the model's closures."""
 HITS_AT_FIRST = 4_096
+HITS_KEPT_MAX = 65_536
+"""So far the room for hits grows where a batch needs several calls; beyond, only where one event has more of them."""
 MOVED_AT_ONCE_MIN = 4
 """To move fewer hosts one by one takes less than to make columns of them."""
 NOWHERE = (float("inf"), float("inf"), 0.0)
@@ -103,6 +105,7 @@ class Engine:
         self._topics = Topics()
         self._ids = Names()
         self._slots: Records = np.zeros(16, SLOT)
+        self._issued_us_max = -(2**62)
         self._clauses = Clauses()
         self._pool = Pool(self._flat, self._kernel)
         self._profiles: Registry[Profile] = Registry()
@@ -179,6 +182,7 @@ class Engine:
         self._pool.make_known(channel)
         slot = self._ids.add(subscription.id)
         self._slots = enlarged(self._slots, slot + 1)
+        self._issued_us_max = max(self._issued_us_max, subscription.issued_us)
         first = int(self._hosts.rows["first"][host])
         moving = place.centre is None and not demand.never
         self._slots[slot] = (
@@ -375,16 +379,17 @@ class Engine:
     def _found(self, batch: Batch, now_us: int, slack_m: float = 0.0) -> Records:
         """What the kernel lets through; as often as the hits need more room."""
         pool, first, end = self._pool, 0, len(batch.channel_begin) - 1
+        all_issued = self._issued_us_max <= now_us <= FOREVER_US
         parts: list[Records] = []
         while first < end:
             reached, count, overdue = self._kernel.search(
                 first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
                 pool.channel_groups, pool.groups, pool.cells, pool.entries, pool.heights, self._slots,
-                self._clauses.rows, self._flat, now_us, slack_m, pool.runs, self._hits,
+                self._clauses.rows, self._flat, now_us, all_issued, slack_m, pool.runs, self._hits,
                 self._views,
             )  # fmt: skip
             parts.append(self._hits[:count].copy())
-            if reached == first:
+            if reached == first or (reached < end and len(self._hits) < HITS_KEPT_MAX):
                 self._hits = np.zeros(2 * len(self._hits), HIT)
             first = reached
             if overdue != NONE:

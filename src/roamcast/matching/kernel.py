@@ -21,11 +21,14 @@ import numpy as np
 from roamcast.matching.layout import (
     ASKED_MAX,
     ASKED_PER_ENTRY,
+    BARE,
+    CELL,
     CIRCLE,
     CLAUSE,
     COORDINATE_MAX_M,
     DRIFT_MAX_CELLS,
     ENTRY,
+    FINGERPRINT,
     GROUP,
     MODE,
     NOBODY,
@@ -47,6 +50,11 @@ from roamcast.matching.layout import (
 
 NAME = "numba"
 
+LAYOUT = 0x74199EA3
+if LAYOUT != FINGERPRINT:
+    # What was compiled is kept, and made anew when this file changes. An older one would read other fields.
+    raise RuntimeError(f"layout.py has changed: LAYOUT in kernel.py must be {FINGERPRINT:#x} now")
+
 
 def stands_at(records: Any, name: str, size: int) -> int:
     """Which of the numbers of so many bytes that a record is made of a field is."""
@@ -58,7 +66,7 @@ CELLS, ASKED = stands_at(GROUP, "cells", 8), stands_at(GROUP, "asked", 8)
 COLUMNS, ROWS, LAYERS = (stands_at(GROUP, name, 8) for name in ("columns", "rows", "layers"))
 CELL_M, DRIFT, REACH_M = (stands_at(GROUP, name, 8) for name in ("cell_m", "drift", "reach_m"))
 AFTER_LINK, LOCATOR_LINK = stands_at(GROUP, "after", 4), stands_at(GROUP, "locator", 4)
-SLOT_LINK = stands_at(ENTRY, "slot", 4)
+SLOT_LINK, HOME_LINK = stands_at(ENTRY, "slot", 4), stands_at(ENTRY, "home", 4)
 ISSUED_US, EXPIRES_US = stands_at(SLOT, "issued_us", 8), stands_at(SLOT, "expires_us", 8)
 CLAUSE_LINK, PROFILE_LINK = stands_at(SLOT, "clause", 4), stands_at(SLOT, "profile", 4)
 MOVING_MARK = stands_at(SLOT, "moving", 1)
@@ -67,6 +75,8 @@ COLUMN_LINK, NEXT_LINK = stands_at(CLAUSE, "column", 4), stands_at(CLAUSE, "afte
 
 BLOCK = 256
 """Slots that are fetched together: with what else is read they fit into the processor's nearest cache."""
+NO_QUESTION = 2
+"""Beside what an event's scopes say of a hit: its slot has nothing to add."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -102,9 +112,15 @@ def admitted(
     for begin in range(0, count, BLOCK):
         end = min(begin + BLOCK, count)
         for index in range(begin, end):
-            fetched[index - begin] = slot_links[hits[index, 1], CLAUSE_LINK]
+            if hits[index, 3] < NO_QUESTION:
+                fetched[index - begin] = slot_links[hits[index, 1], CLAUSE_LINK]
         for index in range(begin, end):
             event, slot, clause = hits[index, 0], hits[index, 1], fetched[index - begin]
+            if hits[index, 3] >= NO_QUESTION:
+                settled = hits[index, 2] and hits[index, 3] > NO_QUESTION
+                hits[kept, 0], hits[kept, 1], hits[kept, 2], hits[kept, 3] = event, slot, hits[index, 2], settled
+                kept += 1
+                continue
             if now_us < times_us[slot, ISSUED_US] or now_us > times_us[slot, EXPIRES_US]:
                 continue
             while clause >= 0:
@@ -116,8 +132,7 @@ def admitted(
             if clause >= 0:
                 continue
             settled = hits[index, 2] and hits[index, 3] and slot_links[slot, PROFILE_LINK] == 0
-            hits[kept, 0], hits[kept, 1], hits[kept, 2] = event, slot, hits[index, 2]
-            hits[kept, 3] = settled
+            hits[kept, 0], hits[kept, 1], hits[kept, 2], hits[kept, 3] = event, slot, hits[index, 2], settled
             kept += 1
     return kept
 
@@ -199,6 +214,7 @@ def search_views(
     heights: Doubles,
     slot_marks: Marks,
     flat: bool,
+    all_issued: bool,
     slack_m: float,
     runs: Long,
     hits: Whole,
@@ -247,7 +263,9 @@ def search_views(
                             if count >= len(hits):
                                 return event, complete, overdue
                             hits[count, 0], hits[count, 1] = event, slot
-                            hits[count, 2], hits[count, 3] = found == 1, mode & SETTLED == SETTLED
+                            bare = all_issued and links[index, HOME_LINK] & BARE != 0
+                            hits[count, 2] = found == 1
+                            hits[count, 3] = (mode & SETTLED == SETTLED) + (NO_QUESTION if bare else 0)
                             count += 1
                 number = group_links[number, AFTER_LINK]
     return len(channel_begin) - 1, count, overdue
@@ -276,13 +294,14 @@ def search_and_admit(
     clause_links: Whole,
     flat: bool,
     now_us: int,
+    all_issued: bool,
     slack_m: float,
     runs: Long,
     hits: Whole,
 ) -> tuple[int, int, int]:
     reached, count, overdue = search_views(
         first, channel_begin, channels, modes, circles, channel_groups, groups, sizes_m, group_links, cells, places,
-        links, heights, slot_marks, flat, slack_m, runs, hits,
+        links, heights, slot_marks, flat, all_issued, slack_m, runs, hits,
     )  # fmt: skip
     return (
         reached,
@@ -307,6 +326,7 @@ def search(
     clauses: Records,
     flat: bool,
     now_us: int,
+    all_issued: bool,
     slack_m: float,
     runs: Long,
     hits: Records,
@@ -314,7 +334,7 @@ def search(
 ) -> tuple[int, int, int]:
     """The hits of the events from `first` on: up to which event there was room, how many they are, and a group whose
     tail was looked at so often that it had better be sorted. What moves may be `slack_m` from where it stands: what
-    that may change is met, and not surely.
+    that may change is met, and not surely. Where `all_issued` no subscription waits for its time to come.
 
     Where all entries are looked at they are read as plain numbers: a field by its name costs ten times as much.
     """
@@ -328,7 +348,7 @@ def search(
     return search_and_admit(
         first, channel_begin, channels, modes, circles, attributes, channel_groups, group.longs, group.doubles,
         group.links, cells, entry.doubles, entry.links, heights, slot.longs, slot.links, slot.marks, clause.doubles,
-        clause.links, flat, now_us, slack_m, runs, of("hits", hits).links,
+        clause.links, flat, now_us, all_issued, slack_m, runs, of("hits", hits).links,
     )  # fmt: skip
 
 
@@ -392,7 +412,7 @@ def move(
                 group = groups[number]
                 place = entry
                 if entry - group.begin < group.sorted:
-                    home = entries[entry].home
+                    home = entries[entry].home & CELL
                     out = max(
                         strayed(straight_x[index], group.cell_m, home & (group.columns - 1), group.columns),
                         TALL * strayed(straight_y[index], TALL * group.cell_m, home // group.columns, group.rows),
@@ -408,6 +428,7 @@ def move(
                         groups[number].tail += 1
                         entries[place].radius = entries[entry].radius
                         entries[place].slot = slot
+                        entries[place].home = entries[entry].home
                         entries[entry].slot = NONE
                         entries[entry].x = np.nan
                         slots[slot].entry = place

@@ -9,6 +9,7 @@ import numpy as np
 from roamcast.matching.layout import (
     ASKED_MAX,
     ASKED_PER_ENTRY,
+    CELL,
     CIRCLE,
     COORDINATE_MAX_M,
     DRIFT_MAX_CELLS,
@@ -47,6 +48,7 @@ def search(
     clauses: Records,
     flat: bool,
     now_us: int,
+    all_issued: bool,  # noqa: ARG001 - numpy asks all slots at once
     slack_m: float,
     runs: Long,  # noqa: ARG001 - scratch that numpy has no use for
     hits: Records,
@@ -223,7 +225,7 @@ def place_for(slot: int, at: tuple[float, float, float], slots: Records, groups:
     group = groups[number]
     if entry - group["begin"] >= group["sorted"]:
         return entry
-    columns, rows, home = int(group["columns"]), int(group["rows"]), int(entries["home"][entry])
+    columns, rows, home = int(group["columns"]), int(group["rows"]), int(entries["home"][entry]) & CELL
     cell_m = float(group["cell_m"])
     out = max(
         strayed(at[0], cell_m, home & (columns - 1), columns),
@@ -238,7 +240,7 @@ def place_for(slot: int, at: tuple[float, float, float], slots: Records, groups:
     place = int(group["begin"] + group["sorted"] + group["tail"])
     groups["tail"][number] += 1
     entries["radius"][place] = entries["radius"][entry]
-    entries["slot"][place] = slot
+    entries["slot"][place], entries["home"][place] = slot, entries["home"][entry]
     entries["slot"][entry] = NONE
     entries["x"][entry] = np.nan
     slots["entry"][slot] = place

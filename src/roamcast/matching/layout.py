@@ -9,6 +9,7 @@ a height, which is kept apart because a plane has none.
 """
 
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,12 @@ UNSURE_SHARE = 1e-9
 UNSURE_M = 1e-6
 
 ENTRY = np.dtype([("x", "f8"), ("y", "f8"), ("radius", "f8"), ("slot", "i4"), ("home", "i4")])
-"""`home` is the cell in which it was sorted; `slot` is NONE where nothing is any more."""
+"""`home` is the cell in which it was sorted, and BARE; `slot` is NONE where nothing is any more."""
+
+BARE = 2**30
+"""Beside its cell: a subscription that asks for nothing but its circle and never ends. Once it is issued, its slot,
+which lies anywhere in memory, need not be looked at."""
+CELL = BARE - 1
 
 SLOT = np.dtype(
     [
@@ -80,6 +86,7 @@ GROUP = np.dtype(
         ("cells", "i8"),
         ("cells_capacity", "i8"),
         ("live", "i8"),
+        ("guests", "i8"),
         ("asked", "i8"),
         ("columns", "i8"),
         ("rows", "i8"),
@@ -92,7 +99,8 @@ GROUP = np.dtype(
     ]
 )
 """`after` is the next group of the channel; `drift` the farthest that an entry is out of its cell, in columns;
-`asked` how many entries of the tail have been looked at since it was last sorted."""
+`asked` how many entries of the tail have been looked at since it was last sorted; `guests` how many circles of
+smaller classes there were at most since then."""
 
 ASKED_MAX = 12_000
 ASKED_PER_ENTRY = 10
@@ -104,6 +112,17 @@ HOST = np.dtype([("x", "f8"), ("y", "f8"), ("first", "i4"), ("state", "i4")])
 
 HIT = np.dtype([("event", "i4"), ("slot", "i4"), ("sure", "i4"), ("settled", "i4")])
 """`sure` is what distance says; `settled` is a hit of which there is nothing left to ask."""
+
+FINGERPRINT = crc32(
+    repr(
+        (
+            [each.descr for each in (ENTRY, SLOT, GROUP, CLAUSE, HOST, HIT)],
+            (NONE, NOBODY, CIRCLE, EVERYBODY, MODE, SETTLED, BARE, TALL, ASKED_MAX, ASKED_PER_ENTRY),
+            (COORDINATE_MAX_M, DRIFT_MAX_CELLS, ROUNDING_CELLS, UNSURE_SHARE, UNSURE_M),
+        )
+    ).encode()
+)
+"""Of all that is compiled into the kernel: who changes it must write it into `kernel.py`."""
 
 
 class Plain:

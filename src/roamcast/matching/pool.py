@@ -6,6 +6,9 @@ large, so the tail may be as long as the root of that: neither queries nor moves
 changed where it lies, and may leave its cell by a column's width; queries reach as much farther as the farthest
 one did. One that strays farther goes to the tail.
 
+Circles of a class have a group of their own, unless they are few beside those of the next wider class: then they are
+its *guests*. Another group costs a query as much as dozens of entries.
+
 All groups share one pool of entries and one of cells, so that a batch of events for many groups is one call. A group
 that outgrows its place gets another one at the end of the pool; once an eighth of a pool is lost so, it is packed.
 """
@@ -17,6 +20,7 @@ import numpy as np
 
 from roamcast.matching.choice import Kernel
 from roamcast.matching.layout import (
+    BARE,
     CELL_MIN_M,
     COORDINATE_MAX_M,
     ENTRY,
@@ -30,6 +34,7 @@ from roamcast.matching.layout import (
     Whole,
     enlarged,
 )
+from roamcast.model.values import FOREVER_US
 
 GroupKey: TypeAlias = tuple[int, int, int]
 """Channel, locator, and the class of the radius."""
@@ -40,15 +45,23 @@ TAIL_MIN = 32
 TAIL_PER_ROOT = 2
 CELL_PER_RADIUS = 0.5
 ENTRIES_PER_CELL = 2
+CLASS_RATIO = 4
+"""Circles of one class differ by this factor at most, so that a wide one makes no query of small ones wide."""
+ENTRIES_PER_GUEST = 3
+"""At least so many for each guest among them: then at most a half more is read than there would be without guests."""
 PACKED_MIN = 4_096
 """To pack pools much smaller than that is not worth the while."""
 
 
 def radius_class(reach_m: float) -> int:
-    """Circles of one class differ by a factor of 4 at most, so that a wide one makes no query of small ones wide."""
     if not reach_m <= RADIUS_MAX_M:
         return UNCELLED
-    return 0 if reach_m <= CELL_MIN_M else 1 + max(0, math.ceil(math.log(reach_m / CELL_MIN_M, 4)))
+    return 0 if reach_m <= CELL_MIN_M else 1 + max(0, math.ceil(math.log(reach_m / CELL_MIN_M, CLASS_RATIO)))
+
+
+def narrowest_m(size: int) -> float:
+    """Circles of this class are wider than that."""
+    return float(CELL_MIN_M * CLASS_RATIO ** (size - 2)) if 1 < size < UNCELLED else 0.0
 
 
 def fits_cells(x: float, y: float) -> bool:
@@ -87,7 +100,7 @@ class Pool:
     def insert(
         self, slots: Records, slot: int, key: GroupKey, at: tuple[float, float, float], reach_m: float
     ) -> None:
-        number = self.numbers.get(key)
+        number = self._group_for(key)
         if number is None:
             number = self._founded(key)
             self._pack(slots)
@@ -95,11 +108,14 @@ class Pool:
             self.sort(slots, number)
         group = self.groups[number]
         place = int(group["begin"] + group["sorted"] + group["tail"])
-        self.entries[place] = (at[0], at[1], reach_m, slot, 0)
+        row = slots[slot]
+        bare = row["clause"] == NONE and row["profile"] == 0 and row["expires_us"] >= FOREVER_US
+        self.entries[place] = (at[0], at[1], reach_m, slot, BARE if bare else 0)
         if not self.flat:
             self.heights[place] = at[2]
         group["tail"] += 1
         group["live"] += 1
+        group["guests"] += self._keys[number] != key
         group["reach_m"] = max(float(group["reach_m"]), reach_m)
         slots["entry"][slot], slots["group"][slot] = place, number
 
@@ -117,12 +133,46 @@ class Pool:
 
     # Groups.
 
+    def _group_for(self, key: GroupKey) -> int | None:
+        """The one of its class, or the next wider one if that has room for a guest."""
+        own = self.numbers.get(key)
+        wider = self.numbers.get((key[0], key[1], key[2] + 1))
+        if own is not None or wider is None:
+            return own
+        group = self.groups[wider]
+        return wider if ENTRIES_PER_GUEST * (group["guests"] + 1) <= group["live"] + 1 else None
+
+    def _invite(self, slots: Records, number: int) -> Long:
+        """Where all entries of a group lie, with those of the next smaller class if they are few enough: they have no
+        group of their own from now on."""
+        channel, locator, size = self._keys[number]
+        group, own = self.groups[number], self._living(number)
+        group["guests"] = np.count_nonzero(self.entries["radius"][own] <= narrowest_m(size))
+        smaller = self.numbers.get((channel, locator, size - 1))
+        if smaller is None:
+            return own
+        coming = self._living(smaller)
+        guests = int(group["guests"]) + len(coming)
+        if ENTRIES_PER_GUEST * guests > len(own) + len(coming):
+            return own
+        slots["group"][self.entries["slot"][coming]] = number
+        group["guests"], group["live"] = guests, len(own) + len(coming)
+        self._dissolve(smaller)
+        return np.concatenate((own, coming))
+
+    def _living(self, number: int) -> Long:
+        """Where the entries of a group lie that still are some."""
+        group = self.groups[number]
+        begin = int(group["begin"])
+        used = slice(begin, begin + int(group["sorted"] + group["tail"]))
+        return np.flatnonzero(self.entries["slot"][used] >= 0) + begin
+
     def _founded(self, key: GroupKey) -> int:
         channel, locator, _ = key
         number = self._free.pop() if self._free else len(self.numbers)
         self.groups = enlarged(self.groups, number + 1)
         group = self.groups[number]
-        group["sorted"] = group["tail"] = group["live"] = group["asked"] = group["cells"] = group[
+        group["sorted"] = group["tail"] = group["live"] = group["guests"] = group["asked"] = group["cells"] = group[
             "cells_capacity"
         ] = 0
         group["columns"] = group["rows"] = group["layers"] = group["cell_m"] = 1
@@ -165,9 +215,7 @@ class Pool:
     def sort(self, slots: Records, number: int) -> None:
         """Puts all entries of a group into its cells, and leaves the tail empty."""
         group = self.groups[number]
-        begin = int(group["begin"])
-        used = slice(begin, begin + int(group["sorted"] + group["tail"]))
-        live = np.flatnonzero(self.entries["slot"][used] >= 0) + begin
+        live = self._invite(slots, number)
         entries, heights = self.entries[live], self.heights[live] if not self.flat else self.heights
         count = len(entries)
         if count < TAIL_MIN:
@@ -176,9 +224,10 @@ class Pool:
             cell_begin = np.array([0, 0], np.int32)
         else:
             tail = TAIL_MIN + TAIL_PER_ROOT * math.isqrt(count)
-            entries["home"] = self._cells_of(number, entries, heights)
+            homes = self._cells_of(number, entries, heights)
+            entries["home"] = homes | (entries["home"] & BARE)
             cells = int(group["columns"] * group["rows"] * group["layers"])
-            order, cell_begin = self.kernel.ordered(np.ascontiguousarray(entries["home"]), cells)
+            order, cell_begin = self.kernel.ordered(homes, cells)
         if count + tail > group["capacity"]:
             self._entries_lost += int(group["capacity"])
             self._give_room(number, count, tail)
