@@ -62,10 +62,9 @@ class Columns:
             self._position = position
             self._locator = self._locators.numbers.get(Attribute(position))
         at_x, at_y = column(x, count, position), column(y, count, position)
-        finite_x, finite_y = np.isfinite(at_x), np.isfinite(at_y)
         placed: bool | NDArray[np.bool_] = True
-        if np.count_nonzero(finite_x) + np.count_nonzero(finite_y) < 2 * count:
-            placed = finite_x & finite_y
+        if not all_finite(at_x, at_y):
+            placed = np.isfinite(at_x) & np.isfinite(at_y)
             at_x, at_y = np.where(placed, at_x, math.nan), np.where(placed, at_y, math.nan)
         if self._locator is not None:
             self._place(self._locator, at_x, at_y, placed)
@@ -104,6 +103,12 @@ class Columns:
         for axis, coordinate in (("x", x), ("y", y)):
             if (position, axis) in known:
                 values[: len(x), known[position, axis]] = coordinate
+
+
+def all_finite(x: Doubles, y: Doubles) -> bool:
+    """In one call: what is not finite makes the sum of the products so, wherever it is. Very far out it says no."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(x.dot(y))
 
 
 def column(given: ArrayLike, count: int, name: str) -> Doubles:

@@ -100,10 +100,13 @@ class Topics:
 
     def channels_of_all(self, subjects: Sequence[str]) -> tuple[Whole, Whole]:
         """Where each subject's channels begin, and all of them one after the other; an empty subject has none."""
-        only = [*map(self._only.get, subjects)]
-        if None not in only:
-            begin = RAMP[: len(only) + 1] if len(only) < len(RAMP) else np.arange(len(only) + 1, dtype=np.int32)
-            return begin, np.array(only, np.int32)
+        count = len(subjects)
+        try:
+            only = np.fromiter(map(self._only.__getitem__, subjects), np.int32, count)
+        except KeyError:
+            pass
+        else:
+            return (RAMP[: count + 1] if count < len(RAMP) else np.arange(count + 1, dtype=np.int32)), only
         known = [self.channels_of(subject) for subject in subjects]
         begin = np.fromiter(accumulate(map(len, known), initial=0), np.int32, len(known) + 1)
         return begin, np.fromiter(chain.from_iterable(known), np.int32, int(begin[-1]))
