@@ -5,7 +5,7 @@ with their publishers, every host subscribed once. `plain` has nothing but that 
 C6 in every pair: a content filter, a region of relevance, a publication domain by attribute. Peers
 (`oracle_peers.py`) compute `plain` only, and write their pairs to Parquet as the oracle does. All start from the
 prepared tables; the oracle's time includes its index. Sessions are open and code is compiled before the clock
-starts.
+starts. Each takes its turn three times, and the median by wall clock is shown (`--runs`).
 
 `python -m bench oracle` takes 1 million fixes; `python -m bench.oracle 1 10 50` as many millions as it is told, with
 `--peers duckdb,polars,sedonadb` (all of them; those that are not installed are skipped), `--kinds plain,five`. A
@@ -228,12 +228,22 @@ def peer(name: str, root: Path) -> dict[str, Any]:
     return found
 
 
-def measure(spark: Any, root: Path, millions: float, kind: str, peers: list[str]) -> dict[str, dict[str, Any]]:
+def measure(
+    spark: Any, root: Path, millions: float, kind: str, peers: list[str], runs: int
+) -> dict[str, dict[str, Any]]:
     data = Data(root, millions, five=kind == "five")
-    found: dict[str, dict[str, Any]] = {"roamcast": timed(spark, data)}
-    for name in peers if kind == "plain" else ():
-        found[name] = peer(name, root)
-    return found
+    found: dict[str, list[dict[str, Any]]] = {}
+    for _ in range(runs):
+        found.setdefault("roamcast", []).append(timed(spark, data))
+        for name in peers if kind == "plain" else ():
+            found.setdefault(name, []).append(peer(name, root))
+    return {name: median(each) for name, each in found.items()}
+
+
+def median(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The run in the middle, with the walls of all."""
+    done = sorted((each for each in runs if "skipped" not in each), key=lambda each: float(each["wall_s"]))
+    return {**done[len(done) // 2], "walls_s": [each["wall_s"] for each in done]} if done else runs[0]
 
 
 def rooted(kept: str | None, millions: float, kind: str) -> Path:
@@ -251,7 +261,7 @@ def show(title: str, found: dict[str, dict[str, Any]]) -> None:
         memory = ", ".join(f"{key[:-3]} {value:,.0f} MB" for key, value in each.items() if key.endswith("_mb"))
         print(
             f"  {name:10} {each['wall_s']:7.1f} s wall, {each['cpu_s']:7.1f} s CPU, {ratio:5.2f} × ours, "
-            f"{each['pairs']:,.0f} pairs; {memory}",
+            f"{each['pairs']:,.0f} pairs; {memory}; all walls {', '.join(f'{wall:.1f}' for wall in each['walls_s'])}",
             flush=True,
         )
 
@@ -261,6 +271,7 @@ def main(given: list[str] | None = None) -> dict[str, float]:
     options.add_argument("millions", nargs="*", type=float, default=[1.0])
     options.add_argument("--peers", default="duckdb,polars,sedonadb")
     options.add_argument("--kinds", default="plain,five")
+    options.add_argument("--runs", type=int, default=3)
     options.add_argument("--json", default=None)
     options.add_argument("--data", default=None, help="where the tables are kept for the next time")
     options.add_argument("--only-data", action="store_true")
@@ -274,7 +285,7 @@ def main(given: list[str] | None = None) -> dict[str, float]:
     figures: dict[str, float] = {}
     for millions, kind in [(0.1, "five"), *sizes]:
         root = rooted(asked.data, millions, kind)
-        found = measure(spark, root, millions, kind, [name for name in asked.peers.split(",") if name])
+        found = measure(spark, root, millions, kind, [name for name in asked.peers.split(",") if name], asked.runs)
         if not asked.data:
             shutil.rmtree(root, ignore_errors=True)
         show(f"{millions:g} M fixes, {EVENTS_ALL:,} events, {kind}", found)
