@@ -6,85 +6,49 @@ it: what holds at a time is asked with that time.
 
 A subscription is taken apart when it comes (`demands.py`). What columns can decide (subject, one circle, ranges of
 values, lifetimes) is decided by a kernel for all events of a call together (`pool.py`, `kernel.py`); what is left is
-asked of the few that remain, with the model's own functions (`judge.py`). The engine keeps no `Subscription`: a slot
-number stands for it until it is removed, and `id_of` gives its id.
+asked of the few that remain, with the model's own functions (`finding.py`, `judge.py`). The engine keeps no
+`Subscription`: a slot number stands for it until it is removed, and `id_of` gives its id.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from roamcast.matching.batch import Batch, batch_of_events
+from roamcast.matching.batch import batch_of_events
 from roamcast.matching.choice import kernel_of
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.columns import Columns
 from roamcast.matching.demands import AUDIENCE, RELEVANCE, WHERE_THE_SUBSCRIBER_IS, Locator, demand_of
+from roamcast.matching.finding import Finder, Matches, Said
 from roamcast.matching.handful import HANDFUL_MAX, Handful
 from roamcast.matching.hosts import Hosts, KnownConfiguration
-from roamcast.matching.judge import NOTHING_MORE, Judge, Profile
+from roamcast.matching.judge import NOTHING_MORE, Profile
 from roamcast.matching.layout import (
-    AUDIENCE_MET,
-    HIT,
     NONE,
-    SLOT,
-    Bytes,
     Doubles,
-    Long,
-    Records,
-    Views,
     Whole,
-    enlarged,
 )
 from roamcast.matching.metric import check_space, is_flat, loosened, reach_of, straight, straight_columns
 from roamcast.matching.names import Names
 from roamcast.matching.pool import TAIL_MIN, UNCELLED, Pool, fits_cells, radius_class
 from roamcast.matching.registry import Registry
+from roamcast.matching.slots import Slots
 from roamcast.matching.topics import Topics
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
-from roamcast.model.filter.tree import Attribute, Publishers
+from roamcast.model.filter.tree import Attribute
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US, BadValue, Point, Value
+from roamcast.model.values import BadValue, Point, Value
 
 LOCATORS_MAX = 16
 """The most places of events that groups are found by; further ones are left to the model's closures."""
-HITS_AT_FIRST = 4_096
-HITS_KEPT_MAX = 65_536
-"""So far the room for hits grows where a batch needs several calls; beyond, only where one event has more of them."""
 MOVED_AT_ONCE_MIN = 4
 """To move fewer hosts one by one takes less than to make columns of them."""
 NOWHERE = (float("inf"), float("inf"), 0.0)
-
-
-class Matches(Struct, frozen=True):
-    """Pairs of an event, by its place in the call, and a slot; by event, and then as they lie in the grids."""
-
-    events: Whole
-    slots: Whole
-
-    def __len__(self) -> int:
-        return len(self.events)
-
-    def by_event(self, events: int) -> list[list[int]]:
-        ends = np.searchsorted(self.events, np.arange(1, events + 1)).tolist()
-        slots = self.slots.tolist()
-        return [slots[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-
-class Said(Struct):
-    """Which slots an event concerns by what it says."""
-
-    slots: list[int]
-    unsure: list[int]
-    """So near the limit that it must be asked by the model's arithmetic, of where the subscriber is."""
-    settled: bool
-    """If not, there are others that cannot be told so: `match` is to be asked."""
 
 
 class Engine:
@@ -104,8 +68,7 @@ class Engine:
         self._configuration = KnownConfiguration(space, self._hosts, neighbour_range_m, graph)
         self._topics = Topics()
         self._ids = Names()
-        self._slots: Records = np.zeros(16, SLOT)
-        self._issued_us_max = -(2**62)
+        self._slots = Slots()
         self._clauses = Clauses()
         self._pool = Pool(self._flat, self._kernel)
         self._profiles: Registry[Profile] = Registry()
@@ -113,8 +76,9 @@ class Engine:
         self._locators: Registry[Locator] = Registry(LOCATORS_MAX)
         self._locators.take(AUDIENCE)
         self._locators.take(RELEVANCE)
-        self._hits: Records = np.zeros(HITS_AT_FIRST, HIT)
-        self._views = Views()
+        self._finder = Finder(
+            self._kernel, self._configuration, self._pool, self._slots, self._clauses, self._locators, self._profiles
+        )
         self._handful = Handful(space, self._topics, self._locators, self._clauses)
         self._columns = Columns(space, self._topics, self._locators, self._clauses)
 
@@ -141,7 +105,7 @@ class Engine:
         return self._ids.name(self._checked(slot))
 
     def subscriber_of(self, slot: int) -> str:
-        return self._hosts.names.name(int(self._slots["host"][self._checked(slot)]))
+        return self._hosts.names.name(int(self._slots.rows["host"][self._checked(slot)]))
 
     def host_number(self, host: str) -> int:
         """What `move` calls a host; it holds while the host is known."""
@@ -181,16 +145,14 @@ class Engine:
         channel = self._topics.take(subscription.subject)
         self._pool.make_known(channel)
         slot = self._ids.add(subscription.id)
-        self._slots = enlarged(self._slots, slot + 1)
-        self._issued_us_max = max(self._issued_us_max, subscription.issued_us)
         first = int(self._hosts.rows["first"][host])
         moving = place.centre is None and not demand.never
-        self._slots[slot] = (
-            subscription.issued_us, subscription.expires_us, place.radius_m, clause, profile, NONE, NONE, channel,
-            locator, moving, True, host, first, NONE, 0,
+        self._slots.write(
+            slot, (subscription.issued_us, subscription.expires_us, place.radius_m, clause, profile, NONE, NONE,
+            channel, locator, moving, True, host, first, NONE, 0),
         )  # fmt: skip
         if first != NONE:
-            self._slots["before"][first] = slot
+            self._slots.rows["before"][first] = slot
         self._hosts.rows["first"][host] = slot
         if place.centre is not None:
             self._enter(slot, straight(place.centre, self.space), place.reach_m)
@@ -203,21 +165,21 @@ class Engine:
         slot = self._ids.find(subscription_id)
         if slot < 0:
             return False
-        row = self._slots[slot]
+        row = self._slots.rows[slot]
         if row["entry"] != NONE:
-            self._pool.remove(self._slots, slot)
+            self._pool.remove(self._slots.rows, slot)
         before, after, host = int(row["before"]), int(row["after"]), int(row["host"])
         if before == NONE:
             self._hosts.rows["first"][host] = after
         else:
-            self._slots["after"][before] = after
+            self._slots.rows["after"][before] = after
         if after != NONE:
-            self._slots["before"][after] = before
+            self._slots.rows["before"][after] = before
         self._clauses.drop(int(row["clause"]))
         self._profiles.drop(int(row["profile"]))
         self._locators.drop(int(row["locator"]))
         self._topics.drop(int(row["channel"]))
-        self._slots["used"][slot] = False
+        self._slots.rows["used"][slot] = False
         self._ids.remove(slot)
         self._hosts.tidy(host)
         return True
@@ -225,7 +187,7 @@ class Engine:
     def expire(self, now_us: int) -> list[str]:
         """Removes the subscriptions that have expired by then; their ids."""
         check_time(now_us)
-        gone = np.flatnonzero((self._slots["used"] != 0) & (self._slots["expires_us"] < now_us))
+        gone = np.flatnonzero((self._slots.rows["used"] != 0) & (self._slots.rows["expires_us"] < now_us))
         ids = [self._ids.name(int(slot)) for slot in gone]
         for each in ids:
             self.unsubscribe(each)
@@ -304,7 +266,7 @@ class Engine:
         """Which subscriptions each of the events is to be delivered to at this time."""
         check_time(now_us)
         batch = batch_of_events(events, now_us, self._topics, self._locators, self._clauses, self._configuration)
-        return self._matches(batch, events.__getitem__, now_us)
+        return self._finder.matches(batch, events.__getitem__, now_us)
 
     def match_columns(
         self,
@@ -322,7 +284,7 @@ class Engine:
         more than columns can decide is the event itself made, with `event_of`.
         """
         check_time(now_us)
-        return self._matches(self._columns.batch(subjects, x, y, numbers, position), event_of, now_us)
+        return self._finder.matches(self._columns.batch(subjects, x, y, numbers, position), event_of, now_us)
 
     def match_said(
         self,
@@ -340,24 +302,13 @@ class Engine:
         for begin in range(0, len(subjects), HANDFUL_MAX):
             end = begin + HANDFUL_MAX
             batch = self._handful.batch(subjects[begin:end], attributes[begin:end])
-            found += self._said(batch, now_us, slack_m)
-        return found
-
-    def _said(self, batch: Batch, now_us: int, slack_m: float) -> list[Said]:
-        found = [Said([], [], True) for _ in range(len(batch.channel_begin) - 1)]
-        for event, slot, sure, settled in self._found(batch, now_us, slack_m).tolist() if len(self._hosts) else ():
-            if settled:
-                found[event].slots.append(slot)
-            elif sure:
-                found[event].settled = False
-            else:
-                found[event].unsure.append(slot)
+            found += self._finder.said(batch, now_us, slack_m)
         return found
 
     def near_of(self, slot: int) -> tuple[str, float] | None:
         """If nothing that columns cannot decide is asked but how near the subscriber is to a place that events say:
         the name of that place, and the radius."""
-        row = self._slots[self._checked(slot)]
+        row = self._slots.rows[self._checked(slot)]
         locator = self._locators.keys[row["locator"]]
         if not row["moving"] or not isinstance(locator, Attribute) or row["profile"]:
             return None
@@ -367,74 +318,6 @@ class Engine:
         """Whether the only attribute of events that columns ask for is this place."""
         return self._handful.asks_only(name)
 
-    def _matches(self, batch: Batch, event_of: Callable[[int], Event], now_us: int) -> Matches:
-        # Condition (iii) wants a host that both scopes hold, even of open ones.
-        hits = self._found(batch, now_us) if len(self._hosts) else self._hits[:0]
-        if np.count_nonzero(hits["settled"]) < len(hits):
-            kept = hits["settled"] != 0
-            self._judge(np.flatnonzero(~kept), kept, hits, batch.modes, event_of)
-            hits = hits[kept]
-        return Matches(hits["event"], hits["slot"])
-
-    def _found(self, batch: Batch, now_us: int, slack_m: float = 0.0) -> Records:
-        """What the kernel lets through; as often as the hits need more room."""
-        pool, first, end = self._pool, 0, len(batch.channel_begin) - 1
-        all_issued = self._issued_us_max <= now_us <= FOREVER_US
-        parts: list[Records] = []
-        while first < end:
-            reached, count, overdue = self._kernel.search(
-                first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
-                pool.channel_groups, pool.groups, pool.cells, pool.entries, pool.heights, self._slots,
-                self._clauses.rows, self._flat, now_us, all_issued, slack_m, pool.runs, self._hits,
-                self._views,
-            )  # fmt: skip
-            parts.append(self._hits[:count].copy())
-            if reached == first or (reached < end and len(self._hits) < HITS_KEPT_MAX):
-                self._hits = np.zeros(2 * len(self._hits), HIT)
-            first = reached
-            if overdue != NONE:
-                pool.sort(self._slots, overdue)
-        return parts[0] if len(parts) == 1 else np.concatenate([self._hits[:0], *parts])
-
-    def _judge(
-        self,
-        unsettled: Long,
-        kept: NDArray[np.bool_],
-        hits: Records,
-        modes: Bytes,
-        event_of: Callable[[int], Event],
-    ) -> None:
-        """Asks the model about what the columns leave open."""
-        judge: Judge | None = None
-        judged = -1
-        for index in unsettled.tolist():
-            number, sure = int(hits["event"][index]), bool(hits["sure"][index])
-            if judge is None or number != judged:
-                judge, judged = Judge(event_of(number), self._configuration), number
-            row = self._slots[hits["slot"][index]]
-            if not sure and not self._is_near(judge.event, row):
-                continue
-            profile = self._profiles.keys[row["profile"]]
-            assert profile is not None
-            # An audience's circle that may be met is asked again; an open audience says yes again.
-            met = bool(modes[number, row["locator"]] & AUDIENCE_MET) and sure
-            kept[index] = judge.accepts(profile, int(row["host"]), met)
-
-    def _is_near(self, event: Event, row: Any) -> bool:
-        """Nearness by the model's own arithmetic; of what is not asked by nearness, the rest decides."""
-        locator = self._locators.keys[row["locator"]]
-        if not row["moving"] or not isinstance(locator, Attribute | Publishers):
-            return True
-        point = (
-            event.attributes.get(locator.name)
-            if isinstance(locator, Attribute)
-            else event.publisher.value(locator.name)
-        )
-        here = self._hosts.position(int(row["host"]))
-        assert here is not None
-        assert isinstance(point, Point)
-        return self.space.within(here, point, float(row["radius_m"]))
-
     # Entries.
 
     def _is_in_cells(self, position: Point | None) -> bool:
@@ -443,20 +326,20 @@ class Engine:
     def _slots_of(self, host: int) -> Iterator[int]:
         slot = int(self._hosts.rows["first"][host])
         while slot != NONE:
-            after = int(self._slots["after"][slot])
+            after = int(self._slots.rows["after"][slot])
             yield slot
             slot = after
 
     def _follow_all(self, host: int) -> None:
         for slot in self._slots_of(host):
-            if self._slots["moving"][slot]:
-                if self._slots["entry"][slot] != NONE:
-                    self._pool.remove(self._slots, slot)
+            if self._slots.rows["moving"][slot]:
+                if self._slots.rows["entry"][slot] != NONE:
+                    self._pool.remove(self._slots.rows, slot)
                 self._follow(slot)
 
     def _follow(self, slot: int) -> None:
         """Enters what moves with its subscriber where that is; nowhere, only who asks for no place is found."""
-        row = self._slots[slot]
+        row = self._slots.rows[slot]
         position = self._hosts.position(int(row["host"]))
         locator = self._locators.keys[row["locator"]]
         if position is None:
@@ -467,20 +350,20 @@ class Engine:
         self._enter(slot, straight(position, self.space), loosened(reach_m) if locator == RELEVANCE else reach_m)
 
     def _enter(self, slot: int, at: tuple[float, float, float], reach_m: float) -> None:
-        row = self._slots[slot]
+        row = self._slots.rows[slot]
         size = radius_class(reach_m) if fits_cells(at[0], at[1]) else UNCELLED
-        self._pool.insert(self._slots, slot, (int(row["channel"]), int(row["locator"]), size), at, reach_m)
+        self._pool.insert(self._slots.rows, slot, (int(row["channel"]), int(row["locator"]), size), at, reach_m)
 
     def _move(self, hosts: Whole, x: Doubles, y: Doubles) -> None:
         pool, first = self._pool, 0
         at_x, at_y, at_z = straight_columns(x, y, self.space)
         while first < len(hosts):
             first, full = self._kernel.move(
-                first, hosts, x, y, at_x, at_y, at_z, self._hosts.rows, self._slots, pool.groups, pool.entries,
+                first, hosts, x, y, at_x, at_y, at_z, self._hosts.rows, self._slots.rows, pool.groups, pool.entries,
                 pool.heights, self._flat,
             )  # fmt: skip
             if full != NONE:
-                pool.sort(self._slots, full)
+                pool.sort(self._slots.rows, full)
 
     def _checked(self, slot: int) -> int:
         if not self._ids.is_used(slot):

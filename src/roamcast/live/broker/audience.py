@@ -30,7 +30,7 @@ from roamcast.live.mqtt.messages import Choice
 from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.mqtt.topics import FilterTree
 from roamcast.matching import Engine
-from roamcast.matching.engine import Said
+from roamcast.matching.finding import Said
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.match import matches
