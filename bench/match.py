@@ -145,11 +145,16 @@ def engine_of(population: Population, kernel: str) -> tuple[Engine, float, float
     return engine, held / population.count, seconds / population.count
 
 
+def plain(column: Doubles) -> list[float]:
+    """Python's own numbers, as in what clients send."""
+    return [float(value) for value in column]
+
+
 def as_events(columns: tuple[list[str], Doubles, Doubles, Doubles]) -> list[Event]:
     publisher = Context("publisher")
     return [
         Event(f"e{number}", subject, publisher, 0, FOREVER_US, {"position": Point(x, y), "severity": severity})
-        for number, (subject, x, y, severity) in enumerate(zip(*(list(each) for each in columns), strict=True))
+        for number, (subject, x, y, severity) in enumerate(zip(columns[0], *map(plain, columns[1:]), strict=True))
     ]
 
 

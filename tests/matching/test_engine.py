@@ -6,7 +6,7 @@ import pytest
 
 from roamcast.matching import Engine
 from roamcast.matching import kernel as numba_kernel
-from roamcast.matching.clauses import COLUMNS_MAX
+from roamcast.matching.clauses import COLUMNS_MAX, WHOLE_COLUMNS_MAX
 from roamcast.matching.engine import LOCATORS_MAX
 from roamcast.matching.handful import HANDFUL_MAX
 from roamcast.matching.names import Names
@@ -14,11 +14,13 @@ from roamcast.matching.topics import Topics
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
+from roamcast.model.filter.tree import Attribute, Filter, Inside
+from roamcast.model.region import Box
 from roamcast.model.space import Plane
 from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import BadValue, Point
-from tests.matching.worlds import KERNELS, PATTERNS, SUBJECTS, World
+from roamcast.model.values import BadValue, Instant, Point, Value
+from tests.matching.worlds import KERNELS, NOW_US, PATTERNS, SUBJECTS, World
 
 
 @pytest.mark.parametrize("numbers", [[7], [-1], [1 << 20]])
@@ -178,3 +180,28 @@ def test_names_of_any_length_are_found_and_none_that_only_begins_like_one() -> N
     assert names.find("x" * 255) == -1
     assert not names.is_used(numbers[255])
     assert names.name(numbers[70_000]) == "x" * 70_000
+
+
+MIXED: tuple[Value | None, ...] = (1, 1.0, 2.5, True, False, "p", "q", "1", Instant(1), Point(0.5, 4.0), None)
+ASKED = ("a = 1", "a >= 1", "a = TRUE", "a = 'p'", "a = 'never said'", "a <= TIMESTAMP('{t}')")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("alike", [False, True], ids=["mixed", "alike"])
+def test_c6_events_of_one_call_are_told_apart_by_the_kinds_of_their_values(kernel: str, alike: bool) -> None:
+    """More than are asked one by one; mixed, or as many of each value after the other."""
+    world = World(Plane(), kernel)
+    world.place(Context("h", Point(0.0, 0.0)))
+    asked = [parse_text(text.format(t="1970-01-01T00:00:02Z")) for text in ASKED]
+    asked.append(Filter(Inside(Attribute("a"), Box(Point(0.0, 3.0), Point(1.0, 5.0)))))
+    for number, wanted in enumerate(asked):
+        world.subscribe(Subscription(f"s{number}", "h", "news", 0, 100, wanted))
+    said: list[dict[str, Value]] = [{} if value is None else {"a": value} for value in MIXED for _ in range(12)]
+    happened = [Event("e", "news", Context("press"), 0, 100, content) for content in said]
+    step = 12 if alike else 1
+    for begin in range(0, len(happened) if alike else 12, step):
+        call = happened[begin : begin + 12] if alike else happened[begin::12] * 2
+        assert len(call) > WHOLE_COLUMNS_MAX
+        world.check(call)
+        assert world.check_said(call) == len(call)
+    assert any(map(any, world.expected(happened, NOW_US)))

@@ -1,7 +1,8 @@
 """Clauses in columns: each subscription's ranges, one linked to the next, over numbered columns of event values."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from roamcast.model.values import Kind, Point, Value, kind_of
 
 COLUMNS_MAX = 256
 """The most attributes that clauses are about; what is asked of further ones is left to the model's closures."""
+WHOLE_COLUMNS_MAX = 8
+"""Of more events than that, so many columns are written one by one; else each event is asked what it has."""
+NUMBERS = {int, float}
 
 
 class Clauses:
@@ -56,6 +60,38 @@ class Clauses:
     def blank(self, events: int) -> Doubles:
         """A row for each event; NaN is a value that is missing, or of another kind."""
         return np.full((events, max(1, len(self.columns.keys))), math.nan)
+
+    def values(self, attributes: Sequence[Mapping[str, Value]]) -> Doubles:
+        """A row for each event."""
+        rows, numbers = self.blank(len(attributes)), self.columns.numbers
+        if len(numbers) <= WHOLE_COLUMNS_MAX < len(attributes):
+            for key, column in numbers.items():
+                rows[:, column] = self._column(key, attributes)
+        else:
+            places, values = list[int](), list[float]()
+            for index, each in enumerate(attributes):
+                self.collect(each, index * rows.shape[1], places, values)
+            rows.reshape(-1)[places] = values
+        return rows
+
+    def _column(self, key: ColumnKey, attributes: Sequence[Mapping[str, Value]]) -> list[float]:
+        name, kind = key
+        given: list[Any] = [each.get(name) for each in attributes]
+        types = {*map(type, given)}
+        if kind is Kind.NUMBER and types <= NUMBERS:
+            return given
+        if kind is Kind.TEXT and types == {str}:
+            return [self.texts.numbers.get(text, math.nan) for text in given]
+        return [self._number(kind, value) for value in given]
+
+    def _number(self, kind: Kind | str, value: Value | None) -> float:
+        """What stands for a value in a column of this kind, or of a coordinate; NaN if it is of another one."""
+        if isinstance(value, Point):
+            return value.x if kind == "x" else value.y if kind == "y" else math.nan
+        if value is None or kind_of(value) is not kind:
+            return math.nan
+        number = self.texts.numbers.get(value) if isinstance(value, str) else number_of(value)
+        return math.nan if number is None else number
 
     def collect(self, attributes: Mapping[str, Value], begin: int, places: list[int], values: list[float]) -> None:
         """Appends an event's values and where they belong, in a row that begins there."""

@@ -40,6 +40,7 @@ from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
 from roamcast.model.filter.tree import Attribute
 from roamcast.model.places import MovementGraph
+from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue, Point, Value
@@ -265,7 +266,10 @@ class Engine:
     def match(self, events: Sequence[Event], now_us: int) -> Matches:
         """Which subscriptions each of the events is to be delivered to at this time."""
         check_time(now_us)
-        batch = batch_of_events(events, now_us, self._topics, self._locators, self._clauses, self._configuration)
+        if len(events) <= HANDFUL_MAX and are_open(events, now_us) and not self._handful.asks_of_publishers():
+            batch = self._handful.batch([event.subject for event in events], [event.attributes for event in events])
+        else:
+            batch = batch_of_events(events, now_us, self._topics, self._locators, self._clauses, self._configuration)
         return self._finder.matches(batch, events.__getitem__, now_us)
 
     def match_columns(
@@ -369,6 +373,16 @@ class Engine:
         if not self._ids.is_used(slot):
             raise BadValue(f"no subscription has the slot {slot}")
         return slot
+
+
+def are_open(events: Sequence[Event], now_us: int) -> bool:
+    """Whether all of them are valid now and for everybody, so that only what they say counts."""
+    return all(
+        event.relevance is EVERYWHERE
+        and event.audience is EVERYWHERE
+        and event.published_us <= now_us <= event.expires_us
+        for event in events
+    )
 
 
 def doubles(coordinates: Sequence[float]) -> Doubles:
