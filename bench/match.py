@@ -2,12 +2,15 @@
 
 Subscribers on a square, half of them in hot spots, each wants what is within its radius of one of 50 subjects;
 events come where subscribers are. `near(position, r)` is what a subscription asks, and every fourth one a number as
-well. All figures are per CPU second of whoever does the work, this process or Redis: the best of twelve slices.
+well. All figures are per CPU second of whoever does the work, this process or Redis: the median of twelve slices,
+which those that are compared take in turns.
 
-Events go into the engine 64 at a time, as columns and as `Event`s, and one at a time; moves 1,000 at a time and one
-at a time, with the sorting that they cause. Redis has the same events and moves, and the spatial part only: one geo
-set a subject, searched with one radius that finds about as many, pipelined and not. STRtree is one tree of boxes a
-subject and cannot move. The plain loop asks the compiled filter of each subscription of the subject.
+Events go into the engine 64 at a time, as columns (`match_columns`), as `Event`s (`match`) and as a broker asks who
+wants what clients said (`match_said`), and one at a time; moves 1,000 at a time and one at a time, with the sorting
+that they cause. Redis has the same events and moves, and the spatial part only: one geo set a subject, searched with
+one radius that finds about as many, pipelined and not. It is a process of its own: its time includes its protocol and
+its socket, which a pipeline makes small, and the engine's is that of a call. STRtree is one tree of boxes a subject
+and cannot move. The plain loop asks the compiled filter of each subscription of the subject.
 
 Bytes are what tracemalloc sees alive after the subscriptions were made, their own objects gone: columns, tables and
 the names of subscriptions and subscribers. It is slow, so beyond 100,000 it is by how much the process has grown.
@@ -22,10 +25,14 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
 import shapely
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from bench.redis_geo import Redis, add, redis_server, search
@@ -53,6 +60,12 @@ STEP_M = 10.0
 SLICES = 12
 SLICE_S = 0.15
 TRACED_MAX = 100_000
+PLAIN_MAX = 100_000
+"""To fill numpy's engine and the loop with more takes minutes, and they are slow."""
+TOGETHER = (
+    ("events", "event_objects", "said_events"), ("single_events",), ("moves",), ("single_moves",), ("events_after_moves",)
+)  # fmt: skip
+"""What is measured in turns: first what Redis and others do as well."""
 
 Doubles = NDArray[np.float64]
 
@@ -106,17 +119,26 @@ class Population:
         return [self.steps(1_000) for _ in range(max(200, self.count // 1_000))]
 
 
-def per_second(action: Callable[[], int], cpu_s: Callable[[], float] = time.process_time) -> float:
-    """How many a CPU second of whoever does the work, where each call says how many it did; the best of several
-    slices, since others use the same processor and empty its caches."""
-    action()
-    best = 0.0
-    for _ in range(SLICES):
-        done, started = 0, cpu_s()
-        while (taken := cpu_s() - started) < SLICE_S:
-            done += action()
-        best = max(best, done / taken)
-    return best
+class Runner(Struct, frozen=True):
+    """Somebody who does the work; each call says how much it did."""
+
+    action: Callable[[], int]
+    cpu_s: Callable[[], float] = time.process_time
+
+    def slice(self) -> float:
+        """How much a CPU second."""
+        done, started = 0, self.cpu_s()
+        while (taken := self.cpu_s() - started) < SLICE_S:
+            done += self.action()
+        return done / taken
+
+
+def in_turns(runners: dict[str, Runner]) -> dict[str, float]:
+    """What each does a second: others use the same processor, so those that are compared take turns."""
+    for runner in runners.values():
+        runner.action()
+    slices = [{name: runner.slice() for name, runner in runners.items()} for _ in range(SLICES)]
+    return {f"{name}_per_s": median(each[name] for each in slices) for name in runners}
 
 
 def held_bytes(traced: bool) -> int:
@@ -158,86 +180,92 @@ def as_events(columns: tuple[list[str], Doubles, Doubles, Doubles]) -> list[Even
     ]
 
 
-def engine_figures(population: Population, kernel: str) -> dict[str, float]:
-    engine, held, filled_s = engine_of(population, kernel)
+class Turns(Struct):
+    """One after the other of some things, over and over."""
+
+    things: list[Any]
+    at: int = -1
+
+    def next(self) -> Any:
+        self.at = (self.at + 1) % len(self.things)
+        return self.things[self.at]
+
+
+def runs_of_engine(engine: Engine, population: Population) -> dict[str, Runner]:
     columns = [population.events(BATCH) for _ in range(BATCHES)]
     batches = [as_events(each) for each in columns]
-    matched = 0
-    turn = 0
+    said = [([event.subject for event in each], [event.attributes for event in each]) for each in batches]
+    in_columns, in_events, in_words = Turns([*zip(columns, batches, strict=True)]), Turns(batches), Turns(said)
 
     def by_columns() -> int:
-        nonlocal turn, matched
-        turn = (turn + 1) % len(columns)
-        subjects, x, y, severity = columns[turn]
-        found = engine.match_columns(subjects, x, y, {"severity": severity}, batches[turn].__getitem__, 1)
-        matched += len(found)
+        (subjects, x, y, severity), events = in_columns.next()
+        engine.match_columns(subjects, x, y, {"severity": severity}, events.__getitem__, 1)
         return BATCH
 
     def by_events() -> int:
-        nonlocal turn
-        turn = (turn + 1) % len(columns)
-        engine.match(batches[turn], 1)
+        engine.match(in_events.next(), 1)
+        return BATCH
+
+    def by_what_is_said() -> int:
+        subjects, attributes = in_words.next()
+        engine.match_said(subjects, attributes, 1)
         return BATCH
 
     def one_by_one() -> int:
-        nonlocal turn
-        turn = (turn + 1) % len(columns)
-        for event in batches[turn]:
+        for event in in_events.next():
             engine.match([event], 1)
         return BATCH
 
-    for _ in columns:
-        by_columns()
-    figures = {"hits_per_event": matched / (BATCH * len(columns)), "bytes": held, "subscribe_us": filled_s * 1e6}
-    figures["events_per_s"] = per_second(by_columns)
-    figures["event_objects_per_s"] = per_second(by_events)
-    figures["single_events_per_s"] = per_second(one_by_one)
     numbers = np.array([engine.host_number(f"h{number}") for number in range(population.count)])
-    steps = population.walk()
-    step = 0
+    steps = Turns(population.walk())
 
     def move_many() -> int:
-        nonlocal step
-        step = (step + 1) % len(steps)
-        who, to = steps[step]
+        who, to = steps.next()
         engine.move(numbers[who], to[:, 0], to[:, 1])
         return len(who)
 
     def move_one() -> int:
-        nonlocal step
-        step = (step + 1) % len(steps)
-        who, to = steps[step]
+        who, to = steps.next()
         for number, (x, y) in zip(who[:100].tolist(), to.tolist(), strict=False):
             engine.place(Context(f"h{number}", Point(x, y)))
         return 100
 
-    figures["moves_per_s"] = per_second(move_many)
-    figures["single_moves_per_s"] = per_second(move_one)
-    figures["events_per_s_after_moves"] = per_second(by_columns)
-    return figures
+    for _ in columns:
+        by_columns()
+    return {
+        "events": Runner(by_columns),
+        "event_objects": Runner(by_events),
+        "said_events": Runner(by_what_is_said),
+        "single_events": Runner(one_by_one),
+        "moves": Runner(move_many),
+        "single_moves": Runner(move_one),
+        "events_after_moves": Runner(by_columns),
+    }
 
 
-def loop_figures(population: Population) -> dict[str, float]:
+def hits_per_event(engine: Engine, population: Population) -> float:
+    events = as_events(population.events(BATCH * 20))
+    return len(engine.match(events, 1)) / len(events)
+
+
+def loop_run(population: Population) -> Runner:
     """The compiled filters of the subject, one after the other."""
     by_subject: dict[str, list[int]] = {}
     for number in range(population.count):
         by_subject.setdefault(f"traffic/{population.subject[number]}", []).append(number)
-    events = as_events(population.events(1_000))
-    space, turn = Plane(), 0
+    events, space = Turns(as_events(population.events(1_000))), Plane()
 
     def one() -> int:
-        nonlocal turn
-        turn = (turn + 1) % len(events)
-        event = events[turn]
+        event = events.next()
         for number in by_subject.get(event.subject, ()):
             scene = Scene(event.attributes.get, population.context(number), event.publisher)
             compile_filter(population.filter(number), space, None)(scene)
         return 1
 
-    return {"loop_events_per_s": per_second(one)}
+    return Runner(one)
 
 
-def tree_figures(population: Population) -> dict[str, float]:
+def tree_run(population: Population) -> Runner:
     """Shapely: a tree of boxes a subject, and the distance of what they hold, 64 events a call."""
     trees: dict[str, tuple[shapely.STRtree, Doubles, Doubles]] = {}
     for subject in range(population.subjects):
@@ -245,13 +273,10 @@ def tree_figures(population: Population) -> dict[str, float]:
         at, radius_m = population.at[mine], population.radius_m[mine].astype(float)
         boxes = shapely.box(*(at - radius_m[:, None]).T, *(at + radius_m[:, None]).T)
         trees[f"traffic/{subject}"] = shapely.STRtree(boxes), at, radius_m
-    columns = [population.events(BATCH) for _ in range(BATCHES)]
-    turn = 0
+    columns = Turns([population.events(BATCH) for _ in range(BATCHES)])
 
     def batch() -> int:
-        nonlocal turn
-        turn = (turn + 1) % len(columns)
-        subjects, x, y, _ = columns[turn]
+        subjects, x, y, _ = columns.next()
         by_subject: dict[str, list[int]] = {}
         for index, subject in enumerate(subjects):
             by_subject.setdefault(subject, []).append(index)
@@ -264,73 +289,96 @@ def tree_figures(population: Population) -> dict[str, float]:
             np.flatnonzero(away <= radius_m[found] ** 2)
         return BATCH
 
-    return {"strtree_events_per_s": per_second(batch)}
+    return Runner(batch)
 
 
-def redis_figures(population: Population, program: str) -> dict[str, float]:
-    columns = [population.events(BATCH) for _ in range(BATCHES)]
+def runs_of_redis(redis: Redis, population: Population) -> dict[str, Runner]:
     # One radius for all, with which it finds about as many as there are.
     radius_m = float(np.sqrt(np.mean(population.radius_m.astype(float) ** 2)))
-    searches = [
-        [search(subject, x, y, radius_m) for subject, x, y in zip(*each[:3], strict=True)] for each in columns
-    ]
-    turn = 0
-    with Redis(program) as redis:
+    columns = [population.events(BATCH) for _ in range(BATCHES)]
+    searches = Turns(
+        [[search(subject, x, y, radius_m) for subject, x, y in zip(*each[:3], strict=True)] for each in columns]
+    )
 
-        def pipelined() -> int:
-            nonlocal turn
-            turn = (turn + 1) % len(searches)
-            redis.ask(searches[turn])
-            return BATCH
+    def pipelined() -> int:
+        redis.ask(searches.next())
+        return BATCH
 
-        def single() -> int:
-            nonlocal turn
-            turn = (turn + 1) % len(searches)
-            for each in searches[turn]:
-                redis.ask([each])
-            return BATCH
+    def single() -> int:
+        for each in searches.next():
+            redis.ask([each])
+        return BATCH
 
-        def placed(who: NDArray[np.int64], to: Doubles) -> list[bytes]:
-            return [
-                add(f"traffic/{population.subject[number]}", f"s{number}", x, y)
-                for number, (x, y) in zip(who.tolist(), to.tolist(), strict=True)
-            ]
+    def placed(who: NDArray[np.int64], to: Doubles) -> list[bytes]:
+        return [
+            add(f"traffic/{population.subject[number]}", f"s{number}", x, y)
+            for number, (x, y) in zip(who.tolist(), to.tolist(), strict=True)
+        ]
 
-        for begin in range(0, population.count, 10_000):
-            some = np.arange(begin, min(begin + 10_000, population.count))
-            redis.ask(placed(some, population.at[some]))
-        steps = [placed(*each) for each in population.walk()]
+    for begin in range(0, population.count, 10_000):
+        some = np.arange(begin, min(begin + 10_000, population.count))
+        redis.ask(placed(some, population.at[some]))
+    steps = Turns([placed(*each) for each in population.walk()])
 
-        def moved() -> int:
-            nonlocal turn
-            turn = (turn + 1) % len(steps)
-            redis.ask(steps[turn])
-            return len(steps[turn])
+    def moved() -> int:
+        step = steps.next()
+        redis.ask(step)
+        return len(step)
 
-        return {
-            "redis_events_per_s": per_second(pipelined, redis.cpu_s),
-            "redis_single_events_per_s": per_second(single, redis.cpu_s),
-            "redis_moves_per_s": per_second(moved, redis.cpu_s),
-        }
+    return {
+        "events": Runner(pipelined, redis.cpu_s),
+        "single_events": Runner(single, redis.cpu_s),
+        "moves": Runner(moved, redis.cpu_s),
+    }
 
 
 def measured(count: int, subjects: int) -> dict[str, float]:
-    figures = engine_figures(Population(count, subjects), "numba")
-    if subjects > 1:
-        if count <= 100_000:
-            numpy_only = engine_figures(Population(count, subjects), "numpy")
-            figures["numpy_events_per_s"] = numpy_only["events_per_s"]
-            figures["numpy_moves_per_s"] = numpy_only["moves_per_s"]
-            figures |= loop_figures(Population(count, subjects))
-        figures |= tree_figures(Population(count, subjects))
-        program = redis_server()
-        if program is None:
-            print("  Redis is skipped: there is no redis-server; it is in Debian's package of that name")
-        else:
-            figures |= redis_figures(Population(count, subjects), program)
-            for what in ("events", "single_events", "moves"):
-                figures[f"{what}_over_redis"] = figures[f"{what}_per_s"] / figures[f"redis_{what}_per_s"]
+    population = Population(count, subjects)
+    say(f"  {count:,} subscriptions are made")
+    engine, held, filled_s = engine_of(population, "numba")
+    figures = {"bytes": held, "subscribe_us": filled_s * 1e6, "hits_per_event": hits_per_event(engine, population)}
+    ours = runs_of_engine(engine, population)
+    with ExitStack() as stack:
+        theirs = redis_if_there(stack, count, subjects)
+        others = others_of(count, subjects)
+        for together in TOGETHER:
+            say(f"  measuring {', '.join(together)}")
+            first = together[0]
+            beside = {f"redis_{first}": theirs[first]} if first in theirs else {}
+            figures |= in_turns({what: ours[what] for what in together} | beside | others.get(first, {}))
+            for what in together if beside else ():
+                figures[f"{what}_over_redis"] = figures[f"{what}_per_s"] / figures[f"redis_{first}_per_s"]
     return figures
+
+
+def redis_if_there(stack: ExitStack, count: int, subjects: int) -> dict[str, Runner]:
+    if subjects == 1:
+        return {}
+    program = redis_server()
+    if program is None:
+        print("  Redis is skipped: there is no redis-server (apt-get install redis-server)")
+        return {}
+    say("  Redis is filled")
+    return runs_of_redis(stack.enter_context(Redis(program)), Population(count, subjects))
+
+
+def others_of(count: int, subjects: int) -> dict[str, dict[str, Runner]]:
+    """What else is measured beside events and moves: numpy alone, a loop, a tree."""
+    if subjects == 1:
+        return {}
+    say("  others are filled")
+    found = {"events": {"strtree_events": tree_run(Population(count, subjects))}, "moves": dict[str, Runner]()}
+    if count <= PLAIN_MAX:
+        population = Population(count, subjects)
+        numpy_only = runs_of_engine(engine_of(population, "numpy")[0], population)
+        found["events"] |= {"loop_events": loop_run(population), "numpy_events": numpy_only["events"]}
+        found["moves"]["numpy_moves"] = numpy_only["moves"]
+    return found
+
+
+def say(what: str) -> None:
+    """That something goes on, to who looks on: filling takes a minute or two."""
+    print(what, file=sys.stderr, flush=True)
 
 
 def main(scales: tuple[int, ...] = SCALES) -> dict[str, float]:
