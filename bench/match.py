@@ -63,8 +63,12 @@ TRACED_MAX = 100_000
 PLAIN_MAX = 100_000
 """To fill numpy's engine and the loop with more takes minutes, and they are slow."""
 TOGETHER = (
-    ("events", "event_objects", "said_events"), ("single_events",), ("moves",), ("single_moves",), ("events_after_moves",)
-)  # fmt: skip
+    ("events", "event_objects", "said_events"),
+    ("single_events",),
+    ("moves",),
+    ("single_moves",),
+    ("events_after_moves",),
+)
 """What is measured in turns: first what Redis and others do as well."""
 
 Doubles = NDArray[np.float64]
