@@ -23,6 +23,7 @@ class Clauses:
         self.rows: Records = np.zeros(16, CLAUSE)
         self.columns: Registry[ColumnKey] = Registry(COLUMNS_MAX)
         self.texts: Registry[str] = Registry()
+        self._row = self.blank(1)
         self._end = 0
         self._free: list[int] = []
 
@@ -62,7 +63,9 @@ class Clauses:
         return np.full((events, max(1, len(self.columns.keys))), math.nan)
 
     def values(self, attributes: Sequence[Mapping[str, Value]]) -> Doubles:
-        """A row for each event."""
+        """A row for each event; good until the next are asked for."""
+        if len(attributes) == 1:
+            return self._values_of_one(attributes[0])
         rows, numbers = self.blank(len(attributes)), self.columns.numbers
         if len(numbers) <= WHOLE_COLUMNS_MAX < len(attributes):
             for key, column in numbers.items():
@@ -73,6 +76,17 @@ class Clauses:
                 self.collect(each, index * rows.shape[1], places, values)
             rows.reshape(-1)[places] = values
         return rows
+
+    def _values_of_one(self, attributes: Mapping[str, Value]) -> Doubles:
+        """In a row that is kept: to make one takes longer than to write it."""
+        if self._row.shape[1] != max(1, len(self.columns.keys)):
+            self._row = self.blank(1)
+        self._row.fill(math.nan)
+        places, values = list[int](), list[float]()
+        self.collect(attributes, 0, places, values)
+        for place, value in zip(places, values, strict=True):
+            self._row[0, place] = value
+        return self._row
 
     def _column(self, key: ColumnKey, attributes: Sequence[Mapping[str, Value]]) -> list[float]:
         name, kind = key
