@@ -25,9 +25,6 @@ class BoxColumns(NamedTuple):
     east: Column
     north: Column
 
-    def named(self) -> list[Column]:
-        return [column.alias(name) for name, column in self._asdict().items()]
-
 
 BOX = BoxColumns._fields
 
@@ -36,21 +33,22 @@ def point(x: Column, y: Column) -> BoxColumns:
     return BoxColumns(x, y, x, y)
 
 
-def stretch(space: Space, from_us: Column, until_us: Column) -> BoxColumns:
-    """Where a track leads between two times; `from_us` of the track is its column of that name."""
+def with_stretch(rows: DataFrame, space: Space, from_us: Column, until_us: Column, by_m: Column) -> DataFrame:
+    """With the box around where a track leads between two times, and all within `by_m` of it; `from_us` of the track
+    is its column of that name."""
     east, north = (F.coalesce(F.col(name), F.lit(0.0)) for name in ("velocity_east", "velocity_north"))
     first_s, last_s = ((each - F.col("from_us")) / 1e6 for each in (from_us, until_us))
     x, y = F.col("x"), F.col("y")
     if not isinstance(space, Plane):
-        return grown(point(x, y), F.sqrt(east * east + north * north) * last_s, space)
+        return with_box(rows, space, point(x, y), F.sqrt(east * east + north * north) * last_s + by_m)
     xs, ys = [x + east * each for each in (first_s, last_s)], [y + north * each for each in (first_s, last_s)]
-    return grown(BoxColumns(F.least(*xs), F.least(*ys), F.greatest(*xs), F.greatest(*ys)), F.lit(0.0), space)
+    way = BoxColumns(F.least(*xs), F.least(*ys), F.greatest(*xs), F.greatest(*ys))
+    return with_box(rows, space, way, by_m)
 
 
-def still(space: Space, region: Column) -> BoxColumns:
-    """Around a region that is not anchored."""
-    x, y = region.getField("x"), region.getField("y")
-    circle = grown(point(x, y), region.getField("radius_m"), space)
+def with_still(rows: DataFrame, space: Space, region: Column) -> DataFrame:
+    """With the box around a region that is not anchored."""
+    round_ = region.getField("shape") == "circle"
     corners = region.getField("corners")
     xs, ys = F.transform(corners, lambda each: each.x), F.transform(corners, lambda each: each.y)
     west, east = F.array_min(xs), F.array_max(xs)
@@ -59,9 +57,10 @@ def still(space: Space, region: Column) -> BoxColumns:
         turned = (region.getField("shape") == "box") & (first > last)
         beyond = turned | (west < -180.0) | (east > 180.0)
         west, east = F.when(beyond, -180.0).otherwise(west), F.when(beyond, 180.0).otherwise(east)
+    middle = point(region.getField("x"), region.getField("y"))
     box = BoxColumns(west, F.array_min(ys), east, F.array_max(ys))
-    round_ = region.getField("shape") == "circle"
-    return BoxColumns(*(F.when(round_, a).otherwise(b) for a, b in zip(circle, box, strict=True)))
+    sides = BoxColumns(*(F.when(round_, a).otherwise(b) for a, b in zip(middle, box, strict=True)))
+    return with_box(rows, space, sides, F.when(round_, region.getField("radius_m")).otherwise(0.0))
 
 
 def reach_m(region: Column) -> Column:
@@ -76,20 +75,37 @@ def reach_m(region: Column) -> Column:
     return F.when(region.getField("shape") == "circle", circle).otherwise(corners)
 
 
-def grown(box: BoxColumns, by_m: Column, space: Space) -> BoxColumns:
-    """`boxes.grown`."""
-    reach = by_m * MARGIN + 1e-6
+def with_box(rows: DataFrame, space: Space, inner: BoxColumns, by_m: Column) -> DataFrame:
+    """With the columns of `inner` grown by so much, as `boxes.grown` does it.
+
+    Every step is a column of its own, and no side is null. Otherwise Spark has each expression again wherever the
+    next one names it and in filters against nulls, and planning takes four times as long.
+    """
+    reach = F.col("reach")
+    stepped = rows.withColumns({**inner._asdict(), "reach": by_m * MARGIN + 1e-6})
+    west, south, east, north = (F.col(name) for name in BOX)
     if isinstance(space, Plane):
-        reach = reach + F.greatest(*(F.abs(side) for side in box)) * 1e-12
-        return BoxColumns(box.west - reach, box.south - reach, box.east + reach, box.north + reach)
-    south, north = box.south - reach / DEGREE_NORTH_MIN_M, box.north + reach / DEGREE_NORTH_MIN_M
-    poleward = F.least(F.greatest(F.abs(south), F.abs(north)), F.lit(90.0))
+        far = F.greatest(*(F.abs(side) for side in (west, south, east, north)))
+        stepped = stepped.withColumn("reach", reach + far * 1e-12)
+        sides = (west - reach, south - reach, east + reach, north + reach)
+        return stepped.withColumns(known(BoxColumns(*sides)))
+    margin, poleward = F.col("margin"), F.col("poleward")
+    high = reach / DEGREE_NORTH_MIN_M
+    stepped = stepped.withColumns({"south": south - high, "north": north + high})
+    stepped = stepped.withColumn("poleward", F.least(F.greatest(F.abs(south), F.abs(north)), F.lit(90.0)))
     sine, cosine = F.sin(F.radians(poleward)), F.cos(F.radians(poleward))
     degree_m = F.radians(F.lit(EQUATOR_RADIUS_M) / F.sqrt(1 - ECCENTRICITY_SQUARED * sine * sine) * cosine)
-    margin = reach / F.greatest(degree_m, F.lit(1e-9))
-    west, east = box.west - margin, box.east + margin
-    around = (west < -180.0) | (east > 180.0) | (poleward > 89.0)
-    return BoxColumns(F.when(around, -180.0).otherwise(west), south, F.when(around, 180.0).otherwise(east), north)
+    stepped = stepped.withColumn("margin", reach / F.greatest(degree_m, F.lit(1e-9)))
+    stepped = stepped.withColumns({"west": west - margin, "east": east + margin})
+    stepped = stepped.withColumn("around", (west < -180.0) | (east > 180.0) | (poleward > 89.0))
+    west, east = F.when(F.col("around"), -180.0).otherwise(west), F.when(F.col("around"), 180.0).otherwise(east)
+    return stepped.withColumns(known(BoxColumns(west, south, east, north)))
+
+
+def known(box: BoxColumns) -> dict[str, Column]:
+    """A side that is not known is as far out as can be."""
+    ends = (-FAR, -FAR, FAR, FAR)
+    return {name: F.coalesce(side, F.lit(end)) for name, side, end in zip(BOX, box, ends, strict=True)}
 
 
 def overlap(a: str, b: str) -> Column:

@@ -145,7 +145,8 @@ def near_hosts(events: DataFrame, tracks: DataFrame, settings: Settings) -> Data
     size = settings.join_cell_m if isinstance(settings.space, Plane) else settings.join_cell_m / METRES_PER_DEGREE
     regions = regions_of(events, tracks, settings).withColumn("own", boxes.own_level(size))
     ways = in_slots(tracks, "from_us", F.col("until_us") - 1, settings)
-    ways = ways.select("host", "bucket", "slot", *boxes.stretch(settings.space, *clipped()).named())
+    ways = boxes.with_stretch(ways, settings.space, *clipped(), F.lit(0.0))
+    ways = ways.select("host", "bucket", "slot", *boxes.BOX)
     there = regions.groupBy("bucket").agg(F.collect_set("own").alias("asked"))
     ways = ways.withColumn("own", boxes.own_level(size)).join(F.broadcast(there), "bucket")
     wanted = F.filter(upwards(), lambda each: (each == F.col("own")) | F.array_contains("asked", each))
@@ -180,14 +181,14 @@ def regions_of(events: DataFrame, tracks: DataFrame, settings: Settings) -> Data
     aimed = in_buckets(events, "event_begin_us", "event_end_us", settings)
     names = ["event_id", "event_begin_us", "event_end_us", "subject", "refused", "bucket", "slot"]
     lasting = in_slots(aimed.where("region.anchor IS NULL"), "event_begin_us", F.col("event_end_us"), settings)
-    still = lasting.select(*names, *boxes.still(settings.space, F.col("region")).named())
+    still = boxes.with_still(lasting, settings.space, F.col("region"))
     anchored = aimed.where("region.anchor IS NOT NULL").withColumn("host", F.col("region.anchor"))
     moving = anchored.join(tracks.hint("merge"), ["bucket", "host"])
     moving = moving.where("event_begin_us < until_us AND event_end_us >= from_us")
     moving = in_slots(moving, "from_us", F.col("until_us") - 1, settings)
     moving = moving.where("event_begin_us < slot_us_end AND event_end_us >= slot_us")
-    around = boxes.grown(boxes.stretch(settings.space, *clipped()), boxes.reach_m(F.col("region")), settings.space)
-    return still.unionByName(moving.select(*names, *around.named()))
+    moving = boxes.with_stretch(moving, settings.space, *clipped(), boxes.reach_m(F.col("region")))
+    return still.select(*names, *boxes.BOX).unionByName(moving.select(*names, *boxes.BOX))
 
 
 def in_slots(rows: DataFrame, first: str, last: Column, settings: Settings) -> DataFrame:
