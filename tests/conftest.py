@@ -34,6 +34,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         # Compiling a query takes longer than running it over a hundred rows; commands that tests run do compile.
         .config("spark.sql.codegen.wholeStage", "false")
+        # So does planning the rest of it anew after every stage.
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
