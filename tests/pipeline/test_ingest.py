@@ -238,27 +238,34 @@ def test_p1_what_is_written_as_one_file_is_computed_by_many_tasks(spark: SparkSe
     assert {row[0] for row in computed.collect()} == {0, 1, 2, 3}
 
 
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Summary]:
+    """A journal that was taken in, and what that came to. Who takes from its tables has them made whole again."""
+    directory = tmp_path_factory.mktemp("whole")
+    version = written(directory)
+    shutil.copy(segment(version, "transmissions", 1), segment(version, "transmissions", 1, "copy"))
+    return directory, taken(spark, directory)
+
+
 @pytest.mark.parametrize(
     "lost",
     [(), (f"{SEGMENTS.name}/number=0/*",), (f"{SEGMENTS.name}/number=0/*", "m*/*.parquet", "p*/*3.parquet")],
     ids=["before it is committed", "before the ledger", "among the files"],
 )
 def test_p1_a_batch_that_was_killed_at_any_point_is_done_again_without_doubling(
-    spark: SparkSession, tmp_path: Path, lost: tuple[str, ...]
+    spark: SparkSession, whole: tuple[Path, Summary], lost: tuple[str, ...]
 ) -> None:
     """What a kill leaves behind: the batch is planned, not committed, and some of what it writes is there."""
-    version = written(tmp_path)
-    shutil.copy(segment(version, "transmissions", 1), segment(version, "transmissions", 1, "copy"))
-    whole = taken(spark, tmp_path)
-    tables = tmp_path / "tables"
+    directory, before = whole
+    tables = directory / "tables"
     for pattern in ("checkpoint/commits/*", *lost):
         found = list(tables.glob(pattern))
         assert found
         for path in found:
             path.unlink()
-    assert taken(spark, tmp_path) == whole
-    assert set(records(tmp_path).values()) == {1}
-    assert whole.rows == 6 * ROWS + 1
+    assert taken(spark, directory) == before
+    assert set(records(directory).values()) == {1}
+    assert before.rows == 6 * ROWS + 1
 
 
 def test_p1_a_batch_that_fails_leaves_a_query_that_can_be_started_again(spark: SparkSession, tmp_path: Path) -> None:
