@@ -5,13 +5,18 @@ the figures. Timing lives here and in no test.
 """
 
 import json
+import math
 import os
 import platform
+import signal
 import sys
+import time
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 
+INTERRUPTED = 130
 QUICK = ("datagram", "filters", "journal", "modulators", "raise_", "routing", "sim")
 BENCHMARKS = (
     *QUICK,
@@ -31,7 +36,34 @@ BENCHMARKS = (
 """`context` measures a whole protocol over many runs and takes the better part of an hour: only when it is named."""
 
 
+ONE_INTERRUPT_S = 1.0
+"""`roamcast bench` passes an interrupt on that a terminal may have sent to both: what comes so soon is the same."""
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt for a signal, and nothing for one that comes right after it."""
+
+    def __init__(self) -> None:
+        self.last_s = -math.inf
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        before_s, self.last_s = self.last_s, time.monotonic()
+        if self.last_s - before_s > ONE_INTERRUPT_S:
+            raise KeyboardInterrupt
+
+
 def main() -> None:
+    interrupts = Interrupts()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, interrupts)
+    try:
+        run_all()
+    except KeyboardInterrupt:
+        print("interrupted")
+        sys.exit(INTERRUPTED)
+
+
+def run_all() -> None:
     chosen = sys.argv[1:] or list(QUICK)
     unknown = [name for name in chosen if name not in BENCHMARKS]
     if unknown:

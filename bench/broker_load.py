@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from random import Random
 
+from bench.children import tied
 from roamcast.live.mqtt import Decoder, encode
 from roamcast.live.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, Wish
 
@@ -169,7 +170,7 @@ def main() -> dict[str, float]:
         config = Path(folder) / "load.toml"
         config.write_text(SETTINGS.format(port=0), encoding="utf-8")
         command = [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config", str(config)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=tied) as broker:
             assert broker.stdout is not None
             try:
                 port = 0

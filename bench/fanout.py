@@ -18,6 +18,7 @@ from contextlib import ExitStack
 import msgspec
 from msgspec import Struct
 
+from bench.children import tied
 from bench.fanout_load import Seen, Spec
 from bench.fanout_peers import PASSWORD, PEERS, USER, Peer, Running
 
@@ -81,7 +82,8 @@ def measured(broker: Running, case: Case, seconds: float = SECONDS) -> Figure:
         PASSWORD,
     )
     command = [sys.executable, "-m", broker.peer.load, msgspec.json.encode(spec).decode()]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as load:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, preexec_fn=tied) as load:
         assert load.stdin is not None
         assert load.stdout is not None
         try:

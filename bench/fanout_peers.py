@@ -18,6 +18,7 @@ from types import TracebackType
 
 from msgspec import Struct
 
+from bench.children import tied
 from roamcast.live.security.passwords import set_password
 
 USER, PASSWORD = "bench", "a-password-of-the-bench"
@@ -164,15 +165,24 @@ class Running:
         self.folder = tempfile.TemporaryDirectory()
         command = self.peer.prepare(Path(self.folder.name), self.port)
         quiet = subprocess.DEVNULL
-        self.process = subprocess.Popen(command, cwd=self.folder.name, env=ENVIRONMENT, stdout=quiet, stderr=quiet)
+        self.process = subprocess.Popen(
+            command, cwd=self.folder.name, env=ENVIRONMENT, stdout=quiet, stderr=quiet, preexec_fn=tied
+        )
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _wait(self) -> None:
         until = time.monotonic() + START_S_MAX
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1.0).close()
-                return self
+                return
             except OSError:
                 if time.monotonic() > until or self.process.poll() is not None:
-                    self.__exit__(None, None, None)
                     raise
                 time.sleep(0.05)
 

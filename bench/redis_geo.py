@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
+from bench.children import tied
+
 DEGREE_M = 111_000.0
 PONG = b"+PONG\r\n"
 
@@ -45,17 +47,24 @@ class Redis:
         path = Path(self.directory.name) / "redis.sock"
         arguments = ["--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "no"]
         self.process = subprocess.Popen(
-            [self.program, *arguments, "--dir", self.directory.name], stdout=subprocess.DEVNULL
+            [self.program, *arguments, "--dir", self.directory.name], stdout=subprocess.DEVNULL, preexec_fn=tied
         )
-        until = time.monotonic() + 10
         self.socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._connect(path)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _connect(self, path: Path) -> None:
+        until = time.monotonic() + 10
         while True:
             try:
                 self.socket.connect(str(path))
-                return self
+                return
             except OSError:
                 if time.monotonic() > until or self.process.poll() is not None:
-                    self.__exit__(None, None, None)
                     raise
                 time.sleep(0.02)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from bench.children import tied
 from bench.fanout_peers import START_S_MAX, free_port, program
 from roamcast.live.mqtt import Decoder, encode
 from roamcast.live.mqtt.packets import V5, ConnAck, Connect, PubAck, Publish, SubAck, Subscribe, Wish
@@ -64,7 +65,7 @@ cleansession false
 @contextmanager
 def started(folder: Path, commands: list[list[str]], ports: list[int]) -> Iterator[None]:
     quiet = subprocess.DEVNULL
-    running = [subprocess.Popen(each, cwd=folder, stdout=quiet, stderr=quiet) for each in commands]
+    running = [subprocess.Popen(each, cwd=folder, stdout=quiet, stderr=quiet, preexec_fn=tied) for each in commands]
     try:
         until = time.monotonic() + START_S_MAX
         for port in ports:

@@ -13,6 +13,8 @@ from shutil import which
 
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
+from bench.children import tied
+
 STUDIO = Path(__file__).parent.parent / "studio"
 CHROMIUM = which("chromium") or "/usr/bin/chromium"
 FLAGS = (
@@ -64,7 +66,11 @@ def busy_s(tools: CDPSession) -> float:
 def measure(page: Page, entities: int) -> dict[str, float]:
     town = ["--brokers=1", "--space=plane", "--moving", f"--entities={entities}", f"--rate={TICKS_PER_S}"]
     player = subprocess.Popen(
-        ["node", "test/play.mjs", f"--port={PORT}", *town], cwd=STUDIO, stdout=subprocess.PIPE, text=True
+        ["node", "test/play.mjs", f"--port={PORT}", *town],
+        cwd=STUDIO,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=tied,
     )
     assert player.stdout is not None
     try:

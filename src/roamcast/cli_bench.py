@@ -6,8 +6,10 @@ machine, and who measures wants to read and change them.
 
 import ast
 import json as plain_json
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -19,6 +21,8 @@ from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTE
 
 FIGURES = Path("out/bench")
 """Where `python -m bench` leaves what each benchmark measured, below the checkout."""
+TIDY_UP_S_MAX = 15.0
+"""A benchmark that is interrupted ends its brokers, and writes what it has."""
 
 
 def bench(
@@ -98,11 +102,22 @@ def purpose_of(file: Path) -> str:
 
 def run(root: Path, names: list[str], *, quiet: bool) -> int:
     """In a process of its own, as `make bench` does; what it prints goes where ours goes."""
-    program = [sys.executable, "-m", "bench", *names]
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench", *names], cwd=root, stdout=sys.stderr if quiet else None
+    )
     try:
-        return subprocess.run(program, cwd=root, stdout=sys.stderr if quiet else None, check=False).returncode
+        return process.wait()
     except KeyboardInterrupt:
+        # In a terminal it was told as well; told alone we pass it on. It takes two in a row for one.
+        process.send_signal(signal.SIGINT)
+        with suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
+            process.wait(TIDY_UP_S_MAX)
         return EXIT_INTERRUPTED
+    finally:
+        process.kill()
+        process.wait()
+        signal.signal(signal.SIGTERM, before)
 
 
 def write_figures(root: Path, names: list[str], file: Path) -> None:

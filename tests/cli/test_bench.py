@@ -22,6 +22,7 @@ MAIN = (
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bench"
     folder.mkdir()
+    (folder / "__init__.py").touch()
     (folder / "__main__.py").write_text(MAIN)
     (folder / "fast.py").write_text('"""How fast it is."""\n')
     (folder / "slow.py").write_text('"""How slow it is.\n\nVery."""\n')

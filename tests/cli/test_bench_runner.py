@@ -1,0 +1,148 @@
+"""L6: benchmarks that are interrupted or cannot be run: nothing of theirs goes on, and what they measured is kept.
+
+The runner is the real one, in a checkout in which one benchmark is replaced by a small one that starts a broker.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROAMCAST = (
+    "from pathlib import Path; from roamcast import cli, cli_bench; "
+    "cli_bench.checkout = lambda: Path.cwd(); cli.main()"
+)
+WITH_A_BROKER = '''"""Has a broker, and waits."""
+import time
+from bench.fanout_peers import PEERS, Running
+
+def main():
+    with Running(PEERS[0]):
+        print("the broker runs", flush=True)
+        time.sleep(60)
+    return {"late": 2.0}
+'''
+PATIENCE_S = 40.0
+
+
+class Checkout:
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "checkout"
+        self.temporary = folder / "temporary"
+        self.temporary.mkdir()
+        shutil.copytree(ROOT / "bench", self.root / "bench", ignore=shutil.ignore_patterns("__pycache__"))
+        self.started: list[subprocess.Popen[str]] = []
+
+    def replace(self, name: str, text: str) -> None:
+        (self.root / "bench" / f"{name}.py").write_text(text)
+
+    def start(self, *command: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=self.root,
+            env={**os.environ, "TMPDIR": str(self.temporary), "COLUMNS": "200", "NO_COLOR": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+        self.started.append(process)
+        return process
+
+    def started_until(self, line: str, *command: str) -> subprocess.Popen[str]:
+        process = self.start(*command)
+        assert process.stdout is not None
+        while said := process.stdout.readline():
+            if said.strip() == line:
+                return process
+        pytest.fail(f"it ended before it said '{line}': {process.communicate()[1]}")
+
+    def run(self, *command: str) -> tuple[int, str, str]:
+        process = self.start(*command)
+        said, complained = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, said, complained
+
+    def written(self, name: str) -> dict[str, object]:
+        def no_number(text: str) -> float:
+            raise AssertionError(f"{text} is not JSON")
+
+        text = (self.root / "out" / "bench" / f"{name}.json").read_text()
+        told: dict[str, object] = json.loads(text, parse_constant=no_number)
+        return told
+
+    def still_there(self) -> dict[int, str]:
+        """Processes that were started with something of the temporary folder: a broker has its settings there."""
+        found = {}
+        for each in Path("/proc").iterdir():
+            if each.name.isdigit():
+                try:
+                    command = (each / "cmdline").read_text()
+                except OSError:
+                    continue
+                if str(self.temporary) in command:
+                    found[int(each.name)] = command.replace("\0", " ")
+        return found
+
+    def left(self, within_s: float) -> tuple[list[str], list[str]]:
+        """Processes and files, once there are none or so many seconds have passed."""
+        until = time.monotonic() + within_s
+        while self.still_there() and time.monotonic() < until:
+            time.sleep(0.05)
+        return list(self.still_there().values()), [each.name for each in self.temporary.iterdir()]
+
+    def end(self) -> None:
+        for process in self.started:
+            process.kill()
+            process.communicate()
+        for pid in self.still_there():
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Iterator[Checkout]:
+    if not Path("/proc/self/cmdline").exists():
+        pytest.skip("what goes on is looked up in /proc")
+    made = Checkout(tmp_path)
+    yield made
+    made.end()
+
+
+def interrupt_the_command(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+
+
+def interrupt_all_of_them(process: subprocess.Popen[str]) -> None:
+    """As Ctrl-C in a terminal does."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+@pytest.mark.parametrize("interrupt", [interrupt_the_command, interrupt_all_of_them])
+def test_l6_a_benchmark_that_is_interrupted_leaves_no_broker_and_no_folder(
+    checkout: Checkout, interrupt: Callable[[subprocess.Popen[str]], None]
+) -> None:
+    checkout.replace("journal", WITH_A_BROKER)
+    process = checkout.started_until("the broker runs", "-c", ROAMCAST, "bench", "journal")
+    assert checkout.still_there()
+    interrupt(process)
+    said, complained = process.communicate(timeout=PATIENCE_S)
+    assert checkout.left(1.0) == ([], [])
+    assert process.returncode == 130
+    assert "Traceback" not in said + complained
+
+
+def test_l6_a_broker_ends_with_a_benchmark_that_was_killed(checkout: Checkout) -> None:
+    if sys.platform != "linux":
+        pytest.skip("only Linux ends a process with its parent")
+    checkout.replace("journal", WITH_A_BROKER)
+    process = checkout.started_until("the broker runs", "-m", "bench", "journal")
+    process.kill()
+    process.wait()
+    assert checkout.left(5.0)[0] == []
