@@ -1,22 +1,24 @@
 """`python -m bench [NAME ...]`: runs the named benchmarks, or all quick ones, and writes their figures to out/bench.
 
-A benchmark is a module here with `main() -> dict[str, float]`: it prints what it measures as it goes and answers with
-the figures. Timing lives here and in no test.
+A benchmark is a module here with `main() -> dict[str, float]`: it prints what it measures as it goes, tells
+`bench.progress` of it, and answers with the figures. Timing lives here and in no test.
 """
 
 import json
 import math
-import os
-import platform
 import signal
 import sys
 import time
-from datetime import UTC, datetime
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 
+from bench.conditions import conditions, load, versions
+from bench.progress import SO_FAR
+
 INTERRUPTED = 130
+DIRECTORY = Path("out/bench")
 QUICK = ("datagram", "filters", "journal", "modulators", "raise_", "routing", "sim")
 BENCHMARKS = (
     *QUICK,
@@ -34,8 +36,6 @@ BENCHMARKS = (
     "sweep",
 )
 """`context` measures a whole protocol over many runs and takes the better part of an hour: only when it is named."""
-
-
 ONE_INTERRUPT_S = 1.0
 """`roamcast bench` passes an interrupt on that a terminal may have sent to both: what comes so soon is the same."""
 
@@ -56,40 +56,66 @@ def main() -> None:
     interrupts = Interrupts()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, interrupts)
-    try:
-        run_all()
-    except KeyboardInterrupt:
-        print("interrupted")
-        sys.exit(INTERRUPTED)
-
-
-def run_all() -> None:
     chosen = sys.argv[1:] or list(QUICK)
     unknown = [name for name in chosen if name not in BENCHMARKS]
     if unknown:
         sys.exit(f"no benchmark is called '{unknown[0]}'; there are {', '.join(BENCHMARKS)}")
-    directory = Path("out/bench")
-    directory.mkdir(parents=True, exist_ok=True)
-    for name in chosen:
-        print(f"== {name}")
-        before = conditions()
-        print(", ".join(f"{what} {value}" for what, value in before.items()), flush=True)
-        figures = import_module(f"bench.{name}").main()
-        (directory / f"{name}.json").write_text(json.dumps({"conditions": before, "figures": figures}, indent=2))
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Who reads it through a pipe wants to see how far it is.
+        sys.stdout.reconfigure(line_buffering=True)
+    try:
+        ran = [run(name) for name in chosen]
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    sys.exit(0 if all(ran) else 1)
 
 
-def conditions() -> dict[str, str]:
-    """Where and beside what it ran: the load is that of the last minute before it began."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
-    models = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
-    return {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": ", ".join(sorted(models)) or platform.machine(),
-        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
-        "load": f"{os.getloadavg()[0]:.1f}",
+def run(name: str) -> bool:
+    """Whether there was something that it could measure."""
+    print(f"== {name}")
+    SO_FAR.begin()
+    before, peers, file = conditions(), versions(), DIRECTORY / f"{name}.json"
+    print(", ".join(f"{what} {value}" for what, value in before.items()))
+    try:
+        SO_FAR.figures |= import_module(f"bench.{name}").main()
+    except BaseException as problem:
+        if SO_FAR.figures:
+            write(file, before, peers, complete=False)
+        if isinstance(problem, KeyboardInterrupt):
+            print(f"interrupted; {kept(file)}")
+        raise
+    write(file, before, peers, complete=bool(SO_FAR.figures))
+    print(closing(name, file))
+    return bool(SO_FAR.figures)
+
+
+def kept(file: Path) -> str:
+    if not SO_FAR.figures:
+        return "nothing was measured"
+    return f"1 case is in {file}" if SO_FAR.cases == 1 else f"{SO_FAR.cases} cases are in {file}"
+
+
+def closing(name: str, file: Path) -> str:
+    lacking = ", ".join(each["peer"] for each in SO_FAR.skipped)
+    if not SO_FAR.figures:
+        return f"{name} measured nothing: {lacking} is skipped" if lacking else f"{name} measured nothing"
+    return f"{name}: {len(SO_FAR.figures)} figures are in {file}" + (f"; without {lacking}" if lacking else "")
+
+
+def write(file: Path, before: dict[str, str], peers: dict[str, str], *, complete: bool) -> None:
+    told = {
+        "conditions": {**before, "load_after": load(), "versions": peers},
+        "complete": complete,
+        "skipped": SO_FAR.skipped,
+        "figures": {name: finite(value) for name, value in SO_FAR.figures.items()},
     }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(told, indent=2, allow_nan=False), encoding="utf-8")
+
+
+def finite(value: float) -> float | None:
+    """NaN is not JSON."""
+    return value if math.isfinite(value) else None
 
 
 if __name__ == "__main__":

@@ -140,13 +140,16 @@ async def measure(port: int, pid: int) -> dict[str, float]:
     figures: dict[str, float] = {}
     empty_kb = memory_kb(pid)
     latencies_ms: list[float] = []
+    print(f"{IDLE:,} clients that do nothing connect")
     idle = await connected(port, IDLE, latencies_ms, "idle")
     figures["idle_client_kb"] = round((memory_kb(pid) - empty_kb) / IDLE, 1)
     for each in idle:
         each.transport.abort()
+    print(f"{CLIENTS:,} clients that move connect, and subscribe")
     walkers = await connected(port, CLIENTS, latencies_ms, "walker")
     for each in walkers:
         await each.subscribe()
+    print(f"they walk for {SECONDS:.0f} s")
     before_s, begun = cpu_s(pid), time.perf_counter()
     said = await walk(walkers, Random(1))
     elapsed_s = time.perf_counter() - begun

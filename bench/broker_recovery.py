@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench import progress
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import AnyGiven, Arrived, Asked, Entry, Published, encode_batch
 from roamcast.live.mqtt.messages import Message, Subscription
@@ -112,6 +113,7 @@ def main(whole: bool = False) -> dict[str, float]:
                 key = f"{clients} {name}"
                 figures |= {f"start_s {key}": started_s, f"start_work_s {key}": worked_s}
                 figures |= {f"paused_s {key}": paused_s, f"alone_s {key}": alone_s}
+                progress.note(figures)
     return figures
 
 

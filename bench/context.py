@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from bench import progress
 from roamcast.experiments.assemble import kit_of
 from roamcast.sim.run import Result, run_scenario
 from roamcast.sim.scenario import Scenario, load_scenario
@@ -51,9 +52,10 @@ def varied(
 
 def measure(name: str, scenario: Scenario, seeds: range = SEEDS) -> dict[str, float]:
     started = time.process_time()
-    results: list[Result] = [
-        run_scenario(scenario, kit_of(scenario.protocol, scenario.radio), seed) for seed in seeds
-    ]
+    results: list[Result] = []
+    for seed in seeds:
+        print(f"{name}: run {seed} of {len(seeds)}", flush=True)
+        results.append(run_scenario(scenario, kit_of(scenario.protocol, scenario.radio), seed))
     cpu_s = time.process_time() - started
     expected = sum(result.expected for result in results)
     arrived = expected - sum(result.missed for result in results)
@@ -99,6 +101,7 @@ def main() -> dict[str, float]:
     for name, changes in SETTINGS.items():
         # Four times the hosts make eight times the work: two runs have as many deliveries as eight of the others.
         figures |= measure(name, varied(base, **changes), range(1, 3) if name == "scale-400" else SEEDS)
+        progress.note(figures)
     figures |= measure("flooding", load_scenario(SCENARIOS / "context-flooding.toml"), range(1, 2))
     return figures
 

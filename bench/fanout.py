@@ -18,6 +18,7 @@ from contextlib import ExitStack
 import msgspec
 from msgspec import Struct
 
+from bench import progress
 from bench.children import tied
 from bench.fanout_load import Seen, Spec
 from bench.fanout_peers import PASSWORD, PEERS, USER, Peer, Running
@@ -145,6 +146,7 @@ def compared(peers: list[Peer], cases: list[Case], runs: int) -> dict[str, float
                     figures[f"{case.name}/{name}/{field}"] = round(value, 3)
                 if name != "ours" and "ours" in medians:
                     figures[f"{case.name}/{name}/ratio"] = round(each.cpu_us / medians["ours"].cpu_us, 2)
+            progress.note(figures)
     return figures
 
 
@@ -170,7 +172,7 @@ def main(words: tuple[str, ...] = (), runs: int = RUNS) -> dict[str, float]:
         if reason is None:
             peers.append(peer)
         else:
-            print(f"{peer.name} is skipped: {reason}")
+            progress.skipped(peer.name, reason)
     return compared(peers, cases, runs)
 
 

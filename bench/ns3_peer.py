@@ -18,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench import progress
 from roamcast.experiments.assemble import kit_of
 from roamcast.model.region import Box
 from roamcast.node.boundary import Message
@@ -38,8 +39,8 @@ SECONDS = {100: (60, 60), 400: (8, 20), 1_000: (3, 10)}
 def why_not() -> str:
     """Why ns-3 cannot be run here; empty if it can."""
     if importlib.util.find_spec("ns3") is None:
-        return "ns-3 is not installed (pip install ns3)"
-    return "" if shutil.which("g++") else "there is no g++ to compile its scenario with"
+        return "not installed: pip install ns3"
+    return "" if shutil.which("g++") else "there is no g++ to compile its scenario with: apt-get install g++"
 
 
 def compiled(directory: Path) -> Path:
@@ -165,7 +166,7 @@ def compare(worlds: dict[str, dict[int, Scenario]]) -> dict[str, float]:
     """Each world, by its protocol and number of hosts, on both sides; nothing where there is no ns-3."""
     reason = why_not()
     if reason:
-        print(f"the comparison with ns-3 is skipped: {reason}")
+        progress.skipped("ns-3", reason)
         return {}
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as directory:
@@ -175,4 +176,5 @@ def compare(worlds: dict[str, dict[int, Scenario]]) -> dict[str, float]:
                 publishers = round(scenario.publish[0].share * hosts)
                 there = theirs(program, hosts, publishers, flood=name == "flooding", seconds=SECONDS[hosts][0])
                 figures |= compared(name, hosts, ours(scenario), there)
+                progress.note(figures)
     return figures

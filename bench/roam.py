@@ -21,6 +21,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from bench import progress
 from bench.children import tied
 from bench.fanout_peers import START_S_MAX, free_port, program
 from roamcast.live.mqtt import Decoder, encode
@@ -228,7 +229,7 @@ def main(clients: int = 1_000, per_s: int = 100) -> dict[str, float]:
     print(f"{'':<18}{'CONNACK ms':>18}{'first message ms':>20}{'arrived':>10}{'twice':>7}{'disordered':>12}")
     for name, prepare in (("ours", ours), ("mosquitto bridge", mosquitto)):
         if prepare is mosquitto and program("mosquitto") is None:
-            print(f"{name} is skipped: not installed: apt-get install mosquitto")
+            progress.skipped(name, "not installed: apt-get install mosquitto")
             continue
         with tempfile.TemporaryDirectory() as folder:
             ports = [free_port(), free_port()]
@@ -250,6 +251,7 @@ def main(clients: int = 1_000, per_s: int = 100) -> dict[str, float]:
             f"{name:<18}{times}{found['first_p99_ms']:8.1f}{found['arrived']:10.1%}{seen.twice:7}{seen.out_of_order:12}"
         )
         figures |= {f"{name}/{key}": round(value, 4) for key, value in found.items()}
+        progress.note(figures)
     return figures
 
 

@@ -13,6 +13,7 @@ import statistics
 import time
 from random import Random
 
+from bench import progress
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import Filter, parse_text
@@ -111,6 +112,7 @@ def main() -> dict[str, float]:
         print(f"{count:13,} {microseconds:12.1f} {all_us:12.1f} {concerned:10.1f}")
         figures[f"route_us_{count}"] = microseconds
         figures[f"ask_all_us_{count}"] = all_us
+        progress.note(figures)
     print(f"{'subscriptions':>13} {'µs wildcards':>12} {'µs to add':>12} {'one subject':>12}")
     for count in SCALES:
         figures[f"route_wildcards_us_{count}"] = wildcards_us = measured_patterns(count)
@@ -120,4 +122,5 @@ def main() -> dict[str, float]:
             figures[f"subscribe_one_subject_us_{count}"] = us = measured_asking(count, True)
             one_us = f"{us:.1f}"
         print(f"{count:13,} {wildcards_us:12.1f} {own_us:12.1f} {one_us:>12}")
+        progress.note(figures)
     return figures

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from bench import ns3_peer
+from bench import ns3_peer, progress
 from roamcast.experiments.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import Scenario, load_scenario, scenario_from
@@ -138,10 +138,12 @@ def main() -> dict[str, float]:
     for name, setting in SETTINGS.items():
         for hosts, seconds in SECONDS.items():
             figures |= measured(name, hosts, setting(hosts, seconds))
+            progress.note(figures)
     for others in (10, 1_000, 4_000):
         cost_us = delivering_us(others)
         print(f"a pair talking, {others:5} others far away: {cost_us:6.1f} µs a delivery")
         figures[f"us_per_delivery_{others}_far"] = cost_us
+        progress.note(figures)
     return figures | ns3_peer.compare(
         {
             name: {hosts: SETTINGS[name](hosts, seconds) for hosts, (_, seconds) in ns3_peer.SECONDS.items()}

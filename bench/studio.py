@@ -13,6 +13,7 @@ from shutil import which
 
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
+from bench import progress
 from bench.children import tied
 
 STUDIO = Path(__file__).parent.parent / "studio"
@@ -88,10 +89,22 @@ def measure(page: Page, entities: int) -> dict[str, float]:
         player.wait()
 
 
+def why_not() -> str:
+    """All that the page lacks here, with what brings it; empty if it can be measured."""
+    lacks = {
+        "node (apt-get install nodejs)": which("node") is None,
+        "the page's packages (make studio)": not (STUDIO / "node_modules").is_dir(),
+        "Chromium (apt-get install chromium)": not Path(CHROMIUM).exists(),
+    }
+    lacking = [what for what, is_missing in lacks.items() if is_missing]
+    return f"it needs {' and '.join(lacking)}" if lacking else ""
+
+
 def main() -> dict[str, float]:
     figures: dict[str, float] = {}
-    if not (STUDIO / "node_modules").is_dir():
-        print("skipped: the program that plays the feed needs the page's packages; `make studio` installs them")
+    reason = why_not()
+    if reason:
+        progress.skipped("the page", reason)
         return figures
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
         context = playwright.chromium.launch_persistent_context(
@@ -101,6 +114,7 @@ def main() -> dict[str, float]:
             found = measure(context.new_page(), entities)
             print(f"{entities} entities: " + ", ".join(f"{name} {value:.2f}" for name, value in found.items()))
             figures |= {f"{name}_{entities}": value for name, value in found.items()}
+            progress.note(figures)
         context.close()
     return figures
 

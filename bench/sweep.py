@@ -53,9 +53,12 @@ def cpu_s() -> float:
 
 def main() -> dict[str, float]:
     work, seeds = Simulation(), [str(seed) for seed in range(1, RUNS + 1)]
+    print("the session opens, and its workers start", flush=True)
     spark = open_session(f"local[{CORES}]")
     Measured(spark, work, seeds[: 2 * CORES])
+    print(f"a sweep of {RUNS} runs", flush=True)
     swept = Measured(spark, work, seeds)
+    print(f"sweeps of {FEW} and of {MANY} runs that do nothing, {REPETITIONS} times each", flush=True)
     nothing = costs_of_nothing(spark)
     spark.stop()
     figures = {

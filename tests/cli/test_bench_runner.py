@@ -11,9 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from roamcast import __version__
 
 ROOT = Path(__file__).parents[2]
 ROAMCAST = (
@@ -30,6 +33,12 @@ def main():
         time.sleep(60)
     return {"late": 2.0}
 '''
+NOTES_ONE = '''"""Has one case, and goes on."""
+from bench import progress
+
+def main():
+    progress.note({"first": 1.5})
+    '''
 PATIENCE_S = 40.0
 
 
@@ -146,3 +155,88 @@ def test_l6_a_broker_ends_with_a_benchmark_that_was_killed(checkout: Checkout) -
     process.kill()
     process.wait()
     assert checkout.left(5.0)[0] == []
+
+
+def test_l6_an_interrupt_keeps_what_was_measured_and_says_where(checkout: Checkout) -> None:
+    waits = "import time\n    print('the second case', flush=True)\n    time.sleep(60)\n    return {}"
+    checkout.replace("journal", NOTES_ONE + waits)
+    process = checkout.started_until("the second case", "-m", "bench", "journal")
+    process.send_signal(signal.SIGINT)
+    said, complained = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, complained) == (130, "")
+    assert said == "interrupted; 1 case is in out/bench/journal.json\n"
+    told = checkout.written("journal")
+    assert told["complete"] is False
+    assert told["figures"] == {"first": 1.5}
+
+
+def test_l6_what_a_benchmark_measured_before_it_failed_is_kept(checkout: Checkout) -> None:
+    checkout.replace("journal", NOTES_ONE + "raise OSError('the peer is gone')")
+    code, _, complained = checkout.run("-m", "bench", "journal")
+    assert code == 1
+    assert "OSError: the peer is gone" in complained
+    assert (checkout.written("journal")["complete"], checkout.written("journal")["figures"]) == (
+        False,
+        {"first": 1.5},
+    )
+
+
+def test_l6_an_interrupt_before_the_first_case_leaves_earlier_figures(checkout: Checkout) -> None:
+    checkout.replace("journal", "def main():\n    return {'earlier': 1.0}\n")
+    assert checkout.run("-m", "bench", "journal")[0] == 0
+    checkout.replace("journal", "import time\ndef main():\n    print('begun', flush=True)\n    time.sleep(60)\n")
+    process = checkout.started_until("begun", "-m", "bench", "journal")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=PATIENCE_S)[0] == "interrupted; nothing was measured\n"
+    assert checkout.written("journal")["figures"] == {"earlier": 1.0}
+
+
+def test_l6_figures_are_json_and_say_of_what_they_are(checkout: Checkout) -> None:
+    git = ["git", "-c", "user.name=bench", "-c", "user.email=bench@example.org"]
+    for words in (["init", "-q"], ["add", "bench"], ["commit", "-qm", "all of it"]):
+        subprocess.run([*git, *words], cwd=checkout.root, check=True)
+    commit = subprocess.run(
+        [*git, "rev-parse", "HEAD"], cwd=checkout.root, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    checkout.replace(
+        "journal", "def main():\n    return {'none': float('nan'), 'endless': float('inf'), 'some': 2}\n"
+    )
+    code, said, _ = checkout.run("-m", "bench", "journal")
+    assert code == 0
+    assert said.endswith("journal: 3 figures are in out/bench/journal.json\n")
+    told = checkout.written("journal")
+    assert told["complete"] is True
+    assert told["figures"] == {"none": None, "endless": None, "some": 2}
+    conditions = told["conditions"]
+    assert isinstance(conditions, dict)
+    assert conditions["roamcast"] == __version__
+    # One file of it is not as it was committed.
+    assert conditions["commit"] == f"{commit[:12]}-dirty"
+    assert float(conditions["load_after"]) >= 0
+    assert conditions["versions"]["numpy"] == version("numpy")
+
+
+def test_l6_peers_that_were_skipped_are_told_with_the_figures(checkout: Checkout) -> None:
+    skips = "progress.skipped('mosquitto', 'not installed: apt-get install mosquitto')\n    return {'ours': 1.0}"
+    checkout.replace("journal", NOTES_ONE + skips)
+    code, said, _ = checkout.run("-m", "bench", "journal")
+    assert code == 0
+    assert "mosquitto is skipped: not installed: apt-get install mosquitto\n" in said
+    assert said.endswith("journal: 2 figures are in out/bench/journal.json; without mosquitto\n")
+    assert checkout.written("journal")["skipped"] == [
+        {"peer": "mosquitto", "reason": "not installed: apt-get install mosquitto"}
+    ]
+
+
+def test_l6_a_benchmark_that_was_skipped_is_no_success_and_the_next_one_runs(checkout: Checkout) -> None:
+    lacking = (
+        "from bench import progress\ndef main():\n    progress.skipped('the page', 'no browser')\n    return {}\n"
+    )
+    checkout.replace("journal", lacking)
+    checkout.replace("filters", "def main():\n    return {'one': 1.0}\n")
+    code, said, _ = checkout.run("-m", "bench", "journal", "filters")
+    assert code == 1
+    assert "journal measured nothing: the page is skipped\n" in said
+    told = checkout.written("journal")
+    assert (told["complete"], told["figures"]) == (False, {})
+    assert checkout.written("filters")["figures"] == {"one": 1.0}
