@@ -1,9 +1,12 @@
 """`python -m bench [NAME ...]`: runs the named benchmarks, or all quick ones, and writes their figures to out/bench.
 
 A benchmark is a module here with `main() -> dict[str, float]`: it prints what it measures as it goes, tells
-`bench.progress` of it, and answers with the figures. Timing lives here and in no test.
+`bench.progress` of it, and answers with the figures. It says how long it TAKES, and as NEEDS the programs and
+packages that it compares with or cannot do without, and how to get them. Quick is what takes less than half a minute.
+Timing lives here and in no test.
 """
 
+import argparse
 import json
 import math
 import signal
@@ -16,10 +19,11 @@ from types import FrameType
 
 from bench.conditions import conditions, load, versions
 from bench.progress import SO_FAR
+from roamcast.cli_bench import account_of, module_named, unknown
 
 INTERRUPTED = 130
 DIRECTORY = Path("out/bench")
-QUICK = ("datagram", "filters", "journal", "modulators", "raise_", "routing", "sim")
+QUICK = ("datagram", "filters", "journal", "modulators", "raise_")
 BENCHMARKS = (
     *QUICK,
     "broker_load",
@@ -32,10 +36,26 @@ BENCHMARKS = (
     "mobile",
     "oracle",
     "roam",
+    "routing",
+    "sim",
     "studio",
     "sweep",
 )
-"""`context` measures a whole protocol over many runs and takes the better part of an hour: only when it is named."""
+ACCOUNTS = {
+    "filters": ("4 s", {}),
+    "match": ("8 minutes", {"redis-server": "apt-get install redis-server"}),
+    "mobile": ("6 minutes", {"mosquitto": "apt-get install mosquitto"}),
+    "oracle": (
+        "5 minutes",
+        {
+            "java": "apt-get install default-jre-headless",
+            "duckdb": "pip install 'roamcast[bench]'",
+            "polars": "pip install 'roamcast[bench]'",
+            "sedonadb": "pip install 'roamcast[bench]'",
+        },
+    ),
+}
+"""TAKES and NEEDS of modules that do not say them."""
 ONE_INTERRUPT_S = 1.0
 """`roamcast bench` passes an interrupt on that a terminal may have sent to both: what comes so soon is the same."""
 
@@ -56,10 +76,7 @@ def main() -> None:
     interrupts = Interrupts()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, interrupts)
-    chosen = sys.argv[1:] or list(QUICK)
-    unknown = [name for name in chosen if name not in BENCHMARKS]
-    if unknown:
-        sys.exit(f"no benchmark is called '{unknown[0]}'; there are {', '.join(BENCHMARKS)}")
+    chosen = asked()
     if isinstance(sys.stdout, TextIOWrapper):
         # Who reads it through a pipe wants to see how far it is.
         sys.stdout.reconfigure(line_buffering=True)
@@ -68,6 +85,25 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     sys.exit(0 if all(ran) else 1)
+
+
+def asked() -> list[str]:
+    root, known = Path(__file__).parents[1], list(BENCHMARKS)
+    takes = [f"  {name.rstrip('_'):<18}{account_of(root, name).takes}" for name in known]
+    options = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Runs benchmarks, and writes their figures to out/bench.",
+        epilog="\n".join(("they take about:", *takes, "`roamcast bench --list` says what they measure and need.")),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"without one: {', '.join(each.rstrip('_') for each in QUICK)}"
+    )
+    names = options.parse_args().names
+    for name in names:
+        if module_named(name, known) is None:
+            options.error(unknown(name, known))
+    return [each for each in (module_named(name, known) for name in names) if each] or list(QUICK)
 
 
 def run(name: str) -> bool:

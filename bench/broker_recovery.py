@@ -21,6 +21,7 @@ from roamcast.live.server.running import RunningBroker
 from roamcast.live.settings import Settings
 from roamcast.live.storage import Log, Quota
 
+TAKES = "26 s"
 LOG_BYTES = 64 * 1024 * 1024
 PAYLOAD = b'{"v": 1, "text": "' + b"x" * 180 + b'"}'
 BATCH = 20

@@ -19,6 +19,7 @@ from roamcast.live.studio.watcher import Watcher
 from roamcast.model.context import Context
 from roamcast.model.values import Point
 
+TAKES = "30 s"
 BEGIN_US = 1_700_000_000_000_000
 TICK_US = 1_000
 BATCH = 20

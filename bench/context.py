@@ -17,6 +17,7 @@ from roamcast.experiments.assemble import kit_of
 from roamcast.sim.run import Result, run_scenario
 from roamcast.sim.scenario import Scenario, load_scenario
 
+TAKES = "most of an hour"
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 SEEDS = range(1, 6)
 

@@ -35,6 +35,7 @@ from roamcast.model.values import Point, Value
 from roamcast.node.boundary import Broadcast
 from roamcast.protocols.adhoc.proximity.messages import Withdrawn
 
+TAKES = "14 s"
 SCALES = (1, 10, 100, 1_000, 10_000)
 KEYS = ((1, OPEN_GROUP_KEY), (2, bytes(32)))
 TURNS = 40

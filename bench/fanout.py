@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 from contextlib import ExitStack
+from difflib import get_close_matches
 
 import msgspec
 from msgspec import Struct
@@ -23,6 +24,13 @@ from bench.children import tied
 from bench.fanout_load import Seen, Spec
 from bench.fanout_peers import PASSWORD, PEERS, USER, Peer, Running
 
+TAKES = "9 minutes"
+NEEDS = {
+    "mosquitto": "apt-get install mosquitto",
+    "nats-server": "apt-get install nats-server",
+    "eclipse-zenoh": "pip install 'roamcast[bench]'",
+    "amqtt": "pip install amqtt, where nothing else is",
+}
 RUNS = 3
 SECONDS = 1.5
 RUN_S_MAX = 120.0
@@ -176,5 +184,21 @@ def main(words: tuple[str, ...] = (), runs: int = RUNS) -> dict[str, float]:
     return compared(peers, cases, runs)
 
 
+def refused(words: list[str]) -> str | None:
+    """Why: a word that is mistyped would choose nothing, and be missed by nobody."""
+    peers, cases = [each.name for each in PEERS], [each.name for each in CASES]
+    for word in words:
+        if word not in peers and not any(word in name for name in cases):
+            near = get_close_matches(word, [*peers, *cases], n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            known = f"peers are {', '.join(peers)}; cases are {', '.join(cases)}"
+            return f"'{word}' is no peer and in no case{hint} ({known})"
+    return None
+
+
 if __name__ == "__main__":
+    why = refused(sys.argv[1:])
+    if why is not None:
+        print(why, file=sys.stderr)
+        sys.exit(2)
     main(tuple(sys.argv[1:]))

@@ -24,6 +24,8 @@ from tests.live.overlay.watcher import asking, rain_of
 from tests.networks.namespaces import why_not
 from tests.protocols.broker.test_modulator_page import FLOOD
 
+TAKES = "4 minutes"
+NEEDS = {"ip": "apt-get install iproute2", "/dev/net/tun": "modprobe tun; and it must be run as root"}
 SIDE = 100
 CHANNEL_BITS_PER_S = 1e6
 EVENTS = 20

@@ -26,6 +26,7 @@ from roamcast.protocols.broker.modulators.spec import (
     Wasm,
 )
 
+TAKES = "8 s"
 FILTER = parse_text("mm > 3 AND where IN ('north', 'south')")
 SUMMARY = (Aggregate("max", "mm"), Aggregate("mean", "mm"), Aggregate("count"))
 

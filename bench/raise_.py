@@ -6,6 +6,7 @@ As the experiment `steam-latency` measures it, but far beyond the paper's scale:
 
 from roamcast.experiments.steam_latency import Pair
 
+TAKES = "5 s"
 SCALES = (1, 10, 100, 1_000, 10_000)
 TURNS = 80
 

@@ -24,6 +24,7 @@ from roamcast.model.values import Point, Value
 from roamcast.protocols.broker.routing import asking_for
 from roamcast.protocols.broker.wishes import Table, Wish
 
+TAKES = "2 minutes"
 SCALES = (100, 1_000, 10_000, 100_000)
 EVENTS = 300
 FILTERS_MAX = 1_000

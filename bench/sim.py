@@ -27,6 +27,8 @@ from roamcast.experiments.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import Scenario, load_scenario, scenario_from
 
+TAKES = "76 s; 4 minutes with ns-3"
+NEEDS = {"ns3": "pip install 'roamcast[bench]'", "g++": "apt-get install g++"}
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 SECONDS = {100: 100.0, 400: 30.0, 1_000: 20.0}
 """For how many hosts, and how long: so that all take a few seconds of CPU."""

@@ -16,6 +16,12 @@ from playwright.sync_api import CDPSession, Page, sync_playwright
 from bench import progress
 from bench.children import tied
 
+TAKES = "1 minute"
+NEEDS = {
+    "node": "apt-get install nodejs",
+    "studio/node_modules": "make studio",
+    "chromium": "apt-get install chromium",
+}
 STUDIO = Path(__file__).parent.parent / "studio"
 CHROMIUM = which("chromium") or "/usr/bin/chromium"
 FLAGS = (

@@ -19,6 +19,8 @@ from roamcast.experiments.varied import all_texts, run_varied, ship
 from roamcast.pipeline.session import open_session
 from roamcast.pipeline.sweep import sweep
 
+TAKES = "some minutes"
+NEEDS = {"java": "apt-get install default-jre-headless"}
 RUNS = 60
 CORES = 2
 CHANGES: dict[str, Any] = {"seconds": 100.0}

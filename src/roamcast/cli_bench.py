@@ -6,16 +6,22 @@ machine, and who measures wants to read and change them.
 
 import ast
 import json as plain_json
+import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
+from difflib import get_close_matches
+from importlib.metadata import distributions
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
+import msgspec
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
 
@@ -26,15 +32,25 @@ TIDY_UP_S_MAX = 15.0
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help="Which ones; without a name all quick ones.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Only say which there are.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write all figures into this file; `-` prints them.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which ones; without a name all quick ones, which take a minute.")
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Only say which there are, how long each takes, and what it needs.")
+    ] = False,
+    json: Annotated[
+        Path | None, typer.Option(help="Write all figures, or the list, into this file; `-` prints them.")
+    ] = None,
 ) -> None:
     """Run benchmarks and print what they measure. The figures are kept in `out/bench` of the checkout.
 
+    Some take seconds and others most of an hour, and some compare with programs that may not be installed: see
+    `--list`. What was measured before an interrupt is kept.
+
     They need a clone of the repository: the folder `bench/` is not part of the installed package.
 
-    Exit codes: 0 all ran, 1 one failed, 2 there is no such benchmark, or no checkout, 130 interrupted.
+    Exit codes: 0 all ran, 1 one failed or could measure nothing here, 2 there is no such benchmark, or no
+    checkout, 130 interrupted.
     """
     root = checkout()
     if root is None:
@@ -43,18 +59,31 @@ def bench(
             "Clone it, run `make install` there, and then `.venv/bin/roamcast bench`"
         )
     known, quick = benchmarks_of(root)
-    unknown = [name for name in names or () if name not in known]
-    if unknown:
-        refuse(f"no benchmark is called '{unknown[0]}'; there are {', '.join(known)}")
+    found = {name: module_named(name, known) for name in names or ()}
+    for name, module in found.items():
+        if module is None:
+            refuse(unknown(name, known))
     if list_:
-        show_list(root, known, quick, as_json=json is not None)
+        show_list(root, known, quick, json)
         return
-    chosen = names or quick
+    chosen = [module for module in found.values() if module] or quick
+    began_s = time.time()
     code = run(root, chosen, quiet=json == Path("-"))
-    if code == 0 and json is not None:
-        write_figures(root, chosen, json)
+    if json is not None:
+        write_figures(root, chosen, began_s, json)
     if code:
         raise typer.Exit(EXIT_INTERRUPTED if code == EXIT_INTERRUPTED else EXIT_CHECK_FAILED)
+
+
+def module_named(name: str, known: list[str]) -> str | None:
+    """A module cannot have the name of a Python statement, but a benchmark may be asked for by it."""
+    return next((each for each in (name, f"{name}_") if each in known), None)
+
+
+def unknown(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean '{near[0]}'? There" if near else "there"
+    return f"no benchmark is called '{name}'; {hint} are {', '.join(known)}"
 
 
 def checkout() -> Path | None:
@@ -82,22 +111,72 @@ def benchmarks_of(root: Path) -> tuple[list[str], list[str]]:
     return found.get("BENCHMARKS", []), found.get("QUICK", [])
 
 
-def show_list(root: Path, known: list[str], quick: list[str], *, as_json: bool) -> None:
-    about = {name: purpose_of(root / "bench" / f"{name}.py") for name in known}
-    if as_json:
-        listed = [{"name": name, "quick": name in quick, "about": about[name]} for name in known]
-        sys.stdout.write(plain_json.dumps(listed) + "\n")
+class Account(msgspec.Struct, frozen=True):
+    """What a benchmark says of itself."""
+
+    about: str
+    takes: str = ""
+    needs: dict[str, str] = {}
+    """Programs, packages and, with a slash, files of the checkout; and how to get each."""
+
+
+def account_of(root: Path, name: str) -> Account:
+    """The first paragraph of a module, and what it says as TAKES and NEEDS; nothing of it is run."""
+    module = ast.parse((root / "bench" / f"{name}.py").read_text(encoding="utf-8"))
+    told = literals(ast.parse((root / "bench" / "__main__.py").read_text(encoding="utf-8")), "ACCOUNTS")
+    takes, needs = told.get("ACCOUNTS", {}).get(name, ("", {}))
+    said = literals(module, "TAKES", "NEEDS")
+    about = " ".join((ast.get_docstring(module) or "").partition("\n\n")[0].split())
+    return Account(about, said.get("TAKES", takes), said.get("NEEDS", needs))
+
+
+def literals(module: ast.Module, *names: str) -> dict[str, Any]:
+    """Those of its constants, which must be written out."""
+    return {
+        target.id: ast.literal_eval(statement.value)
+        for statement in module.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name) and target.id in names
+    }
+
+
+def is_here(root: Path, needed: str) -> bool:
+    if "/" in needed:
+        return (root / needed).exists()
+    java = f"{os.environ.get('JAVA_HOME', '')}/bin"
+    if shutil.which(needed, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:{java}"):
+        return True
+    return any(distributions(name=needed))
+
+
+def show_list(root: Path, known: list[str], quick: list[str], file: Path | None) -> None:
+    accounts = {name: account_of(root, name) for name in known}
+    if file is None:
+        takes, needs = Column("takes", max_width=15), "compares with or needs"
+        table = Table("name", "quick", takes, "measures", needs, box=None, header_style="bold")
+        for name, each in accounts.items():
+            shown, here = name.rstrip("_"), "yes" if name in quick else ""
+            table.add_row(shown, here, each.takes, escape(each.about), escape(needs_in_words(root, each.needs)))
+        console.print(table)
         return
-    table = Table("name", "quick", "measures", box=None, header_style="bold")
-    for name in known:
-        table.add_row(name, "yes" if name in quick else "", escape(about[name]))
-    console.print(table)
+    listed = [
+        {
+            "name": name,
+            "quick": name in quick,
+            "takes": each.takes,
+            "needs": [{"name": what, "here": is_here(root, what), "get": how} for what, how in each.needs.items()],
+            "about": each.about,
+        }
+        for name, each in accounts.items()
+    ]
+    write(plain_json.dumps(listed) + "\n", file)
 
 
-def purpose_of(file: Path) -> str:
-    """The first sentence of its own account."""
-    account = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return " ".join(account.partition("\n\n")[0].split())
+def needs_in_words(root: Path, needs: dict[str, str]) -> str:
+    here = ", ".join(what for what in needs if is_here(root, what))
+    missing = ", ".join(f"{what} ({how})" for what, how in needs.items() if not is_here(root, what))
+    return "; ".join(each for each in (here, missing and f"not here: {missing}") if each)
 
 
 def run(root: Path, names: list[str], *, quiet: bool) -> int:
@@ -120,9 +199,18 @@ def run(root: Path, names: list[str], *, quiet: bool) -> int:
         signal.signal(signal.SIGTERM, before)
 
 
-def write_figures(root: Path, names: list[str], file: Path) -> None:
-    told = {name: plain_json.loads((root / FIGURES / f"{name}.json").read_text(encoding="utf-8")) for name in names}
-    text = plain_json.dumps(told, indent=2) + "\n"
+def write_figures(root: Path, names: list[str], began_s: float, file: Path) -> None:
+    """Of those that ran now: of one that was interrupted what it had, and of those after it nothing."""
+    files = {name: root / FIGURES / f"{name}.json" for name in names}
+    told = {
+        name: plain_json.loads(each.read_text(encoding="utf-8"))
+        for name, each in files.items()
+        if each.exists() and each.stat().st_mtime >= began_s
+    }
+    write(plain_json.dumps(told, indent=2) + "\n", file)
+
+
+def write(text: str, file: Path) -> None:
     if file == Path("-"):
         sys.stdout.write(text)
         return

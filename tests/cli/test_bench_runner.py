@@ -240,3 +240,26 @@ def test_l6_a_benchmark_that_was_skipped_is_no_success_and_the_next_one_runs(che
     told = checkout.written("journal")
     assert (told["complete"], told["figures"]) == (False, {})
     assert checkout.written("filters")["figures"] == {"one": 1.0}
+
+
+def test_l6_the_runner_shows_how_it_is_used(checkout: Checkout) -> None:
+    code, said, complained = checkout.run("-m", "bench", "--help")
+    assert (code, complained) == (0, "")
+    assert "usage: python -m bench" in said
+    assert "most of an hour" in said
+    code, _, complained = checkout.run("-m", "bench", "fannout")
+    assert code == 2
+    assert "no benchmark is called 'fannout'; did you mean 'fanout'?" in complained
+
+
+def test_l6_the_runner_takes_a_name_without_its_underscore(checkout: Checkout) -> None:
+    checkout.replace("raise_", "def main():\n    return {'one': 1.0}\n")
+    assert checkout.run("-m", "bench", "raise")[0] == 0
+    assert checkout.written("raise_")["figures"] == {"one": 1.0}
+
+
+def test_l6_fanout_refuses_a_word_that_no_peer_and_no_case_has(checkout: Checkout) -> None:
+    code, said, complained = checkout.run("-m", "bench.fanout", "ours", "mosquito", "1-50")
+    assert (code, said) == (2, "")
+    assert "'mosquito' is no peer and in no case; did you mean 'mosquitto'?" in complained
+    assert "ping-pong q0" in complained
