@@ -9,14 +9,12 @@ Timing lives here and in no test.
 import argparse
 import json
 import math
-import signal
 import sys
-import time
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from types import FrameType
 
+from bench import interrupts
 from bench.conditions import conditions, load, versions
 from bench.progress import SO_FAR
 from roamcast.cli_bench import account_of, module_named, unknown
@@ -56,26 +54,10 @@ ACCOUNTS = {
     ),
 }
 """TAKES and NEEDS of modules that do not say them."""
-ONE_INTERRUPT_S = 1.0
-"""`roamcast bench` passes an interrupt on that a terminal may have sent to both: what comes so soon is the same."""
-
-
-class Interrupts:
-    """Raises KeyboardInterrupt for a signal, and nothing for one that comes right after it."""
-
-    def __init__(self) -> None:
-        self.last_s = -math.inf
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        before_s, self.last_s = self.last_s, time.monotonic()
-        if self.last_s - before_s > ONE_INTERRUPT_S:
-            raise KeyboardInterrupt
 
 
 def main() -> None:
-    interrupts = Interrupts()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, interrupts)
+    interrupts.take()
     chosen = asked()
     if isinstance(sys.stdout, TextIOWrapper):
         # Who reads it through a pipe wants to see how far it is.

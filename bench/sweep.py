@@ -14,6 +14,7 @@ Then sweeps of runs that do nothing, few and many: what a sweep costs once, and 
 import time
 from typing import Any
 
+from bench import interrupts
 from bench.oracle import processes
 from roamcast.experiments.varied import all_texts, run_varied, ship
 from roamcast.pipeline.session import open_session
@@ -56,7 +57,8 @@ def cpu_s() -> float:
 def main() -> dict[str, float]:
     work, seeds = Simulation(), [str(seed) for seed in range(1, RUNS + 1)]
     print("the session opens, and its workers start", flush=True)
-    spark = open_session(f"local[{CORES}]")
+    with interrupts.kept():
+        spark = open_session(f"local[{CORES}]")
     Measured(spark, work, seeds[: 2 * CORES])
     print(f"a sweep of {RUNS} runs", flush=True)
     swept = Measured(spark, work, seeds)

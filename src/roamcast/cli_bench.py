@@ -207,7 +207,8 @@ def write_figures(root: Path, names: list[str], began_s: float, file: Path) -> N
         for name, each in files.items()
         if each.exists() and each.stat().st_mtime >= began_s
     }
-    write(plain_json.dumps(told, indent=2) + "\n", file)
+    if told or file == Path("-"):
+        write(plain_json.dumps(told, indent=2) + "\n", file)
 
 
 def write(text: str, file: Path) -> None:

@@ -101,7 +101,8 @@ def test_l6_figures_go_into_one_file(small: Path) -> None:
 
 
 def test_l6_a_benchmark_that_fails_is_exit_code_1_and_one_that_is_not_there_2(small: Path) -> None:
-    assert invoke("bench", "slow")[0] == 1
+    assert invoke("bench", "slow", "--json", str(small / "none.json"))[0] == 1
+    assert not (small / "none.json").exists()
     code, output = invoke("bench", "swift")
     assert code == 2
     assert "no benchmark is called 'swift'; there are fast, slow" in output
