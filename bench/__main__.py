@@ -39,21 +39,6 @@ BENCHMARKS = (
     "studio",
     "sweep",
 )
-ACCOUNTS = {
-    "filters": ("4 s", {}),
-    "match": ("8 minutes", {"redis-server": "apt-get install redis-server"}),
-    "mobile": ("6 minutes", {"mosquitto": "apt-get install mosquitto"}),
-    "oracle": (
-        "5 minutes",
-        {
-            "java": "apt-get install default-jre-headless",
-            "duckdb": "pip install 'roamcast[bench]'",
-            "polars": "pip install 'roamcast[bench]'",
-            "sedonadb": "pip install 'roamcast[bench]'",
-        },
-    ),
-}
-"""TAKES and NEEDS of modules that do not say them."""
 
 
 def main() -> None:

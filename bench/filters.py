@@ -14,6 +14,7 @@ from roamcast.model.filter.scene import Scene
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Value, Velocity
 
+TAKES = "4 s"
 TEXT = "severity >= 3 AND what IN ('accident', 'ice') AND near(position, 200) AND price <= me.budget"
 NARROWER = "severity >= 4 AND what = 'ice' AND near(position, 100) AND price <= me.budget AND lane = 2"
 ROWS = 100_000

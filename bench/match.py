@@ -35,6 +35,7 @@ import shapely
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from bench import progress
 from bench.redis_geo import Redis, add, redis_server, search
 from roamcast.matching import Engine
 from roamcast.model.context import Context
@@ -47,6 +48,8 @@ from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point
 
+TAKES = "15 minutes"
+NEEDS = {"redis-server": "apt-get install redis-server"}
 SCALES = (1_000, 10_000, 100_000, 1_000_000)
 SUBJECTS = 50
 BATCH = 64
@@ -360,7 +363,7 @@ def redis_if_there(stack: ExitStack, count: int, subjects: int) -> dict[str, Run
         return {}
     program = redis_server()
     if program is None:
-        print("  Redis is skipped: there is no redis-server (apt-get install redis-server)")
+        progress.skipped("Redis", f"there is no redis-server; {NEEDS['redis-server']}")
         return {}
     say("  Redis is filled")
     return runs_of_redis(stack.enter_context(Redis(program)), Population(count, subjects))
@@ -392,6 +395,7 @@ def main(scales: tuple[int, ...] = SCALES) -> dict[str, float]:
         for name, value in measured(count, subjects).items():
             print(f"  {name:28} {value:14,.1f}")
             figures[f"{count}_in_{subjects}_{name}"] = value
+        progress.note(figures)
     return figures
 
 

@@ -31,6 +31,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from bench import progress
 from bench.fanout_peers import Peer, Running, needs, program
 from roamcast.live.mqtt import Decoder, encode
 from roamcast.live.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, UnsubAck, Unsubscribe, Wish
@@ -38,6 +39,8 @@ from roamcast.location.fix import Fix, heading_of
 from roamcast.location.reckoning import Reckoning
 from roamcast.model.space import Plane
 
+TAKES = "6 minutes"
+NEEDS = {"mosquitto": "apt-get install mosquitto"}
 SIDE_M = 5_000.0
 SPEED_MPS = 10.0
 SECONDS = 10
@@ -365,7 +368,7 @@ def measured(clients: int, events_per_s: int, radius_m: float) -> dict[str, floa
     for way in ways_of(radius_m):
         reason = way.peer.lacks()
         if reason is not None:
-            print(f"{way.name} is skipped: {reason}")
+            progress.skipped(way.name, reason)
             continue
         with Running(way.peer) as broker:
             counts, used_s = asyncio.run(played(world, way, broker.port, broker.cpu_s))
@@ -393,6 +396,7 @@ def main(*case: float) -> dict[str, float]:
     for clients, events_per_s, radius_m in [(int(case[0]), int(case[1]), case[2])] if case else CASES:
         label = f"{clients}x{events_per_s}x{radius_m:g}"
         figures |= {f"{label}/{name}": value for name, value in measured(clients, events_per_s, radius_m).items()}
+        progress.note(figures)
     return figures
 
 

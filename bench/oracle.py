@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench import interrupts, progress
 from roamcast.journal.plain import plain_filter, plain_scope
 from roamcast.model.filter import parse_text
 from roamcast.model.filter.tree import EVERYTHING
@@ -42,6 +43,13 @@ from roamcast.pipeline.store import Store, StoredInputs
 from roamcast.pipeline.survey import MOVES_PER_BUCKET, MOVES_PER_HOST
 from roamcast.pipeline.tables import EVENTS, EXPECTED, LIVES, STATES, TRACKS
 
+TAKES = "4 minutes for 1 million fixes"
+NEEDS = {
+    "java": "apt-get install default-jre-headless",
+    "duckdb": "pip install 'roamcast[bench]'",
+    "polars": "pip install 'roamcast[bench]'",
+    "sedonadb": "pip install 'roamcast[bench]'",
+}
 EVENTS_ALL = 100_000
 FIXES_PER_HOST = 1_000
 STEP_US = 10_000_000
@@ -49,6 +57,7 @@ SIDE_M = 10_000.0
 RADIUS_M = 482.0
 SPEED_MPS = 8.0
 COMPLETE = "complete"
+WARM_UP = (0.1, "five")
 
 
 class Data:
@@ -255,7 +264,7 @@ def show(title: str, found: dict[str, dict[str, Any]]) -> None:
     ours = found["roamcast"]
     for name, each in found.items():
         if "skipped" in each:
-            print(f"  {name:10} skipped: {each['skipped']}", flush=True)
+            progress.skipped(f"  {name}", each["skipped"])
             continue
         ratio = each["wall_s"] / ours["wall_s"]
         memory = ", ".join(f"{key[:-3]} {value:,.0f} MB" for key, value in each.items() if key.endswith("_mb"))
@@ -264,6 +273,16 @@ def show(title: str, found: dict[str, dict[str, Any]]) -> None:
             f"{each['pairs']:,.0f} pairs; {memory}; all walls {', '.join(f'{wall:.1f}' for wall in each['walls_s'])}",
             flush=True,
         )
+
+
+def figures_of(label: str, found: dict[str, dict[str, Any]]) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for name, each in found.items():
+        if "skipped" in each:
+            continue
+        figures |= {f"{label}.{name}.{key}": float(value) for key, value in each.items() if key != "walls_s"}
+        figures[f"{label}.{name}.over_ours"] = each["wall_s"] / found["roamcast"]["wall_s"]
+    return figures
 
 
 def main(given: list[str] | None = None) -> dict[str, float]:
@@ -281,18 +300,25 @@ def main(given: list[str] | None = None) -> dict[str, float]:
         for millions, kind in sizes:
             Data(rooted(asked.data, millions, kind), millions, five=kind == "five")
         return {}
-    spark = open_session("local[2]")
+    with interrupts.kept():
+        spark = open_session("local[2]")
     figures: dict[str, float] = {}
-    for millions, kind in [(0.1, "five"), *sizes]:
+    for millions, kind in [WARM_UP, *sizes]:
+        what = "warming up" if (millions, kind) == WARM_UP else f"{millions:g} M fixes, {kind}"
+        print(f"{what} …", file=sys.stderr, flush=True)
         root = rooted(asked.data, millions, kind)
-        found = measure(spark, root, millions, kind, [name for name in asked.peers.split(",") if name], asked.runs)
-        if not asked.data:
-            shutil.rmtree(root, ignore_errors=True)
+        try:
+            found = measure(
+                spark, root, millions, kind, [name for name in asked.peers.split(",") if name], asked.runs
+            )
+        finally:
+            if not asked.data:
+                shutil.rmtree(root, ignore_errors=True)
+        if (millions, kind) == WARM_UP:
+            continue
         show(f"{millions:g} M fixes, {EVENTS_ALL:,} events, {kind}", found)
-        for name, each in found.items():
-            for key, value in each.items():
-                if isinstance(value, float | int):
-                    figures[f"{millions:g} M {kind}.{name}.{key}"] = float(value)
+        figures |= figures_of(f"{millions:g} M {kind}", found)
+        progress.note(figures)
     if asked.json:
         Path(asked.json).write_text(json.dumps(figures, indent=2))
     return figures
