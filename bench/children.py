@@ -9,12 +9,17 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-LIBC = ctypes.CDLL(None)
-"""Loaded before there are children: between fork and exec as little as possible should happen."""
+PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+"""Found before there are children: between fork and exec as little as possible should happen."""
+PARENT = os.getpid()
 
 
 def tied() -> None:
-    """Called in the child before it becomes its program. Only Linux can tell it that its parent is gone."""
+    """Called in the child before it becomes its program. Only Linux can tell it that its parent is gone; to Linux
+    that is the thread that started it, so start it from the main one."""
     os.setpgid(0, 0)
-    if sys.platform == "linux":
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if PRCTL is not None:
+        PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != PARENT:
+            # It went before it could be told of.
+            os._exit(1)

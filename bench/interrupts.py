@@ -19,8 +19,9 @@ class Interrupts:
         self.last_s = -math.inf
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        before_s, self.last_s = self.last_s, time.monotonic()
-        if self.last_s - before_s > ONE_INTERRUPT_S:
+        now_s = time.monotonic()
+        if now_s - self.last_s > ONE_INTERRUPT_S:
+            self.last_s = now_s
             # Py4J logs a traceback of what it was doing.
             logging.disable(logging.CRITICAL)
             raise KeyboardInterrupt
@@ -28,7 +29,7 @@ class Interrupts:
 
 def take() -> None:
     interrupts = Interrupts()
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, interrupts)
 
 

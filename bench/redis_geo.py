@@ -73,7 +73,11 @@ class Redis:
     ) -> None:
         self.socket.close()
         self.process.terminate()
-        self.process.wait(10)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         self.directory.cleanup()
 
     def ask(self, commands: Iterable[bytes]) -> int:

@@ -123,11 +123,9 @@ class Account(msgspec.Struct, frozen=True):
 def account_of(root: Path, name: str) -> Account:
     """The first paragraph of a module, and what it says as TAKES and NEEDS; nothing of it is run."""
     module = ast.parse((root / "bench" / f"{name}.py").read_text(encoding="utf-8"))
-    told = literals(ast.parse((root / "bench" / "__main__.py").read_text(encoding="utf-8")), "ACCOUNTS")
-    takes, needs = told.get("ACCOUNTS", {}).get(name, ("", {}))
     said = literals(module, "TAKES", "NEEDS")
     about = " ".join((ast.get_docstring(module) or "").partition("\n\n")[0].split())
-    return Account(about, said.get("TAKES", takes), said.get("NEEDS", needs))
+    return Account(about, said.get("TAKES", ""), said.get("NEEDS", {}))
 
 
 def literals(module: ast.Module, *names: str) -> dict[str, Any]:

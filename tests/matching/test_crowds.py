@@ -92,6 +92,7 @@ class Crowd:
                 self.rng.choice((self.place, self.subscribe, lambda name: self.world.unsubscribe(f"of {name}")))(name)
             happened = [self.event() for _ in range(6)]
             self.world.check(happened)
+            self.world.check_grids()
             self.matched += sum(map(len, self.world.found(happened, 10)))
 
 
@@ -213,6 +214,7 @@ def test_a_few_small_circles_share_the_grid_of_the_wide_ones_and_many_have_their
     def check() -> None:
         at = [Point(rng.uniform(0, 3_000), rng.uniform(0, 3_000)) for _ in range(40)]
         world.check([Event("e", "news", Context("press"), 0, 100, {"position": point}) for point in at])
+        world.check_grids()
 
     grids = world.engine._pool.numbers
     for number in range(8):
@@ -232,6 +234,15 @@ def test_a_few_small_circles_share_the_grid_of_the_wide_ones_and_many_have_their
     for name in [*world.subscriptions]:
         world.unsubscribe(name)
     assert not grids
+
+
+@pytest.mark.parametrize("field", ["live", "begin", "after"])
+def test_a_count_or_a_place_that_is_wrong_in_a_grid_would_be_noticed(field: str) -> None:
+    crowd = Crowd(Plane(), Point(0.0, 0.0), "numpy", seed=7)
+    crowd.live(rounds=1)
+    crowd.world.engine._pool.groups[field][0] += 1
+    with pytest.raises(AssertionError):
+        crowd.world.check_grids()
 
 
 def test_both_kernels_find_the_same_in_the_same_order() -> None:

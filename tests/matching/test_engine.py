@@ -2,12 +2,17 @@
 
 import math
 
+import msgspec
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from roamcast.matching import Engine
+from roamcast.matching import Engine, finding
 from roamcast.matching import kernel as numba_kernel
-from roamcast.matching.clauses import COLUMNS_MAX, WHOLE_COLUMNS_MAX
+from roamcast.matching.clauses import COLUMNS_MAX, WHOLE_COLUMNS_EVENTS_MIN
+from roamcast.matching.columns import all_finite
 from roamcast.matching.engine import LOCATORS_MAX
+from roamcast.matching.finding import HITS_AT_FIRST
 from roamcast.matching.handful import HANDFUL_MAX
 from roamcast.matching.names import Names
 from roamcast.matching.topics import Topics
@@ -15,7 +20,8 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
 from roamcast.model.filter.tree import Attribute, Filter, Inside
-from roamcast.model.region import Box
+from roamcast.model.region import Box, Circle
+from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Plane
 from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
@@ -106,13 +112,50 @@ def test_events_in_columns_match_as_events(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_more_hits_than_there_was_room_for_are_all_found(kernel: str) -> None:
+def test_more_hits_than_there_was_room_for_are_all_found(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(Plane(), kernel=kernel)
     engine.place(Context("me"))
-    for number in range(3_000):
+    for number in range(HITS_AT_FIRST + 500):
         engine.subscribe(Subscription(f"s{number}", "me", "news", 0, 100))
     events = [Event("e", "news", Context("press"), 0, 100)] * 3
-    assert [len(each) for each in engine.match(events, 10).by_event(3)] == [3_000] * 3
+    monkeypatch.setattr(finding, "HITS_AHEAD_MAX", 2 * HITS_AT_FIRST)
+    assert [len(each) for each in engine.match(events, 10).by_event(3)] == [HITS_AT_FIRST + 500] * 3
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_many_events_match_as_a_few_of_them_do_wherever_they_came_from(kernel: str) -> None:
+    """Calls of more than a handful, in which some are for everybody and some are not, some from over a wire."""
+    world = World(Plane(), kernel)
+    for number in range(40):
+        world.place(Context(f"h{number}", Point(20.0 * number, 0.0)))
+        wanted = parse_text("near(position, 60) AND level >= 2" if number % 2 else "near(position, 30)")
+        world.subscribe(Subscription(f"s{number}", f"h{number}", "news", 0, 100, wanted))
+    said = [{"position": Point(3.0 * number, 10.0), "level": number % 4} for number in range(3 * HANDFUL_MAX)]
+    happened = [Event(f"e{number}", "news", Context("press"), 0, 100, each) for number, each in enumerate(said)]
+    wire = [msgspec.json.decode(msgspec.json.encode(each), type=Event) for each in happened[:HANDFUL_MAX]]
+    assert wire[0].audience is not EVERYWHERE
+    near = Scope(Circle(Point(300.0, 0.0), 100.0))
+    happened[HANDFUL_MAX + 5] = replace(happened[HANDFUL_MAX + 5], audience=near)
+    for events in (happened, happened[: HANDFUL_MAX + 1], wire, [*wire, *happened]):
+        world.check(events)
+        alone = [world.found([each], NOW_US)[0] for each in events]
+        assert world.found(events, NOW_US) == alone
+    assert sum(map(len, world.found(happened, NOW_US))) > 100
+
+
+def test_as_many_contents_as_subjects_are_asked_for() -> None:
+    with pytest.raises(BadValue, match="give one of each"):
+        Engine(Plane()).match_said(["news", "news"], [{}], 0)
+
+
+def test_columns_of_coordinates_beyond_all_bounds_are_finite_still() -> None:
+    assert not all_finite(np.array([0.0, math.inf]), np.array([0.0, 0.0]))
+    assert not all_finite(np.array([math.nan, 1.0]), np.array([0.0, 0.0]))
+    engine = Engine(Plane())
+    engine.place(Context("me", Point(1e200, 1e200)))
+    engine.subscribe(Subscription("s", "me", "news", 0, 100, parse_text("near(position, 5)")))
+    found = engine.match_columns(["news"] * 2, [1e200, 0.0], [1e200, 0.0], {}, [].__getitem__, 10)
+    assert found.by_event(2) == [[engine.slot_of("s")], []]
 
 
 def test_attributes_and_places_beyond_the_bounds_are_left_to_the_model() -> None:
@@ -201,7 +244,7 @@ def test_c6_events_of_one_call_are_told_apart_by_the_kinds_of_their_values(kerne
     step = 12 if alike else 1
     for begin in range(0, len(happened) if alike else 12, step):
         call = happened[begin : begin + 12] if alike else happened[begin::12] * 2
-        assert len(call) > WHOLE_COLUMNS_MAX
+        assert len(call) >= WHOLE_COLUMNS_EVENTS_MIN
         world.check(call)
         assert world.check_said(call) == len(call)
     assert any(map(any, world.expected(happened, NOW_US)))

@@ -92,6 +92,7 @@ def machine_of(space: Space, kernel: str) -> type[RuleBasedStateMachine]:
         def publish(self, given_events: list[Event]) -> None:
             self.world.check(given_events, self.now_us)
             self.world.check_said(given_events, self.now_us)
+            self.world.check_grids()
             assert len(self.world.engine) == len(self.world.subscriptions)
 
     return Machine

@@ -2,11 +2,14 @@
 
 from functools import cache
 
+import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from roamcast.matching import Engine
+from roamcast.matching.layout import NONE
+from roamcast.matching.pool import narrowest_m
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
 from roamcast.model.filter.tree import EVERYTHING, And, Attribute, Compare, Filter, Inside, Literal, Near
@@ -63,6 +66,30 @@ class World:
 
     def check(self, events: list[Event], now_us: int = NOW_US) -> None:
         assert self.found(events, now_us) == self.expected(events, now_us)
+
+    def check_grids(self) -> None:
+        """Every subscription that has a place in a grid is there, once, and what is counted is so."""
+        pool, slots = self.engine._pool, self.engine._slots.rows
+        entered: list[int] = []
+        for key, number in pool.numbers.items():
+            group, places = pool.groups[number], pool._living(number)
+            mine = pool.entries["slot"][places]
+            assert pool._keys[number] == key
+            assert len(places) == group["live"] > 0
+            assert np.count_nonzero(pool.entries["radius"][places] <= narrowest_m(key[2])) <= group["guests"]
+            assert (slots["group"][mine] == number).all()
+            assert (slots["entry"][mine] == places).all()
+            entered += mine.tolist()
+        chained: list[int] = []
+        for number in map(int, pool.channel_groups):
+            while number != NONE:
+                assert number not in chained
+                chained.append(number)
+                number = int(pool.groups["after"][number])
+        assert sorted(chained) == sorted(pool._keys)
+        assert not set(pool._free) & set(pool._keys)
+        there = np.flatnonzero((slots["used"] != 0) & (slots["entry"] != NONE))
+        assert sorted(entered) == there.tolist()
 
     def check_said(self, events: list[Event], now_us: int = NOW_US, slack_m: float = 0.0) -> int:
         """The same of what these events say, published now to everybody; of how many nothing else had to be known.

@@ -25,7 +25,7 @@ from roamcast.matching.topics import Topics
 from roamcast.model.event import Event
 from roamcast.model.filter.tree import Attribute, Publishers
 from roamcast.model.region import Anchored, Region
-from roamcast.model.scope import EVERYWHERE
+from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.values import Point, Value
 
 Straight: TypeAlias = tuple[float, float, float, float]
@@ -67,8 +67,8 @@ def batch_of_events(
     valued: list[int] = []
     values: list[float] = []
     for index, event in enumerate(events):
-        common = RELEVANCE_OPEN if event.relevance is EVERYWHERE or event.relevance == EVERYWHERE else 0
-        if event.audience is EVERYWHERE or event.audience == EVERYWHERE:
+        common = RELEVANCE_OPEN if is_open(event.relevance) else 0
+        if is_open(event.audience):
             common |= AUDIENCE_MET
         row = [NOBODY] * width
         for locator, number in asked if subjects[index] else ():
@@ -85,6 +85,11 @@ def batch_of_events(
     if values:
         attributes.reshape(-1)[valued] = values
     return Batch(begin, channels, modes, circles, attributes)
+
+
+def is_open(scope: Scope) -> bool:
+    """Most are the one constant; what came over a wire is only equal to it."""
+    return scope is EVERYWHERE or scope == EVERYWHERE
 
 
 def circle_of(locator: Locator, event: Event, configuration: KnownConfiguration) -> tuple[int, Straight | None]:

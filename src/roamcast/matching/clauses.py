@@ -14,7 +14,8 @@ from roamcast.model.values import Kind, Point, Value, kind_of
 COLUMNS_MAX = 256
 """The most attributes that clauses are about; what is asked of further ones is left to the model's closures."""
 WHOLE_COLUMNS_MAX = 8
-"""Of more events than that, so many columns are written one by one; else each event is asked what it has."""
+WHOLE_COLUMNS_EVENTS_MIN = 9
+"""So many columns of so many events are written one by one; else each event is asked what it has."""
 NUMBERS = {int, float}
 
 
@@ -67,7 +68,7 @@ class Clauses:
         if len(attributes) == 1:
             return self._values_of_one(attributes[0])
         rows, numbers = self.blank(len(attributes)), self.columns.numbers
-        if len(numbers) <= WHOLE_COLUMNS_MAX < len(attributes):
+        if len(numbers) <= WHOLE_COLUMNS_MAX and len(attributes) >= WHOLE_COLUMNS_EVENTS_MIN:
             for key, column in numbers.items():
                 rows[:, column] = self._column(key, attributes)
         else:

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
-from roamcast.matching.batch import batch_of_events
+from roamcast.matching.batch import batch_of_events, is_open
 from roamcast.matching.choice import kernel_of
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.columns import Columns
@@ -25,11 +25,7 @@ from roamcast.matching.finding import Finder, Matches, Said
 from roamcast.matching.handful import HANDFUL_MAX, Handful
 from roamcast.matching.hosts import Hosts, KnownConfiguration
 from roamcast.matching.judge import NOTHING_MORE, Profile
-from roamcast.matching.layout import (
-    NONE,
-    Doubles,
-    Whole,
-)
+from roamcast.matching.layout import NONE, Doubles, Whole
 from roamcast.matching.metric import check_space, is_flat, loosened, reach_of, straight, straight_columns
 from roamcast.matching.names import Names
 from roamcast.matching.pool import TAIL_MIN, UNCELLED, Pool, fits_cells, radius_class
@@ -40,7 +36,6 @@ from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
 from roamcast.model.filter.tree import Attribute
 from roamcast.model.places import MovementGraph
-from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue, Point, Value
@@ -149,7 +144,7 @@ class Engine:
         first = int(self._hosts.rows["first"][host])
         moving = place.centre is None and not demand.never
         self._slots.write(
-            slot, (subscription.issued_us, subscription.expires_us, place.radius_m, clause, profile, NONE, NONE,
+            slot, subscription.issued_us, (subscription.expires_us, place.radius_m, clause, profile, NONE, NONE,
             channel, locator, moving, True, host, first, NONE, 0),
         )  # fmt: skip
         if first != NONE:
@@ -266,7 +261,16 @@ class Engine:
     def match(self, events: Sequence[Event], now_us: int) -> Matches:
         """Which subscriptions each of the events is to be delivered to at this time."""
         check_time(now_us)
-        if len(events) <= HANDFUL_MAX and are_open(events, now_us) and not self._handful.asks_of_publishers():
+        if len(events) <= HANDFUL_MAX:
+            return self._match(events, now_us)
+        begins = range(0, len(events), HANDFUL_MAX)
+        parts = [self._match(events[begin : begin + HANDFUL_MAX], now_us) for begin in begins]
+        numbers = [part.events + begin for part, begin in zip(parts, begins, strict=True)]
+        return Matches(np.concatenate(numbers), np.concatenate([part.slots for part in parts]))
+
+    def _match(self, events: Sequence[Event], now_us: int) -> Matches:
+        """Of as many as are made columns at a time."""
+        if are_open(events, now_us) and not self._handful.asks_of_publishers():
             batch = self._handful.batch([event.subject for event in events], [event.attributes for event in events])
         else:
             batch = batch_of_events(events, now_us, self._topics, self._locators, self._clauses, self._configuration)
@@ -300,6 +304,8 @@ class Engine:
         """As `match`, for a few events that are published now with open scopes, by what they say. Hosts may have
         moved by `slack_m` since they were placed; of whom that concerns is `unsure`."""
         check_time(now_us)
+        if len(subjects) != len(attributes):
+            raise BadValue(f"{len(subjects)} subjects and {len(attributes)} contents: give one of each for an event")
         if self._handful.asks_of_publishers():
             return [Said([], [], False) for _ in subjects]
         found: list[Said] = []
@@ -378,9 +384,7 @@ class Engine:
 def are_open(events: Sequence[Event], now_us: int) -> bool:
     """Whether all of them are valid now and for everybody, so that only what they say counts."""
     return all(
-        event.relevance is EVERYWHERE
-        and event.audience is EVERYWHERE
-        and event.published_us <= now_us <= event.expires_us
+        event.published_us <= now_us <= event.expires_us and is_open(event.relevance) and is_open(event.audience)
         for event in events
     )
 

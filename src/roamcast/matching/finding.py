@@ -23,7 +23,7 @@ from roamcast.model.filter.tree import Attribute, Publishers
 from roamcast.model.values import FOREVER_US, Point
 
 HITS_AT_FIRST = 4_096
-HITS_KEPT_MAX = 65_536
+HITS_AHEAD_MAX = 65_536
 """So far the room for hits grows where a batch needs several calls; beyond, only where one event has more of them."""
 
 
@@ -98,7 +98,7 @@ class Finder:
                 self._views,
             )  # fmt: skip
             parts.append(self._hits[:count].copy())
-            if reached == first or (reached < end and len(self._hits) < HITS_KEPT_MAX):
+            if reached == first or (reached < end and len(self._hits) < HITS_AHEAD_MAX):
                 self._hits = np.zeros(2 * len(self._hits), HIT)
             first = reached
             if overdue != NONE:

@@ -1,6 +1,6 @@
 """A few events of which only what they say counts, as the kernel reads them: what a live broker asks most.
 
-Such an event was published now, is for everybody and relevant everywhere, and nothing is asked of its publisher. All
+Such an event is valid now, for everybody and relevant everywhere, and nothing is asked of its publisher. All
 that differs from one to the next is where they are and their values, so the arrays of a `Batch` are made once and
 written over. One event is worth its own way: to make arrays for it takes longer than to find who wants it.
 """

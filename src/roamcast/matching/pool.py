@@ -60,8 +60,8 @@ def radius_class(reach_m: float) -> int:
 
 
 def narrowest_m(size: int) -> float:
-    """Circles of this class are wider than that."""
-    return float(CELL_MIN_M * CLASS_RATIO ** (size - 2)) if 1 < size < UNCELLED else 0.0
+    """Circles of this class are wider than that; the first one, and that of no cells, have no smaller ones beside."""
+    return float(CELL_MIN_M * CLASS_RATIO ** (size - 2)) if 1 < size < UNCELLED else -math.inf
 
 
 def fits_cells(x: float, y: float) -> bool:
@@ -151,10 +151,11 @@ class Pool:
         smaller = self.numbers.get((channel, locator, size - 1))
         if smaller is None:
             return own
-        coming = self._living(smaller)
-        guests = int(group["guests"]) + len(coming)
-        if ENTRIES_PER_GUEST * guests > len(own) + len(coming):
+        # Counted first: the smaller circles may be very many, and would be looked through at every sort of the wide.
+        guests = int(group["guests"]) + int(self.groups["live"][smaller])
+        if ENTRIES_PER_GUEST * guests > len(own) + int(self.groups["live"][smaller]):
             return own
+        coming = self._living(smaller)
         slots["group"][self.entries["slot"][coming]] = number
         group["guests"], group["live"] = guests, len(own) + len(coming)
         self._dissolve(smaller)

@@ -11,10 +11,11 @@ class Slots:
     def __init__(self) -> None:
         self.rows: Records = np.zeros(16, SLOT)
         self.issued_us_max = -(2**62)
-        """Of all that there ever were: from then on nobody waits for the time that it asked at."""
+        """Of all that there ever were: from then on nobody waits for the time that it asked at. It never falls: one
+        that is issued in the far future has all slots looked at until then."""
 
-    def write(self, slot: int, row: tuple[Any, ...]) -> None:
-        """In the order of the fields, the time that it is issued at first."""
+    def write(self, slot: int, issued_us: int, rest: tuple[Any, ...]) -> None:
+        """In the order of the fields, of which the time that it is issued at is the first."""
         self.rows = enlarged(self.rows, slot + 1)
-        self.rows[slot] = row
-        self.issued_us_max = max(self.issued_us_max, row[0])
+        self.rows[slot] = (issued_us, *rest)
+        self.issued_us_max = max(self.issued_us_max, issued_us)
