@@ -12,7 +12,7 @@ from roamcast.matching import kernel as numba_kernel
 from roamcast.matching.clauses import COLUMNS_MAX, WHOLE_COLUMNS_EVENTS_MIN
 from roamcast.matching.columns import all_finite
 from roamcast.matching.engine import LOCATORS_MAX
-from roamcast.matching.finding import HITS_AT_FIRST
+from roamcast.matching.finding import HITS_AT_FIRST, SAID_TOGETHER_MIN, Said
 from roamcast.matching.handful import HANDFUL_MAX
 from roamcast.matching.names import Names
 from roamcast.matching.topics import Topics
@@ -141,6 +141,30 @@ def test_many_events_match_as_a_few_of_them_do_wherever_they_came_from(kernel: s
         alone = [world.found([each], NOW_US)[0] for each in events]
         assert world.found(events, NOW_US) == alone
     assert sum(map(len, world.found(happened, NOW_US))) > 100
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_many_who_want_what_is_said_are_told_apart_by_how_sure_that_is(kernel: str) -> None:
+    world = World(Plane(), kernel)
+    for number in range(300):
+        world.place(Context(f"h{number}", Point(float(number), 0.0)))
+        wanted = "near(position, 100)" if number % 3 else "near(position, 100) AND level <> me.level"
+        subject = "news" if number % 3 else "judged"
+        world.subscribe(Subscription(f"s{number}", f"h{number}", subject, 0, 100, parse_text(wanted)))
+    content: dict[str, Value] = {"position": Point(150.0, 0.0), "level": 1}
+    sure, nobody, judged, again = world.engine.match_said(
+        ["news", "calm", "judged", "news"], [content] * 4, NOW_US, 5.0
+    )
+    near, edge = (
+        [n for n in range(300) if n % 3 and abs(n - 150) < 95],
+        [n for n in range(300) if n % 3 and 95 <= abs(n - 150) <= 105],
+    )
+    assert sorted(sure.slots) == [world.engine.slot_of(f"s{number}") for number in near]
+    assert sorted(sure.unsure) == [world.engine.slot_of(f"s{number}") for number in edge]
+    assert again == sure
+    assert nobody == Said([], [], True)
+    assert not judged.settled
+    assert len(near) > SAID_TOGETHER_MIN
 
 
 def test_as_many_contents_as_subjects_are_asked_for() -> None:

@@ -23,6 +23,8 @@ from roamcast.model.filter.tree import Attribute, Publishers
 from roamcast.model.values import FOREVER_US, Point
 
 HITS_AT_FIRST = 4_096
+SAID_TOGETHER_MIN = 64
+"""So many hits are dealt out by arrays, which takes as long for all as for some dozens one by one."""
 HITS_AHEAD_MAX = 65_536
 """So far the room for hits grows where a batch needs several calls; beyond, only where one event has more of them."""
 
@@ -145,8 +147,15 @@ class Finder:
         return self._space.within(here, point, float(row["radius_m"]))
 
     def said(self, batch: Batch, now_us: int, slack_m: float) -> list[Said]:
-        found = [Said([], [], True) for _ in range(len(batch.channel_begin) - 1)]
-        for event, slot, sure, settled in self.found(batch, now_us, slack_m).tolist() if len(self._hosts) else ():
+        events = len(batch.channel_begin) - 1
+        hits = self.found(batch, now_us, slack_m) if len(self._hosts) else self._hits[:0]
+        found = [Said([], [], True) for _ in range(events)]
+        if len(hits) >= SAID_TOGETHER_MIN:
+            clear = hits["settled"] != 0
+            slots = Matches(hits["event"][clear], hits["slot"][clear]).by_event(events)
+            found = [Said(each, [], True) for each in slots]
+            hits = hits[~clear]
+        for event, slot, sure, settled in hits.tolist():
             if settled:
                 found[event].slots.append(slot)
             elif sure:
