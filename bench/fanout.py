@@ -24,7 +24,7 @@ from bench.children import tied
 from bench.fanout_load import Seen, Spec
 from bench.fanout_peers import PASSWORD, PEERS, USER, Peer, Running
 
-TAKES = "9 minutes"
+TAKES = "10 minutes"
 NEEDS = {
     "mosquitto": "apt-get install mosquitto",
     "nats-server": "apt-get install nats-server",

@@ -30,7 +30,9 @@ class Interrupts:
 def take() -> None:
     interrupts = Interrupts()
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, interrupts)
+        # `nohup` has a hang-up ignored, and that stays so.
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, interrupts)
 
 
 @contextmanager

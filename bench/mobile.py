@@ -376,7 +376,7 @@ def measured(clients: int, events_per_s: int, radius_m: float) -> dict[str, floa
             continue
         with Running(way.peer) as broker:
             counts, used_s = asyncio.run(played(world, way, broker.port, broker.cpu_s))
-        cpu_us, size = used_s / counts.made * 1e6, counts.bytes / counts.made
+        cpu_us, size = used_s / max(1, counts.made) * 1e6, counts.bytes / max(1, counts.made)
         figures[f"{way.name}/missed_share"] = counts.missed / max(1, counts.judged)
         told = (
             f"{way.name:<28}{counts.wanted:9,}{counts.missed:8,}{counts.unwanted:10,}{100 * counts.late_share:8.1f}"
@@ -389,7 +389,7 @@ def measured(clients: int, events_per_s: int, radius_m: float) -> dict[str, floa
         ("missed_share", MISSED_SHARE_MAX, "much was missed"),
     ):
         if any(value > most for name, value in figures.items() if name.endswith(share)):
-            print(f"No ratios: {problem}, the machine was too busy; try again when it is quiet")
+            print(f"No ratios: {problem}; try again when the machine is quiet")
             return figures
     for key, what in (("cpu_us", "CPU"), ("bytes_each", "bytes")):
         theirs = [value for name, value in figures.items() if name.startswith("mosquitto") and name.endswith(key)]

@@ -27,7 +27,7 @@ from bench.fanout_peers import START_S_MAX, free_port, program
 from roamcast.live.mqtt import Decoder, encode
 from roamcast.live.mqtt.packets import V5, ConnAck, Connect, PubAck, Publish, SubAck, Subscribe, Wish
 
-TAKES = "75 s"
+TAKES = "a minute"
 NEEDS = {"mosquitto": "apt-get install mosquitto"}
 WAITED = 5
 """Messages for each client while it is away."""

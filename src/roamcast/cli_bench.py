@@ -179,7 +179,9 @@ def needs_in_words(root: Path, needs: dict[str, str]) -> str:
 
 def run(root: Path, names: list[str], *, quiet: bool) -> int:
     """In a process of its own, as `make bench` does; what it prints goes where ours goes."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A hang-up that `nohup` has ignored stays so.
+    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, signal.default_int_handler) for each in ends}
     process = subprocess.Popen(
         [sys.executable, "-m", "bench", *names], cwd=root, stdout=sys.stderr if quiet else None
     )
@@ -194,7 +196,8 @@ def run(root: Path, names: list[str], *, quiet: bool) -> int:
     finally:
         process.kill()
         process.wait()
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def write_figures(root: Path, names: list[str], began_s: float, file: Path) -> None:
