@@ -42,6 +42,11 @@ def main():
 PATIENCE_S = 40.0
 
 
+def hears_interrupts() -> None:
+    """Where tests run in the background of a shell, interrupts are ignored, and by all that they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Checkout:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "checkout"
@@ -62,6 +67,7 @@ class Checkout:
             stderr=subprocess.PIPE,
             text=True,
             process_group=0,
+            preexec_fn=hears_interrupts,
         )
         self.started.append(process)
         return process
@@ -93,7 +99,7 @@ class Checkout:
         for each in Path("/proc").iterdir():
             if each.name.isdigit():
                 try:
-                    command = (each / "cmdline").read_text()
+                    command = (each / "cmdline").read_bytes().decode(errors="replace")
                 except OSError:
                     continue
                 if str(self.temporary) in command:
