@@ -4,10 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install java run test check format bench experiments docs studio clean
+.PHONY: help install java run check test test-rest test-all coverage format bench experiments docs studio clean
 
 help:            ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 22
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 install: $(STAMP)   ## create .venv and install roamcast, with what development needs
 
@@ -30,8 +30,19 @@ check: install   ## lint, format, types, import contracts
 	$(BIN)/mypy bench
 	$(BIN)/lint-imports --no-cache
 
-test: check java ## check, then the whole test suite (a quarter of an hour on two cores)
-	$(BIN)/pytest -n 4 --dist loadgroup --durations 12
+# Types take a minute of one core, so they are checked beside the tests. Four workers on two cores: many tests wait.
+PYTEST := $(BIN)/pytest -n 4 --dist loadgroup --durations 12
+test: install java      ## check, and the fast tier: eight minutes on two cores
+	@tools/beside.sh "$(MAKE) --no-print-directory check" $(PYTEST) -m "not slow"
+
+test-rest: install java ## the slow tests, and property tests with all their examples
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile thorough
+
+test-all: test          ## everything that CI runs
+	@$(MAKE) --no-print-directory test-rest
+
+coverage: install java  ## everything under coverage; ARGS='-m "not slow"' for a part; the table is in out/coverage.txt
+	@tools/coverage.sh $(BIN) $(ARGS)
 
 format: install  ## let ruff format and mend what it can
 	$(BIN)/ruff format .

@@ -1,14 +1,21 @@
-"""What tests of several packages share: a Spark session for each group that works on one, `spark` and `oracle`."""
+"""What tests of several packages share: profiles, order, and one Spark session for each worker that needs it."""
 
 import os
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
+from hypothesis import settings
 
 from roamcast.matching import Engine
 from roamcast.model.space import Plane
+from tests import effort
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+settings.load_profile(effort.QUICK)
 
 # A Java process here lives for seconds: its second compiler and parallel collector would cost half as much again
 # as all the work. Spark hands this to every one that it starts, in commands that tests run too.
@@ -21,8 +28,15 @@ def pytest_configure(config: pytest.Config) -> None:
         Engine(Plane()).warm_up()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start tests that take long first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("slow", "spark", "process", "browser"))))
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark() -> "Iterator[SparkSession]":
+    from pyspark.sql import SparkSession  # only here: tests without Spark must not load it
+
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")

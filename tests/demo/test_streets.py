@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import bellman_ford, connected_components
@@ -15,6 +15,7 @@ from roamcast.demo.people import LINKS, People
 from roamcast.demo.streets import Journey, Network, load_town, metres_between, paths, roads
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
+from tests.effort import examples
 
 SEEDS = st.integers(0, 10_000)
 
@@ -59,7 +60,7 @@ def test_l6_streets_have_names_and_lights_stand_at_their_corners() -> None:
 
 
 @given(seed=SEEDS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_l6_a_route_follows_streets_in_their_direction_and_is_the_quickest(seed: int) -> None:
     network, generator = roads(), Random(seed)
     start, end = generator.sample(range(len(network.corners)), 2)
@@ -71,7 +72,7 @@ def test_l6_a_route_follows_streets_in_their_direction_and_is_the_quickest(seed:
 
 
 @given(seed=SEEDS, steps=st.lists(st.floats(0.01, 5.0), min_size=1, max_size=20))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_l6_who_drives_is_on_a_street_and_no_faster_than_it_allows(seed: int, steps: list[float]) -> None:
     journey = Journey(roads(), Random(seed))
     fastest_mps = max(each.speed_mps for each in roads().stretches.values())
@@ -115,7 +116,7 @@ def test_l6_the_same_seed_gives_the_same_town_and_another_one_another() -> None:
 
 
 @given(clients=st.integers(3, 60))
-@settings(max_examples=10, deadline=None)
+@examples(10)
 def test_l6_there_are_as_many_that_move_as_were_asked_for(clients: int) -> None:
     people = People(clients, 1)
     assert len(people.cars) + len(people.buses) + len(people.walkers) == clients

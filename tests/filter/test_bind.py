@@ -1,7 +1,7 @@
 """A bound filter says for everybody what the filter says for its reader (R4, R7)."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from roamcast.model.context import Context
 from roamcast.model.filter.bind import bind, is_bound
@@ -31,6 +31,7 @@ from roamcast.model.filter.tree import (
 from roamcast.model.places import MovementGraph, movement_graph
 from roamcast.model.region import Circle
 from roamcast.model.values import Point, Value, Velocity
+from tests.effort import examples
 from tests.filter.conjunctions import (
     EARTH,
     GRAPH,
@@ -47,7 +48,7 @@ PRICE = Attribute("price")
 WHERE = Attribute("where")
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(
     trees(reader_atoms(closing=False), 4),
     contexts("me"),
@@ -74,7 +75,7 @@ def test_a_bound_filter_needs_no_reader_and_has_the_same_truth_r7(
         assert compile_filter(bound, space, graph)(wanted_scene) is wanted
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(trees(reader_atoms(), 4), contexts("me"), contexts("publisher"), event_attributes(), neighbourhoods())
 def test_atoms_left_in_place_still_read_the_reader_r7(
     root: Predicate,
@@ -90,7 +91,7 @@ def test_atoms_left_in_place_still_read_the_reader_r7(
     assert compile_filter(bound, PLANE, GRAPH)(without_neighbours) is wanted
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(trees(reader_atoms(closing=False), 4), contexts("me"))
 def test_binding_twice_changes_nothing_r7(root: Predicate, me: Context) -> None:
     once = bind(Filter(root), me, PLANE, GRAPH)

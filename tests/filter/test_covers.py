@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from roamcast.model.filter.cover import covers
@@ -36,6 +36,7 @@ from roamcast.model.filter.tree import (
 from roamcast.model.region import Box, Circle, Polygon, Shape
 from roamcast.model.space import Space
 from roamcast.model.values import Instant, Point, Value
+from tests.effort import examples
 from tests.filter.conjunctions import (
     CIRCLES,
     EARTH,
@@ -172,7 +173,7 @@ def test_covers_says_no_r2(a: Predicate, b: Predicate) -> None:
     assert not covers(Filter(a), Filter(b), PLANE)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(scalar_pairs())
 def test_covers_is_sound_for_any_filters_over_values_r2(pair: tuple[Filter, Filter]) -> None:
     a, b = pair
@@ -180,7 +181,7 @@ def test_covers_is_sound_for_any_filters_over_values_r2(pair: tuple[Filter, Filt
         assert not counterexamples(a, b, SCENES)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(position_pairs(), st.sampled_from((PLANE, EARTH)))
 def test_covers_is_sound_for_any_filters_over_positions_r2(pair: tuple[Filter, Filter], space: Space) -> None:
     a, b = pair
@@ -189,19 +190,19 @@ def test_covers_is_sound_for_any_filters_over_positions_r2(pair: tuple[Filter, F
         assert not counterexamples(a, b, position_scenes(shapes), space)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(narrowings(), narrowings())
 def test_covers_is_exact_for_intervals_and_lists_of_one_kind_r2(a: Filter, b: Filter) -> None:
     assert covers(a, b, PLANE) == (not counterexamples(a, b, SCENES))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(value_conjunctions(), value_conjunctions())
 def test_covers_is_exact_for_conjunctions_over_two_terms_r2(a: Filter, b: Filter) -> None:
     assert covers(a, b, PLANE) == (not counterexamples(a, b, SCENES))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(CIRCLES, st.lists(CIRCLES, min_size=1, max_size=3))
 @example(circle(0, 0, 1), [circle(0, 0, 2), circle(1, 1, 3)])
 def test_covers_is_exact_for_circles_but_for_those_that_touch_r2(outer: Circle, inner: list[Circle]) -> None:
@@ -223,7 +224,7 @@ def test_covers_is_exact_for_circles_but_for_those_that_touch_r2(outer: Circle, 
         assert not found
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.floats(-1e6, 1e6),
     st.floats(0.1, 1e4),
@@ -252,7 +253,7 @@ def edge_points(circles: list[Circle]) -> list[Point]:
     return [around(each.centre, each.radius_m, step * math.tau / 720) for each in circles for step in range(720)]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.floats(-85, 85), st.floats(-180, 180), st.floats(0, 5_000), st.floats(0, 6.28), st.floats(10, 5_000))
 def test_covers_on_earth_is_nearly_exact_for_circles_r2(
     latitude: float, longitude: float, apart_m: float, angle: float, radius_m: float

@@ -26,6 +26,7 @@ from roamcast.pipeline.predicate import (
     Namespaces,
     predicate,
 )
+from tests.effort import examples
 from tests.filter.strategies import CONTEXT_NAMES, NAMES, filters, graphs, scene_with, scenes
 
 Answers: TypeAlias = list[bool | None]
@@ -84,7 +85,7 @@ def disagreement(
 
 
 @pytest.mark.parametrize("space", SPACES, ids=["plane", "earth"])
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(250, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_numpy_is_true_false_and_unknown_where_the_closure_is_s4_c2_r7(space: Space, data: st.DataObject) -> None:
     filter_ = data.draw(filters(space))

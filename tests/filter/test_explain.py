@@ -1,11 +1,12 @@
 """Explaining a filter to a person (S4, C2, R7)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from roamcast.model.filter.explain import NEEDS, explain
 from roamcast.model.filter.parse import parse_text
 from roamcast.model.filter.tree import Filter
+from tests.effort import examples
 from tests.filter.strategies import filters
 
 
@@ -90,7 +91,7 @@ def test_s4_sections_hold_everything_and_leave_out_what_is_not_asked() -> None:
     assert ("needs to know", ("nothing but the event",)) in both.sections()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(filters(), filters(max_leaves=2))
 def test_s4_every_filter_can_be_explained(filter_: Filter, other: Filter) -> None:
     assert all(lines for _, lines in explain(filter_, other).sections())

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.filter.bad_filter import BadFilter
@@ -14,6 +14,7 @@ from roamcast.model.filter.parse import parse_text
 from roamcast.model.filter.read_json import OPERATIONS, parse_json
 from roamcast.model.filter.tree import Filter
 from roamcast.model.filter.write import to_json, to_text
+from tests.effort import examples
 from tests.filter.strategies import filters
 from tests.filter.test_parse import CONSTRUCTS
 
@@ -74,26 +75,26 @@ def read_text(data: object) -> Filter:
     return parse_text(data)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(random_text)
 def test_s4_random_text_gives_a_filter_or_bad_filter(text: str) -> None:
     comes_out_well(read_text, text)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(random_json)
 def test_s4_random_json_gives_a_filter_or_bad_filter(data: object) -> None:
     if not isinstance(data, str):
         comes_out_well(parse_json, data)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(max_size=40) | st.binary(max_size=40) | random_json.map(json.dumps))
 def test_s4_random_bytes_as_json_give_a_filter_or_bad_filter(data: str | bytes) -> None:
     comes_out_well(parse_json, data)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.data(), st.sampled_from(VALID) | filters(max_leaves=3).map(to_text))
 def test_s4_a_valid_text_with_a_piece_changed_gives_a_filter_or_bad_filter(data: st.DataObject, text: str) -> None:
     start = data.draw(st.integers(0, len(text)))

@@ -1,7 +1,7 @@
 """A merger covers both filters, and where it says exact it accepts nothing more (R2)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.filter.cover import covers
@@ -26,6 +26,7 @@ from roamcast.model.filter.tree import (
 )
 from roamcast.model.region import Circle
 from roamcast.model.values import Instant, Point, Value
+from tests.effort import examples
 from tests.filter.conjunctions import (
     PLANE,
     SCENES,
@@ -109,7 +110,7 @@ def check(a: Filter, b: Filter, merged: Merged, by_a: list[bool], by_b: list[boo
         assert not any(more), f"{merged.filter} is not exactly {a} or {b}"
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(scalar_pairs(), CASES)
 def test_a_merger_of_filters_over_values_misses_nothing_r2(pair: tuple[Filter, Filter], cases_max: int) -> None:
     a, b = pair
@@ -117,14 +118,14 @@ def test_a_merger_of_filters_over_values_misses_nothing_r2(pair: tuple[Filter, F
     check(a, b, merged, accepted(a, SCENES), accepted(b, SCENES), accepted(merged.filter, SCENES))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(narrowings(), narrowings(), CASES)
 def test_a_merger_of_intervals_and_lists_misses_nothing_r2(a: Filter, b: Filter, cases_max: int) -> None:
     merged = merge(a, b, PLANE, cases_max)
     check(a, b, merged, accepted(a, SCENES), accepted(b, SCENES), accepted(merged.filter, SCENES))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(position_pairs(), CASES)
 def test_a_merger_of_filters_over_positions_misses_nothing_r2(pair: tuple[Filter, Filter], cases_max: int) -> None:
     a, b = pair
@@ -134,7 +135,7 @@ def test_a_merger_of_filters_over_positions_misses_nothing_r2(pair: tuple[Filter
     check(a, b, merged, accepted(a, scenes), accepted(b, scenes), accepted(merged.filter, scenes))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(narrowings(), min_size=2, max_size=12))
 def test_merging_one_after_another_covers_all_r2(filters: list[Filter]) -> None:
     merged = filters[0]

@@ -1,7 +1,7 @@
 """Normal forms keep what a filter says (R2)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from roamcast.model.filter.evaluate import compile_predicate
 from roamcast.model.filter.normal import CASES_MAX, cases, folded, negation_normal
@@ -22,6 +22,7 @@ from roamcast.model.filter.tree import (
     children,
 )
 from roamcast.model.values import Point
+from tests.effort import examples
 from tests.filter.conjunctions import PLANE, SCENES, scalar_atoms, trees
 
 X, Y = Attribute("x"), Attribute("y")
@@ -32,19 +33,19 @@ def truths(part: Predicate) -> list[bool | None]:
     return [truth(scene) for scene in SCENES]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(trees(scalar_atoms()))
 def test_folding_keeps_all_three_truths_r2(part: Predicate) -> None:
     assert truths(folded(part)) == truths(part)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(trees(scalar_atoms()))
 def test_negation_normal_form_keeps_all_three_truths_r2(part: Predicate) -> None:
     assert truths(negation_normal(part)) == truths(part)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(trees(scalar_atoms()))
 def test_negation_normal_form_has_not_before_atoms_only_r2(part: Predicate) -> None:
     waiting = [negation_normal(part)]
@@ -54,7 +55,7 @@ def test_negation_normal_form_has_not_before_atoms_only_r2(part: Predicate) -> N
         waiting.extend(children(here))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(trees(scalar_atoms()))
 def test_a_filter_accepts_where_one_of_its_cases_holds_r2(part: Predicate) -> None:
     found = cases(part)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import cql2
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from roamcast.model.filter.bad_filter import BadFilter
 from roamcast.model.filter.parse import parse_text
@@ -36,6 +36,7 @@ from roamcast.model.filter.tree import (
 from roamcast.model.filter.write import to_text
 from roamcast.model.region import Box, Circle, Polygon
 from roamcast.model.values import Instant, Point
+from tests.effort import examples
 from tests.filter.strategies import filters
 
 X, Y, T, P = Attribute("x"), Attribute("y"), Attribute("t"), Attribute("position")
@@ -318,7 +319,7 @@ def as_the_package_reads_it(text: str) -> Filter:
     return read_filter(cql2.parse_text(text).to_json())
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(filters(max_leaves=6))
 def test_s4_text_is_read_as_the_cql2_package_reads_it(filter_: Filter) -> None:
     """On what both of them accept: its geometries know no exponents."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -41,6 +41,7 @@ from roamcast.model.places import MovementGraph, movement_graph
 from roamcast.model.region import Circle
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import Instant, Point, Velocity
+from tests.effort import examples
 from tests.filter.strategies import OPERATORS, scene_with
 
 EMPTY = scene_with()
@@ -227,7 +228,7 @@ def like_by_definition(text: str, pattern: str) -> bool:
     return fits(0, 0)
 
 
-@settings(max_examples=800, deadline=None)
+@examples(800)
 @given(st.text("ab_%\\\n.é", max_size=8), st.text("ab_%\\\n.é", max_size=8))
 def test_like_is_its_definition_s4(text: str, pattern: str) -> None:
     found = re.compile(like_regex(pattern), re.DOTALL).fullmatch(text) is not None

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -42,6 +42,7 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.region import Circle
 from roamcast.model.space import Plane
 from roamcast.model.values import Instant, Point, Value
+from tests.effort import examples
 from tests.filter.strategies import contexts, filters, graphs, scenes
 from tests.filter.test_parse import CONSTRUCTS
 
@@ -72,7 +73,7 @@ def test_s4_what_was_parsed_comes_back_equal(text: str) -> None:
     assert through_text(parsed) == parsed
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(filters(), scenes(), graphs())
 def test_s4_every_tree_comes_back_with_the_same_truth(filter_: Filter, scene: Scene, graph: MovementGraph) -> None:
     truth = compile_filter(filter_, Plane(), graph)(scene)
@@ -80,7 +81,7 @@ def test_s4_every_tree_comes_back_with_the_same_truth(filter_: Filter, scene: Sc
     assert compile_filter(through_text(filter_), Plane(), graph)(scene) is truth
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(filters())
 def test_s4_a_tree_comes_back_in_one_shape_whichever_way_it_went(filter_: Filter) -> None:
     shaped = through_json(filter_)
@@ -89,7 +90,7 @@ def test_s4_a_tree_comes_back_in_one_shape_whichever_way_it_went(filter_: Filter
     assert through_text(shaped) == shaped
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(names, literals)
 def test_s4_any_name_and_any_literal_come_back(name: str, value: Value) -> None:
     for term in (Attribute(f"a{name}"), Mine(name), Publishers(name), Neighbours("avg", name)):
@@ -98,7 +99,7 @@ def test_s4_any_name_and_any_literal_come_back(name: str, value: Value) -> None:
         assert through_text(filter_) == filter_
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(filters(), contexts(), graphs())
 def test_r7_a_filter_bound_to_its_reader_comes_back(filter_: Filter, me: Context, graph: MovementGraph) -> None:
     bound = bind(filter_, me, Plane(), graph, [])

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.journal import (
@@ -28,6 +28,7 @@ from roamcast.model.event import Event
 from roamcast.model.places import movement_graph
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import Instant, Point, Value, Velocity
+from tests.effort import examples
 from tests.journal.strategies import contexts, events, exact, records, runs
 
 RUN = Run("run", 0, Plane(), seed=7)
@@ -40,7 +41,7 @@ def written_and_read(directory: Path, given_records: list[Record], run: Run = RU
     return [entry.record for entry in read_entries(directory) if not isinstance(entry.record, Run)]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(records, max_size=12))
 def test_p1_every_kind_of_record_comes_back_exactly(recorded: list[Record]) -> None:
     with TemporaryDirectory() as directory:
@@ -48,7 +49,7 @@ def test_p1_every_kind_of_record_comes_back_exactly(recorded: list[Record]) -> N
     assert sorted(map(exact, found)) == sorted(map(exact, recorded))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(events())
 def test_p2_an_event_comes_back_equal_with_its_publishers_context(event: Event) -> None:
     with TemporaryDirectory() as directory:
@@ -57,7 +58,7 @@ def test_p2_an_event_comes_back_equal_with_its_publishers_context(event: Event) 
     assert found.event == event
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(contexts)
 def test_p2_a_move_and_a_context_change_give_the_context_back(context: Context) -> None:
     change = ContextChange(context.host, context.at_us, context.attributes)
@@ -68,7 +69,7 @@ def test_p2_a_move_and_a_context_change_give_the_context_back(context: Context) 
     assert moves[0].context(changes[0].attributes) == context
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(runs)
 def test_p1_the_run_says_what_the_journal_is_of(run: Run) -> None:
     with TemporaryDirectory() as directory:

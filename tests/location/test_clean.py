@@ -4,13 +4,14 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.location.clean import Cleaner, Limits, Reason
 from roamcast.location.fix import Fix
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Point, Velocity
+from tests.effort import examples
 
 SECOND_US = 1_000_000
 
@@ -172,7 +173,7 @@ spaces = st.sampled_from([Plane(), Earth()])
 
 
 @given(wild_fixes, spaces)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_l4_whatever_comes_nothing_fails_and_what_passes_makes_sense(fixes: list[Fix], space: Space) -> None:
     cleaner = Cleaner(space)
     for fix in fixes:
@@ -188,7 +189,7 @@ def test_l4_whatever_comes_nothing_fails_and_what_passes_makes_sense(fixes: list
 
 
 @given(wild_fixes, spaces)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_l4_every_fix_is_counted_once(fixes: list[Fix], space: Space) -> None:
     cleaner = Cleaner(space)
     used = sum(cleaner.add(fix) is not None for fix in fixes)
@@ -215,7 +216,7 @@ def walked(steps: list[tuple[int, float, float]], space: Space) -> list[Fix]:
 
 
 @given(walks, spaces)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_l4_who_walks_is_never_held_back(steps: list[tuple[int, float, float]], space: Space) -> None:
     cleaner = Cleaner(space)
     fixes = walked(steps, space)
@@ -224,7 +225,7 @@ def test_l4_who_walks_is_never_held_back(steps: list[tuple[int, float, float]], 
 
 
 @given(walks, spaces, st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_l4_one_outlier_changes_nothing_but_its_own_place(
     steps: list[tuple[int, float, float]], space: Space, data: st.DataObject
 ) -> None:
@@ -241,7 +242,7 @@ def test_l4_one_outlier_changes_nothing_but_its_own_place(
 
 
 @given(wild_fixes)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_l4_no_two_fixes_in_a_row_are_further_apart_than_anything_moves_unless_confirmed(fixes: list[Fix]) -> None:
     cleaner, space = Cleaner(Plane()), Plane()
     used: list[Fix] = []

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.location import source
 from roamcast.location.fix import BadSource, Fix
 from roamcast.location.gpsd import LINE_BYTES_MAX, PAUSE_MAX_US, Gpsd, Heard
 from roamcast.location.gpsd_reports import BadLine, TimePositionVelocity, Version, fix_of, read_line
+from tests.effort import examples
 from tests.location.clocks import START_US, TestClock
 
 VERSION = {"class": "VERSION", "release": "3.25", "proto_major": 3, "proto_minor": 15}
@@ -228,7 +229,7 @@ said_by_strangers = st.binary(max_size=60) | st.builds(
 
 
 @given(said_by_strangers)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_l4_whatever_a_line_is_it_is_understood_or_refused(said: bytes) -> None:
     try:
         found = read_line(said)

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.location.fix import Fix, heading_of
@@ -11,6 +11,7 @@ from roamcast.location.reckoning import Reckoning
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import BadValue, Point
+from tests.effort import examples
 
 SECOND_US = 1_000_000
 LEGS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 30), st.integers(0, 359)), min_size=1, max_size=6)
@@ -30,7 +31,7 @@ def drive(legs: list[tuple[int, int, int]], space: Space) -> list[Fix]:
 
 
 @given(legs=LEGS, tolerance_m=st.sampled_from((0.5, 5.0, 50.0)), space=st.sampled_from((Plane(), Earth())))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_l4_a_broker_that_carries_reports_forward_is_never_wrong_by_more_than_the_tolerance(
     legs: list[tuple[int, int, int]], tolerance_m: float, space: Space
 ) -> None:

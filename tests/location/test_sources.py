@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from roamcast.location import BadSource, Cleaner, Fix, Limits, Reason, Source, source
@@ -16,6 +16,7 @@ from roamcast.model.values import Point
 from roamcast.sim.mobility.legs import Track
 from roamcast.sim.mobility.traces import load_trace
 from roamcast.sim.scenario import load_scenario
+from tests.effort import examples
 from tests.location.clocks import SECOND_US, START_US, Given, TestClock, first
 
 ROOT = Path(__file__).parents[2]
@@ -161,7 +162,7 @@ csv_rows = st.lists(st.tuples(measured_at, measured, measured), max_size=8)
 
 
 @given(csv_rows, st.sampled_from(["x,y", "lon,lat"]), st.booleans())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_l4_whatever_was_recorded_plays_to_its_end_or_is_refused_at_once(
     tmp_path: Path, rows: list[tuple[str, str, str]], columns: str, on_earth: bool
 ) -> None:

@@ -4,7 +4,7 @@ import math
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.matching import Engine
@@ -14,6 +14,7 @@ from roamcast.model.filter import parse_text
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue, Point
+from tests.effort import examples
 from tests.matching.worlds import KERNELS
 
 FILTERS = (
@@ -36,7 +37,7 @@ batches = st.tuples(
 )
 
 
-@settings(deadline=None)
+@examples(100)
 @given(st.lists(batches, min_size=1, max_size=5), st.sampled_from([Plane(), Earth()]), st.sampled_from(KERNELS))
 def test_c6_each_batch_of_columns_matches_as_its_events_whatever_came_before(
     asked: list[tuple[list[tuple[str, float, float, float, float]], int, str, set[str], str | None]],

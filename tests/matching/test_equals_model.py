@@ -1,7 +1,7 @@
 """The engine gives exactly the answers of `model.match` (C6), whatever was added, moved, removed or has expired."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from roamcast.model.event import Event
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
+from tests.effort import examples
 from tests.filter.strategies import contexts, positions
 from tests.matching.worlds import HOSTS, KERNELS, SPACES, World, events, subscriptions
 
@@ -25,7 +26,7 @@ def _small_tails(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
 def test_c6_a_batch_of_events_matches_as_each_alone_by_the_definition(space: Space, kernel: str) -> None:
-    @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+    @examples(120, suppress_health_check=list(HealthCheck))
     @given(
         hosts=st.lists(contexts(space), max_size=4),
         wanted=st.lists(subscriptions(space), max_size=12),
@@ -103,7 +104,5 @@ def machine_of(space: Space, kernel: str) -> type[RuleBasedStateMachine]:
 def test_c6_the_engine_stays_equal_while_everything_changes(space: Space, kernel: str) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine_of(space, kernel),
-        settings=settings(
-            max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=examples(40, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
     )

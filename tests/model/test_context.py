@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Configuration, Context
@@ -12,6 +12,7 @@ from roamcast.model.match import includes
 from roamcast.model.scope import Scope
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import BadValue, Point, Velocity
+from tests.effort import examples
 
 PLANE, EARTH = Plane(), Earth()
 MOVING = Context("car", Point(100, 200), 1_000_000, Velocity(10, -5))
@@ -23,7 +24,7 @@ def test_m2_a_host_moves_on_with_its_velocity() -> None:
     assert MOVING.position_at(0, PLANE) == Point(90, 205)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.floats(-50, 50), st.floats(-50, 50))
 def test_m2_the_way_is_linear_in_time(first_us: int, second_us: int, east: float, north: float) -> None:
     host = Context("a", Point(0, 0), 0, Velocity(east, north))
@@ -59,7 +60,7 @@ def test_m2_carried_forward_a_context_has_paused_for_as_long() -> None:
     assert resting.at(0, PLANE) is resting
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.integers(-(2**63), 2**63), st.floats(-2e8, 2e8), st.builds(Point, st.floats(-1e300, 1e300), st.floats(-90, 90))
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Configuration, Context
@@ -20,6 +20,7 @@ from roamcast.model.region import Anchored, Box, Circle, Region
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
+from tests.effort import examples
 from tests.model.hosts import FASTER, PLANE, conditions, configuration_of, host, where
 
 
@@ -166,7 +167,7 @@ def by_sets(case: Case) -> list[bool]:
     ]
 
 
-@settings(max_examples=800, deadline=None)
+@examples(800)
 @given(cases())
 def test_c6_matching_equals_the_papers_sets(case: Case) -> None:
     configuration = Configuration(PLANE, case.hosts, RANGE_M)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.movement import (
@@ -17,6 +17,7 @@ from roamcast.model.movement import (
     save_model,
 )
 from roamcast.model.values import BadValue
+from tests.effort import examples
 
 STREET = MovementModel(
     VERSION,
@@ -36,7 +37,7 @@ def models(draw: st.DrawFn) -> MovementModel:
     return MovementModel(VERSION, places)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(models())
 def test_m10_what_is_saved_is_what_is_loaded(tmp_path_factory: pytest.TempPathFactory, model: MovementModel) -> None:
     path = tmp_path_factory.mktemp("model") / "movement.json"
@@ -44,7 +45,7 @@ def test_m10_what_is_saved_is_what_is_loaded(tmp_path_factory: pytest.TempPathFa
     assert load_model(path) == model
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.binary(max_size=60))
 def test_m10_bytes_that_are_no_model_are_refused_with_a_reason(data: bytes) -> None:
     with pytest.raises(BadValue, match="movement model"):

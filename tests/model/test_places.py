@@ -3,11 +3,12 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.places import MovementGraph, movement_graph
 from roamcast.model.values import BadValue
+from tests.effort import examples
 
 # Figure 7 as Table 1 implies it: a square a-b-d-c without diagonals.
 FIGURE_7 = movement_graph({"a": ["b", "c"], "b": ["d"], "c": ["d"]})
@@ -50,7 +51,7 @@ def walks(graph: MovementGraph, place: str, steps: int) -> set[str]:
     return ends
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(edges, st.sampled_from("abcdef"), st.integers(0, 3), st.booleans())
 def test_r4_ploc_is_where_walks_of_so_many_steps_can_end(
     given_edges: dict[str, list[str]], place: str, steps: int, both_ways: bool
@@ -59,7 +60,7 @@ def test_r4_ploc_is_where_walks_of_so_many_steps_can_end(
     assert graph.ploc(place, steps) == walks(graph, place, steps)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(edges, st.sampled_from("abcdef"), st.integers(0, 8))
 def test_r4_equation_1_ploc_grows_with_the_steps(given_edges: dict[str, list[str]], place: str, steps: int) -> None:
     graph = movement_graph(given_edges)

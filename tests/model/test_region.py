@@ -5,7 +5,7 @@ import math
 
 import pytest
 import shapely
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyproj import Geod
 
@@ -27,6 +27,7 @@ from roamcast.model.region import (
 )
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import BadValue, Point
+from tests.effort import examples
 
 PLANE, EARTH = Plane(), Earth()
 GEOD = Geod(ellps="WGS84")
@@ -75,7 +76,7 @@ def for_shapely(shape: Shape) -> shapely.Geometry:
 L_SHAPE = Polygon((Point(0, 0), Point(4, 0), Point(4, 2), Point(2, 2), Point(2, 4), Point(0, 4)))
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(grid_boxes() | simple_polygons(), grid_points)
 def test_boxes_and_polygons_contain_what_shapely_covers(shape: Box | Polygon, point: Point) -> None:
     """Integer corners and points: edges and vertices are hit exactly, and often."""
@@ -84,7 +85,7 @@ def test_boxes_and_polygons_contain_what_shapely_covers(shape: Box | Polygon, po
     assert strictly_contains(shape, point, PLANE) == outline.contains(there)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(grid_circles, grid_points)
 def test_circles_contain_what_is_within_their_radius(circle: Circle, point: Point) -> None:
     squared = (circle.centre.x - point.x) ** 2 + (circle.centre.y - point.y) ** 2
@@ -179,14 +180,14 @@ def test_regions_that_lie_in_their_space_pass() -> None:
 # Bounds and growth.
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(shapes, grid_points)
 def test_bounds_hold_the_shape_in_the_plane(shape: Shape, point: Point) -> None:
     if contains(shape, point, PLANE):
         assert contains(bounds(shape, PLANE), point, PLANE)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e5), st.sampled_from([-1, 1]), st.integers(-2, 2))
 def test_bounds_hold_a_circle_to_the_last_bit(x: float, radius_m: float, sign: int, steps: int) -> None:
     edge = x + sign * radius_m
@@ -197,7 +198,7 @@ def test_bounds_hold_a_circle_to_the_last_bit(x: float, radius_m: float, sign: i
         assert contains(bounds(circle, PLANE), Point(edge, 0), PLANE)
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(shapes, st.floats(0.01, 5), st.floats(0, 1), st.floats(0, math.tau), st.floats(0, 1))
 def test_grown_holds_all_within_the_margin_in_the_plane(
     shape: Shape, margin_m: float, along: float, angle: float, share: float
@@ -209,7 +210,7 @@ def test_grown_holds_all_within_the_margin_in_the_plane(
     assert contains(grown(shape, margin_m, PLANE), point, PLANE)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(shapes, grid_points)
 def test_grown_is_not_much_larger_than_the_margin(shape: Shape, point: Point) -> None:
     far = for_shapely(shape).distance(shapely.Point(point.x, point.y)) > 5 * 0.5 * math.sqrt(2)
@@ -237,7 +238,7 @@ def at_bearing(origin: Point, bearing: float, metres: float) -> Point:
     return Point(longitude, latitude)
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(places, st.floats(0.01, 500_000), st.floats(0, 360), st.floats(0.9, 1))
 def test_bounds_hold_a_circle_on_earth(centre: Point, radius_m: float, bearing: float, share: float) -> None:
     circle = Circle(centre, radius_m)
@@ -246,7 +247,7 @@ def test_bounds_hold_a_circle_on_earth(centre: Point, radius_m: float, bearing: 
         assert contains(bounds(circle, EARTH), point, EARTH)
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(earth_boxes, st.floats(1, 50_000), st.tuples(st.floats(0, 1), st.floats(0, 1)), st.floats(0, 360))
 def test_grown_holds_all_within_the_margin_of_a_box_on_earth(
     box: Box, margin_m: float, share: tuple[float, float], bearing: float
@@ -266,7 +267,7 @@ def test_the_whole_world_grown_is_the_whole_world() -> None:
     assert contains(band, Point(0, 20.005), EARTH)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     simple_polygons(),
     places,
@@ -302,7 +303,7 @@ def test_a_polygon_with_too_many_corners_to_grow_becomes_its_grown_bounds() -> N
 # Overlap.
 
 
-@settings(max_examples=800, deadline=None)
+@examples(800)
 @given(shapes, shapes)
 def test_regions_meet_in_the_plane_as_shapely_says(a: Shape, b: Shape) -> None:
     """Exact for boxes and polygons; with a circle by its centre's distance from the other."""
@@ -321,7 +322,7 @@ def test_regions_meet_in_the_plane_as_shapely_says(a: Shape, b: Shape) -> None:
     assert intersects(b, a, PLANE) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(earth_boxes, st.floats(10, 50_000), st.tuples(st.floats(0, 1), st.floats(0, 1)), st.floats(0, 360))
 def test_a_circle_meets_a_box_on_earth_whose_point_it_holds(
     box: Box, radius_m: float, share: tuple[float, float], bearing: float
@@ -388,7 +389,7 @@ def test_s2_an_anchored_region_is_where_its_naval_is() -> None:
     assert placed(ahead.shape, Point(1_000, 0), PLANE, ahead.reference) == Box(Point(990, 0), Point(1_010, 100))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(shapes, grid_points, grid_points, grid_points)
 def test_s2_asked_in_metres_or_placed_an_anchored_region_is_the_same_in_the_plane(
     shape: Shape, reference: Point, naval: Point, point: Point
@@ -398,7 +399,7 @@ def test_s2_asked_in_metres_or_placed_an_anchored_region_is_the_same_in_the_plan
     assert anchored_contains(region, naval, point, PLANE) == contains(fixed, point, PLANE)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(shapes, st.builds(Point, longitudes, st.floats(-80, 80)), st.floats(-800, 800), st.floats(-800, 800))
 def test_s2_asked_in_metres_or_placed_an_anchored_region_is_the_same_on_earth(
     shape: Shape, naval: Point, east_m: float, north_m: float
@@ -426,7 +427,7 @@ def scaled_by(shape: Shape, factor: float) -> Shape:
             return Polygon(tuple(scaled(corner) for corner in corners))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     shapes, st.sampled_from([1e-12, 1.0, 1e5]), places | st.builds(Point, longitudes, st.sampled_from([90.0, -90.0]))
 )

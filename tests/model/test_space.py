@@ -4,12 +4,13 @@ import math
 import random
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from pyproj import Geod
 
 from roamcast.model.space import Earth, Plane, Space, wrapped
 from roamcast.model.values import BadValue, Point
+from tests.effort import examples
 
 EARTH = Earth()
 PLANE = Plane()
@@ -37,7 +38,7 @@ def relative_error(origin: Point, bearing: float, metres: float) -> float:
     return abs(EARTH.distance_m(origin, there) - true_m) / true_m
 
 
-@settings(max_examples=1_000, deadline=None)
+@examples(1_000)
 @given(places, bearings, st.floats(1, 20_000))
 @example(Point(180, 0), 90, 20_000)
 @example(Point(0, 90), 123, 20_000)
@@ -58,7 +59,7 @@ def test_distance_on_twenty_thousand_pairs_of_all_latitudes() -> None:
     assert worst < 1e-8
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(places, bearings, st.floats(20_000, 1_000_000))
 def test_distance_up_to_1000_km_is_within_two_thousandths_of_a_percent(
     origin: Point, bearing: float, metres: float
@@ -77,7 +78,7 @@ def test_the_date_line_is_no_distance() -> None:
     assert EARTH.distance_m(Point(180, 10), Point(-180, 10)) == pytest.approx(0, abs=1e-8)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(places, places, places)
 def test_earth_distance_is_symmetric_and_no_detour_is_shorter(a: Point, b: Point, c: Point) -> None:
     assert EARTH.distance_m(a, b) == EARTH.distance_m(b, a)
@@ -87,7 +88,7 @@ def test_earth_distance_is_symmetric_and_no_detour_is_shorter(a: Point, b: Point
     assert EARTH.distance_m(a, c) <= detour_m * 1.01 + 1e-6
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(flat_points, flat_points, flat_points)
 def test_plane_distance_is_symmetric_and_no_detour_is_shorter(a: Point, b: Point, c: Point) -> None:
     assert PLANE.distance_m(a, b) == PLANE.distance_m(b, a)
@@ -102,7 +103,7 @@ def test_a_circle_holds_its_boundary_and_nothing_beyond(space: Space) -> None:
     assert not space.within(centre, there, metres * 0.999999)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.builds(Point, longitudes, st.floats(-85, 85)), st.floats(-5_000, 5_000), st.floats(-5_000, 5_000))
 def test_moved_and_offset_are_inverse_to_a_micrometre(origin: Point, east_m: float, north_m: float) -> None:
     there = EARTH.moved(origin, east_m, north_m)
@@ -110,7 +111,7 @@ def test_moved_and_offset_are_inverse_to_a_micrometre(origin: Point, east_m: flo
     assert math.dist(EARTH.offset_m(origin, there), (east_m, north_m)) < 1e-6
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.builds(Point, longitudes, st.floats(-80, 80)), bearings, st.floats(1, 5_000))
 def test_moved_by_some_metres_is_so_many_metres_away(origin: Point, bearing: float, metres: float) -> None:
     """Within 2 parts in a million up to 5 km and 80 degrees."""
@@ -119,20 +120,20 @@ def test_moved_by_some_metres_is_so_many_metres_away(origin: Point, bearing: flo
     assert geodesic_m(origin, there) == pytest.approx(metres, rel=2e-6)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(places, st.floats(-1e5, 1e5), st.floats(-1e5, 1e5))
 def test_moved_never_leaves_the_earth(origin: Point, east_m: float, north_m: float) -> None:
     EARTH.check(EARTH.moved(origin, east_m, north_m))
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(flat_points, st.integers(-1_000, 1_000), st.integers(-1_000, 1_000))
 def test_on_the_plane_moved_adds_metres(origin: Point, east_m: int, north_m: int) -> None:
     assert PLANE.moved(origin, east_m, north_m) == Point(origin.x + east_m, origin.y + north_m)
     assert PLANE.offset_m(Point(0, 0), Point(east_m, north_m)) == (east_m, north_m)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(flat_points, st.floats(0, math.tau), st.floats(0, 1), st.floats(0.5, 10_000))
 def test_plane_cells_around_a_point_hold_all_that_is_near(
     origin: Point, angle: float, share: float, size_m: float
@@ -152,7 +153,7 @@ near_poles = st.builds(
 )
 
 
-@settings(max_examples=2_000, deadline=None)
+@examples(2_000)
 @given(places | near_poles, bearings, st.floats(0, 1) | st.just(1.0), sizes)
 @example(Point(0, 89.9997), 0, 1.0, 100.0)
 @example(Point(180, 12), 90, 1.0, 100.0)

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.values import (
@@ -22,6 +22,7 @@ from roamcast.model.values import (
     is_unicode,
     kind_of,
 )
+from tests.effort import examples
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_s1_a_value_of_no_type_is_refused_by_the_name_of_its_attribute(value: ob
         check_value("tempo", value)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(-INTEGER_LIMIT, INTEGER_LIMIT))
 def test_every_integer_that_passes_is_a_double(value: int) -> None:
     check_value("a", value)
@@ -82,7 +83,7 @@ def test_the_first_bad_attribute_is_named() -> None:
         check_attributes({"good": 1, "bad": math.nan})
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(st.characters()) | st.text(st.characters(categories=["Cs", "L"])))
 def test_text_is_unicode_if_it_can_be_written_as_utf_8(text: str) -> None:
     try:

@@ -5,7 +5,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -17,6 +17,7 @@ from roamcast.model.subscription import Subscription
 from roamcast.model.values import Instant, Point, Value
 from roamcast.node.boundary import Message
 from roamcast.node.codec import MAGIC, MESSAGE_BYTES_MAX, VERSION, BadMessage, Codec, Reason
+from tests.effort import examples
 from tests.node.samples import CODEC, EVERY_PREDICATE, FULL, HEADER, Carry, Hello, body, outcome
 
 
@@ -54,7 +55,7 @@ values = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.dictionaries(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=8), values, max_size=6)
 )

@@ -6,7 +6,7 @@ import tracemalloc
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
 from roamcast.node.boundary import Message
 from roamcast.node.codec import HEADER_BYTES, Codec
+from tests.effort import examples
 from tests.node.samples import CODEC, CORNERS, FILTER, FULL, HEADER, SUBSCRIPTION, Carry, Hello, body, outcome
 
 FIELDS = (*Carry.__struct_fields__, "unknown")
@@ -87,7 +88,7 @@ def test_every_truncation_of_a_full_message_is_refused() -> None:
         assert outcome(CODEC.decode, whole[:length]) in ("not_ours", "malformed")
 
 
-@settings(max_examples=1_000, deadline=None)
+@examples(1_000)
 @given(st.binary(max_size=200), st.booleans())
 def test_arbitrary_bytes_are_a_message_or_refused(data: bytes, with_header: bool) -> None:
     outcome(CODEC.decode, HEADER + data if with_header else data)
@@ -108,7 +109,7 @@ field_names = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.dictionaries(st.sampled_from(Carry.__struct_fields__), tree | st.dictionaries(field_names, tree)))
 def test_well_formed_messagepack_of_the_wrong_shape_is_refused(fields: dict[str, object]) -> None:
     try:

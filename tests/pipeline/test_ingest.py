@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
@@ -29,6 +29,7 @@ from roamcast.pipeline.job import BadPipeline
 from roamcast.pipeline.store import Store
 from roamcast.pipeline.survey import settings_of
 from roamcast.pipeline.tables import JOURNAL, MOVES, PUBLICATIONS, SEGMENTS, TRANSMISSIONS
+from tests.effort import examples
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -194,7 +195,7 @@ def test_p1_a_backup_within_the_journal_changes_nothing_in_the_tables(spark: Spa
     assert found.rows == before.rows == sum(records(tmp_path).values()) == 6 * ROWS + 1
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=15))
 def test_p1_files_that_are_linked_are_settled_together_and_others_are_not(pairs: list[tuple[int, int]]) -> None:
     found = dict(grouped([(f"{one:02d}", f"{other:02d}") for one, other in pairs]))

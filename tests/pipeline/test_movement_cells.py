@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.movement import VERSION, Habits, MovementModel
@@ -14,6 +14,7 @@ from roamcast.model.space import Earth, Plane
 from roamcast.model.values import Point
 from roamcast.pipeline.movement_cells import CROSSINGS_MAX, Cut
 from roamcast.pipeline.movement_scores import SPREAD_MAX, Exam, Visit, along, spread_out
+from tests.effort import examples
 
 SECOND_US = 1_000_000
 COLUMNS = ("x", "y", "velocity_east", "velocity_north", "next_x", "next_y")
@@ -53,7 +54,7 @@ def check_against_looks(space: Plane | Earth, start: Point, east: float, north: 
     return looked
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.integers(0, 2**32))
 def test_p3_the_cells_of_a_stretch_are_those_that_a_look_at_any_moment_finds(seed: int) -> None:
     rng = random.Random(seed)
@@ -61,7 +62,7 @@ def test_p3_the_cells_of_a_stretch_are_those_that_a_look_at_any_moment_finds(see
     check_against_looks(Plane(), start, rng.uniform(-30, 30), rng.uniform(-30, 30), rng.uniform(0.1, 100))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32))
 def test_p3_and_on_earth(seed: int) -> None:
     rng = random.Random(seed)

@@ -4,7 +4,7 @@ from dataclasses import replace as changed
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -13,6 +13,7 @@ from roamcast.model.filter.tree import EVERYTHING
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Earth, Plane
 from roamcast.pipeline.oracle.boxes import Boxes, in_chunks, overlapping, spread
+from tests.effort import examples
 from tests.pipeline.buckets import found_by_kernel
 from tests.pipeline.worlds import expected, small_world
 
@@ -73,7 +74,7 @@ sizes = st.sampled_from([-1.0, 0.0, 1.0, 4.0, 20.0, np.inf])
 boxes = st.lists(st.tuples(coordinates, coordinates, sizes, sizes), max_size=12)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(boxes, boxes)
 def test_p2_overlapping_finds_each_pair_of_boxes_that_overlap_once(
     one: list[tuple[float, ...]], other: list[tuple[float, ...]]

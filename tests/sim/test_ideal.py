@@ -18,6 +18,7 @@ from roamcast.sim.instant import Contexts
 from roamcast.sim.observers import SilentObserver, begun, issued
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import scenario_from
+from tests.effort import seeds
 
 WALK = {"kind": "random-waypoint", "width_m": 300, "height_m": 300, "speed_min_mps": 5, "speed_max_mps": 20}
 CROWD: dict[str, Any] = {
@@ -134,7 +135,7 @@ def pair_talking(**changes: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_wrong_clocks_change_neither_what_is_expected_nor_how_long_it_took(seed: int) -> None:
     """C12: instantaneous events, with clocks off by up to three seconds either way."""
     right = ran(pair_talking(), seed).finish()

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.sim.mobility import trace_formats
 from roamcast.sim.mobility.legs import FOREVER_US
 from roamcast.sim.mobility.trace_formats import BadTrace
 from roamcast.sim.mobility.traces import TraceReplay, load_trace
+from tests.effort import examples
 from tests.sim.mobility_checks import check_legs
 
 LAUGHS = """<?xml version="1.0"?>
@@ -155,7 +156,7 @@ HEADS = {"csv": "host,time,x,y\n", "movements": "", "xml": "<fcd-export>", "gpx"
 
 @pytest.mark.parametrize("kind", sorted(TOKENS))
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_any_text_is_replayed_or_refused(
     kind: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -4,12 +4,13 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.values import Point
 from roamcast.sim.mobility.grid import GridWalk, PlaceWalk
 from roamcast.sim.mobility.legs import FOREVER_US, Leg
+from tests.effort import examples
 from tests.sim.mobility_checks import SECOND_US, check_legs, check_trips, first, legs_of
 
 STREET = PlaceWalk(
@@ -34,7 +35,7 @@ def residences(model: GridWalk | PlaceWalk, legs: list[Leg]) -> list[tuple[str, 
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(2, 6), st.booleans(), st.floats(8, 30))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_residence_in_every_cell_is_as_drawn(seed: int, columns: int, rows: int, corners: bool, speed: float) -> None:
     """R5: the time between two borders is the residence time."""
     model = GridWalk(columns, rows, 250, (60, 90), speed, corners=corners)

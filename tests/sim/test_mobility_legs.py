@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.space import Plane
@@ -23,6 +23,7 @@ from roamcast.sim.mobility.legs import (
     resting_forever,
 )
 from roamcast.sim.mobility.waypoint import RandomWaypoint
+from tests.effort import examples
 from tests.sim.mobility_checks import SECOND_US, check_legs, check_trips, legs_of, until
 
 HERE = Point(0.0, 0.0)
@@ -39,7 +40,7 @@ points = st.builds(Point, coordinates, coordinates)
 
 
 @given(points, points, st.floats(0.001, 1e4), st.integers(0, 10**12))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_moving_leg_ends_at_the_point_it_goes_to(start: Point, to: Point, speed_mps: float, start_us: int) -> None:
     leg = moving(start_us, start, to, speed_mps)
     end = leg.position_at(leg.end_us)
@@ -77,7 +78,7 @@ def test_an_absent_host_has_neither_position_nor_motion() -> None:
 
 
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 200 * SECOND_US), min_size=1, max_size=20))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_context_carried_forward_within_its_leg_is_the_context_then(seed: int, times: list[int]) -> None:
     model = RandomWaypoint(500, 500, 1, 20, pause_s=(0, 10))
     track = Track(legs_of(model, seed))
@@ -88,7 +89,7 @@ def test_a_context_carried_forward_within_its_leg_is_the_context_then(seed: int,
 
 
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 2_000 * SECOND_US), min_size=1, max_size=50))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_track_finds_the_leg_of_every_time_asked_in_order(seed: int, times: list[int]) -> None:
     model = RandomWaypoint(100, 100, 1, 20, pause_s=(0, 5))
     track = Track(legs_of(model, seed))

@@ -3,12 +3,13 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.values import Point, Velocity
 from roamcast.sim.mobility.legs import FOREVER_US, Track
 from roamcast.sim.mobility.road import MILE_PER_HOUR_MPS, Road, Route, Routes, entries_during
+from tests.effort import examples
 from tests.sim.mobility_checks import SECOND_US, check_legs, first, legs_of
 
 TOWN_MPS = 25 * MILE_PER_HOUR_MPS
@@ -21,7 +22,7 @@ TOWN_MPS = 25 * MILE_PER_HOUR_MPS
     st.integers(1, 3),
     st.integers(1, 20),
 )
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_vehicles_keep_their_lane_direction_and_speed(
     seed: int, at_end: str, east: int, west: int, count: int
 ) -> None:
@@ -120,7 +121,7 @@ def test_vehicles_are_numbered_route_by_route() -> None:
 
 
 @given(st.integers(1, 60), st.integers(0, 10**9), st.integers(1_000_000, 10**8))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_entries_during_green_let_every_vehicle_pass_the_light_while_green(
     vehicles: int, green_us: int, length_us: int
 ) -> None:

@@ -8,13 +8,14 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.values import Point
 from roamcast.sim.mobility import streets as streets_module
 from roamcast.sim.mobility.legs import Leg
 from roamcast.sim.mobility.streets import BadStreets, Street, StreetGraph, Streets, load_streets, manhattan
+from tests.effort import examples
 from tests.sim.mobility_checks import check_legs, check_trips, first, legs_of
 
 DIAMOND = {
@@ -56,7 +57,7 @@ def on_an_edge(graph: StreetGraph, leg: Leg) -> bool:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(2, 5))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_hosts_stay_on_the_streets(seed: int, columns: int, rows: int) -> None:
     model = Streets(5, 20, columns=columns, rows=rows, block_m=80, pause_s=(0, 1))
     legs = first(legs_of(model, seed), 60)
@@ -82,7 +83,7 @@ def test_a_trip_takes_the_shortest_path() -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_paths_are_as_short_as_an_exhaustive_search_finds(seed: int) -> None:
     rng = random.Random(seed)
     size = 7

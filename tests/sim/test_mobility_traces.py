@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.space import Earth
@@ -19,6 +19,7 @@ from roamcast.sim.mobility.traces import (
     TraceReplay,
     load_trace,
 )
+from tests.effort import examples
 from tests.sim.mobility_checks import SECOND_US, check_legs, check_trips
 
 EXAMPLES = Path(__file__).parents[2] / "scenarios" / "traces"
@@ -215,7 +216,7 @@ places = st.sampled_from([0.0, 1.0, -3.5, 1e8, -1e8, 0.1])
 
 
 @given(times, st.data(), st.sampled_from([None, 1, 10**7, 10**9]), st.sampled_from(["absent", "rest"]))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_fixes_give_legs_that_hit_each_of_them(
     times_us: list[int], data: st.DataObject, gap: int | None, outside: Outside
 ) -> None:

@@ -4,11 +4,12 @@ import math
 import statistics
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.values import Point
 from roamcast.sim.mobility.waypoint import RandomWaypoint
+from tests.effort import examples
 from tests.sim.mobility_checks import SECOND_US, check_legs, check_trips, first, legs_of
 
 models = st.builds(
@@ -24,7 +25,7 @@ models = st.builds(
 
 
 @given(models, st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_legs_are_continuous_and_trips_end_in_their_pause(model: RandomWaypoint, seed: int) -> None:
     legs = first(legs_of(model, seed), 40)
     check_legs(legs)
@@ -32,7 +33,7 @@ def test_legs_are_continuous_and_trips_end_in_their_pause(model: RandomWaypoint,
 
 
 @given(models, st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_hosts_stay_within_the_area_and_the_speeds(model: RandomWaypoint, seed: int) -> None:
     for leg in first(legs_of(model, seed), 40):
         for now_us in (leg.start_us, (leg.start_us + leg.end_us) // 2, leg.end_us):
@@ -45,7 +46,7 @@ def test_hosts_stay_within_the_area_and_the_speeds(model: RandomWaypoint, seed: 
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_the_same_seed_gives_the_same_legs(seed: int) -> None:
     model = RandomWaypoint(1000, 1000, 1, 10, pause_s=(0, 1))
     assert first(legs_of(model, seed), 50) == first(legs_of(model, seed), 50)

@@ -4,7 +4,7 @@ import math
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.region import Box
@@ -12,6 +12,7 @@ from roamcast.model.values import Point
 from roamcast.sim.mobility.legs import FOREVER_US, Track, absent, moving, resting, resting_forever
 from roamcast.sim.mobility.waypoint import RandomWaypoint
 from roamcast.sim.whereabouts import FEW, Whereabouts, close_pairs
+from tests.effort import examples
 
 
 def tracks(seed: int, count: int, speed_mps: float) -> list[Track]:
@@ -19,7 +20,7 @@ def tracks(seed: int, count: int, speed_mps: float) -> list[Track]:
     return [Track(model.legs(Random(f"{seed}/{index}"), index, count)) for index in range(count)]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     seed=st.integers(0, 10_000),
     speed_mps=st.sampled_from([1.0, 20.0, 300.0]),
@@ -41,7 +42,7 @@ def test_in_range_equals_brute_force_at_any_time(seed: int, speed_mps: float, ti
             assert whereabouts.in_range(index, now_us) == expected
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(seed=st.integers(0, 10_000), count=st.sampled_from([0, 1, 2, 40, FEW, FEW + 1, FEW + 60]))
 def test_close_pairs_are_the_same_for_few_hosts_and_for_many(seed: int, count: int) -> None:
     """Few are held against each other, more are found by a tree: both against the definition."""
@@ -53,7 +54,7 @@ def test_close_pairs_are_the_same_for_few_hosts_and_for_many(seed: int, count: i
     assert list(zip(one.tolist(), other.tolist(), strict=True)) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     seed=st.integers(0, 10_000),
     speed_mps=st.sampled_from([1.0, 20.0, 300.0]),

@@ -4,7 +4,7 @@ import random
 import tracemalloc
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from roamcast.node.boundary import Message
 from roamcast.protocols.adhoc.context.messages import SubscriptionMessage
 from roamcast.protocols.adhoc.neighbours import Beacon, Here
 from roamcast.protocols.adhoc.proximity.messages import Raised, Withdrawn
+from tests.effort import examples
 from tests.live.adhoc.samples import (
     ANN,
     BOB,
@@ -43,7 +44,7 @@ from tests.live.adhoc.samples import (
 
 
 @given(message=any_messages())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_l7_every_message_of_both_protocols_arrives_as_it_was_sent(message: Message) -> None:
     heard = opened(seals("bob"), sealed(seals("ann"), message))
     assert CODEC.encode(heard.message) == CODEC.encode(message)
@@ -51,7 +52,7 @@ def test_l7_every_message_of_both_protocols_arrives_as_it_was_sent(message: Mess
 
 
 @given(message=any_messages())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_l7_a_forwarder_passes_the_signatures_of_the_origin_on(message: Message) -> None:
     assume(travels(message))
     forwarder, listener = seals("bob"), seals("eve")
@@ -234,7 +235,7 @@ def test_l7_nothing_of_a_message_can_be_read_without_the_key() -> None:
 
 
 @given(place=st.integers(0, 10_000), bit=st.integers(0, 7))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_l7_a_frame_with_one_bit_changed_is_not_heard(place: int, bit: int) -> None:
     listener = seals("bob")
     datagram = bytearray(sealed(seals("ann"), raised()))
@@ -317,7 +318,7 @@ def test_l7_a_frame_with_anything_else_as_its_message_is_malformed() -> None:
 
 
 @given(datagram=st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_l7_random_bytes_are_dropped(datagram: bytes) -> None:
     listener = seals("bob")
     assert outcome(listener, datagram) in REASONS
@@ -378,7 +379,7 @@ def test_l7_a_node_that_starts_again_is_heard_at_once() -> None:
 
 
 @given(counters=st.lists(st.integers(1, 3 * WINDOW_FRAMES), max_size=200))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_l7_a_window_takes_a_number_once_and_none_from_far_behind(counters: list[int]) -> None:
     window, seen = Window(), set[int]()
     for counter in counters:

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.adhoc.wording import (
@@ -19,6 +19,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import BadEvent, ContentType, Event, EventType
 from roamcast.model.space import Plane
 from roamcast.model.values import BadValue, Instant, Point
+from tests.effort import examples
 
 ICE = event_type_of("road/ice(depth: integer, thick: double, by: string, wet: boolean, at: time, where: position)")
 TYPES = {ICE.subject: ICE}
@@ -71,7 +72,7 @@ def test_l6_where_nothing_else_fits_a_line_is_said_as_it_is() -> None:
 
 
 @given(line=st.text(max_size=60))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_l6_no_line_stops_a_node(line: str) -> None:
     for types in (TYPES, {SAY.subject: SAY}):
         try:

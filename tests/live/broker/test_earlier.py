@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.broker.audience import Audience
@@ -15,13 +15,14 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Velocity
+from tests.effort import examples
 
 HOSTS = ("ann", "bob", "eve")
 REPORTS = st.lists(st.tuples(st.sampled_from(HOSTS), st.integers(1, 200_000)), max_size=40)
 
 
 @given(reports=REPORTS, back_us=st.integers(0, 1_000_000))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_l3_it_goes_back_to_the_last_report_before_a_moment(reports: list[tuple[str, int]], back_us: int) -> None:
     earlier, told, now_us = Earlier(), dict[str, list[Context]](), 10_000_000
     for host, later_us in reports:

@@ -1,15 +1,14 @@
 """L3, L8, O1, C3: modulators, lasting and retained messages where clients roam, brokers die and links are cut."""
 
 import json
-import os
 from random import Random
 
 import pytest
 
 from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
+from tests.effort import seeds
 from tests.live.broker.stage import SimClient, Stage
 
-SEEDS = int(os.environ.get("ROAMCAST_SEEDS", "6"))
 MESSAGES = 40
 TREE = (("a", "b"), ("b", "c"), ("b", "d"))
 PAIRS = spec_to_text(Declarative(window=ByCount(2), aggregates=(Aggregate("sum", "v"),)))
@@ -88,7 +87,7 @@ class Trial:
 
 
 @pytest.mark.parametrize("faults", ["roam", "kill", "roam cut kill"])
-@pytest.mark.parametrize("seed", range(SEEDS))
+@seeds(6, quick=1)
 def test_sums_are_right_what_lasts_comes_once_and_every_broker_retains_the_last_l3_l8(seed: int, faults: str) -> None:
     trial = Trial(seed, frozenset(faults.split()))
     trial.run()

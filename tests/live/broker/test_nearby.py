@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.broker.core import Core
@@ -16,6 +16,7 @@ from roamcast.live.mqtt.topics import parse_filter
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Point, Velocity
+from tests.effort import examples
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.test_lanes import Counted, client_of
 
@@ -89,7 +90,7 @@ def handed(orders: list[AnyOrder]) -> list[tuple[bytes, list[tuple[str, tuple[in
 
 
 @given(steps=st.lists(STEPS, max_size=30), space=st.sampled_from((Plane(), Earth())))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_l2_p6_a_run_reaches_whom_its_messages_reach_one_by_one(steps: list[Any], space: Space) -> None:
     swift, slow, now_us = core_of(space), core_of(space), BEGIN_US
     metre = 1.0 if isinstance(space, Plane) else 1e-5

@@ -3,12 +3,13 @@ whichever way through the broker each of them takes."""
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt import Message, encode
 from roamcast.live.mqtt.packets import V5, Publish
 from roamcast.live.server.logbook import Logbook
+from tests.effort import examples
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
 
@@ -179,7 +180,7 @@ def test_l8_what_would_overtake_is_lost_and_counted_while_nothing_can_be_stored(
     assert scene.remarks().count("passing_dropped") == 2
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 2**16),
     pieces=st.lists(st.lists(st.sampled_from(KINDS), min_size=1, max_size=8), min_size=1, max_size=8),
@@ -205,7 +206,7 @@ def test_l2_whatever_is_kept_of_it_a_topic_stays_in_order(
     assert [numbers(each) for each in readers] == [list(range(said))] * 3
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 2**16),
     said=st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 2_000)), min_size=1, max_size=20),

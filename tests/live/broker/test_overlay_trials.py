@@ -1,6 +1,5 @@
 """O4, O7: in an overlay everything comes once and in order, while links come and go and modulators are relocated."""
 
-import os
 from random import Random
 
 import pytest
@@ -9,14 +8,13 @@ from roamcast.live.broker.core import Core
 from roamcast.live.overlay.core import OverlayCore
 from roamcast.protocols.broker.modulators.spec import Declarative, Every, spec_to_text
 from roamcast.protocols.broker.overlay.params import OverlayParams
+from tests.effort import seeds
 from tests.live.broker.scene import published
 from tests.live.broker.stage import SimClient, Stage
 
-SEEDS = int(os.environ.get("ROAMCAST_SEEDS", "3"))
-
 
 @pytest.mark.parametrize("faults", ["", "cut"])
-@pytest.mark.parametrize("seed", range(SEEDS))
+@seeds(3, quick=1)
 def test_o4_o7_in_an_overlay_everything_comes_once_in_order_while_links_come_and_go(seed: int, faults: str) -> None:
     trial = OverlayTrial(seed, bool(faults))
     trial.run()

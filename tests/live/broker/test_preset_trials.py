@@ -1,17 +1,16 @@
 """L3, L8 under every preset: clients roam, brokers are killed, links cut, and nothing that was promised is lost."""
 
 import json
-import os
 
 import pytest
 
 from roamcast.live.mqtt.packets import Disconnect
 from roamcast.protocols.broker.logical.params import AheadParams
 from roamcast.protocols.broker.params import BrokerParams
+from tests.effort import seeds
 from tests.live.broker.test_protocol_mesh import KINDS, Kind, mesh_edges, mesh_params
 from tests.live.broker.test_roaming_trials import Trial
 
-SEEDS = int(os.environ.get("ROAMCAST_SEEDS", "5"))
 NEXT = {"a": ("b", "d"), "b": ("c",), "c": ("a", "b", "d"), "d": ("a",)}
 PRESETS = {
     "advertisements": BrokerParams(advertisements=True),
@@ -22,7 +21,7 @@ PRESETS = {
 
 @pytest.mark.parametrize("faults", ["", "roam", "roam cut", "roam cut kill"])
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("seed", range(SEEDS))
+@seeds(5, quick=1)
 def test_complete_in_order_and_once_l3_l8_r1_r7(seed: int, preset: str, faults: str) -> None:
     trial = Trial(seed, frozenset(faults.split()), PRESETS[preset])
     trial.run()
@@ -47,7 +46,7 @@ class MeshTrial(Trial):
 
 @pytest.mark.parametrize("faults", ["", "roam", "roam cut", "roam cut kill"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(SEEDS))
+@seeds(5, quick=1)
 def test_complete_in_order_and_once_in_a_mesh_l3_l8_m7(seed: int, kind: Kind, faults: str) -> None:
     params = mesh_params(kind, 2, 2, probe_s=0.2, report_s=1.0, arrival_wait_s=2.0)
     trial = MeshTrial(seed, frozenset(faults.split()), params, mesh_edges(params))

@@ -17,6 +17,7 @@ from roamcast.model.context import Context
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.values import Point
+from tests.effort import seeds
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.test_protocol_presets import apart
 
@@ -66,7 +67,7 @@ def test_what_two_gateways_bring_is_delivered_once_p73(second: str) -> None:
     assert [reader.taken for reader in readers] == [[b"1", b"2"]] * 3
 
 
-@pytest.mark.parametrize("seed", range(5))
+@seeds(5)
 def test_also_when_they_bring_it_at_the_same_time_p73(seed: int) -> None:
     scene = Scene("abc", seed=seed)
     gates = [scene.client("gate", "a"), scene.client("door", "c")]

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.broker.audience import Audience
@@ -37,6 +37,7 @@ from roamcast.model.values import Point, Velocity
 from roamcast.protocols.broker.logical.params import LogicalParams
 from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
 from roamcast.protocols.broker.params import BrokerParams
+from tests.effort import examples
 from tests.live.broker.machines import EPOCH_US
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimBroker, SimClient
@@ -140,7 +141,7 @@ def fresh(broker: SimBroker) -> Core:
 
 
 @given(seed=st.integers(0, 2**32), steps=st.integers(5, 60), share=st.floats(0, 1), brokers=BROKERS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_broker_restored_from_a_snapshot_goes_on_as_the_one_it_was_made_of_p69(
     seed: int, steps: int, share: float, brokers: str
 ) -> None:
@@ -158,7 +159,7 @@ def test_a_broker_restored_from_a_snapshot_goes_on_as_the_one_it_was_made_of_p69
 
 
 @given(seed=st.integers(0, 2**32), steps=st.integers(5, 60), brokers=BROKERS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_log_that_is_read_again_makes_the_broker_that_wrote_it_p68(seed: int, steps: int, brokers: str) -> None:
     for broker in Life(seed, steps, brokers).scene.stage.brokers.values():
         again = fresh(broker)

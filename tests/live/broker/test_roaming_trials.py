@@ -3,7 +3,6 @@
 Random trials on the stage: QoS 1 and 2 are complete and in the order of their publisher, QoS 2 without a copy.
 """
 
-import os
 from random import Random
 from typing import TypeAlias
 
@@ -11,9 +10,9 @@ import pytest
 
 from roamcast.live.server.logbook import Due
 from roamcast.protocols.broker.params import BrokerParams
+from tests.effort import seeds
 from tests.live.broker.stage import SimClient, Stage
 
-SEEDS = int(os.environ.get("ROAMCAST_SEEDS", "12"))
 MESSAGES = 25
 Edges: TypeAlias = tuple[tuple[str, str], ...]
 TREE: Edges = (("a", "b"), ("b", "c"), ("b", "d"))
@@ -97,7 +96,7 @@ class Trial:
 
 
 @pytest.mark.parametrize("faults", ["", "roam", "cut", "kill", "roam cut", "roam kill", "roam cut kill"])
-@pytest.mark.parametrize("seed", range(SEEDS))
+@seeds(12, quick=1)
 def test_complete_in_order_and_once_l3_l8(seed: int, faults: str) -> None:
     trial = Trial(seed, frozenset(faults.split()))
     trial.run()

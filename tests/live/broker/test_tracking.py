@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.client import Client
@@ -17,6 +17,7 @@ from roamcast.live.settings import settings_from
 from roamcast.model.context import Context
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
+from tests.effort import examples
 
 NOW_US = 1_700_000_000_000_000
 
@@ -56,7 +57,7 @@ said = st.fixed_dictionaries(
 
 
 @given(st.lists(said.map(lambda each: json.dumps(each).encode()) | st.binary(max_size=20), max_size=6))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_l4_whatever_a_phone_says_its_position_is_on_earth_or_unchanged(payloads: list[bytes]) -> None:
     trackers, before = Trackers(Earth(), TrackingParams()), Context("phone")
     for payload in payloads:

@@ -1,7 +1,7 @@
 """L2: what the client writes is what brokers and other clients read."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.broker import content as brokers
@@ -12,6 +12,7 @@ from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, rectan
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Plane
 from roamcast.model.values import INTEGER_LIMIT, BadValue, Instant, Point, Value
+from tests.effort import examples
 
 METRES = st.floats(-1e6, 1e6)
 POINTS = st.builds(Point, METRES, METRES)
@@ -42,7 +43,7 @@ NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=10)
 
 
 @given(region=st.none() | REGIONS, filter_=st.none() | FILTERS)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_l2_brokers_read_a_scope_as_it_was_meant(region: Region | None, filter_: Filter | None) -> None:
     scope = Scope(region, filter_)
     read = scope_of("audience", scope_text(scope, "me"), "me", Plane())
@@ -72,7 +73,7 @@ def test_l2_what_brokers_cannot_be_told_is_refused(region: Region) -> None:
 
 
 @given(attributes=st.dictionaries(NAMES, VALUES, max_size=8))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_l2_attributes_come_back_as_they_were_and_brokers_see_the_same(attributes: dict[str, Value]) -> None:
     payload = payload_of(attributes)
     assert attributes_of(payload) == attributes
@@ -81,13 +82,13 @@ def test_l2_attributes_come_back_as_they_were_and_brokers_see_the_same(attribute
 
 
 @given(us=st.integers(-INTEGER_LIMIT, INTEGER_LIMIT))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_l2_a_moment_comes_back_to_the_microsecond(us: int) -> None:
     assert attributes_of(payload_of({"when": Instant(us)})) == {"when": Instant(us)}
 
 
 @given(payload=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_l2_any_payload_has_attributes_or_none(payload: bytes) -> None:
     assert isinstance(attributes_of(payload), dict)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from roamcast.live.mqtt.packets import (
     Unsubscribe,
     Wish,
 )
+from tests.effort import examples
 from tests.live.mqtt.memory_broker import MemoryBroker
 
 
@@ -129,7 +130,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("qos", [1, 2])
 @given(steps=STEPS)
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.large_base_example])
+@examples(50, suppress_health_check=[HealthCheck.large_base_example])
 def test_l3_wherever_connections_end_everything_arrives_in_order_and_with_qos_2_once(
     qos: int, steps: list[tuple[str, int]]
 ) -> None:

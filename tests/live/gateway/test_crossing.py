@@ -1,7 +1,6 @@
 """L9: whatever the order, and however many gateways there are, an event crosses each once and reaches every place."""
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from roamcast.live.gateway.parcel import Parcel
 from roamcast.model.context import Context
 from roamcast.model.event import ContentType, Delivery, Event, EventType
 from roamcast.model.values import Instant, Point, Value
+from tests.effort import examples
 from tests.live.gateway.regions import BROKERS, World
 
 ICE = EventType("ice", {"depth": ContentType.INTEGER}, Delivery(priority=3))
@@ -64,7 +64,7 @@ class Regions(RuleBasedStateMachine):
 
 
 class TestL9Regions(Regions.TestCase):
-    settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+    settings = examples(60, stateful_step_count=30)
 
 
 def test_l9_the_world_notices_a_gateway_that_forgets() -> None:

@@ -1,7 +1,7 @@
 """L9: what crosses a gateway is on the other side, and back again, what it was."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import Scope
 from roamcast.model.space import Plane
 from roamcast.model.values import BadValue, Point
+from tests.effort import examples
 from tests.journal import strategies as some
 
 PLANE = Plane()
@@ -49,7 +50,7 @@ def placeable(parcel: Parcel) -> Parcel:
     return replace(parcel, event=changed)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(parcels())
 def test_l9_to_a_broker_and_back_is_the_identity(parcel: Parcel) -> None:
     said = publication_of(parcel, parcel.event.published_us)
@@ -57,7 +58,7 @@ def test_l9_to_a_broker_and_back_is_the_identity(parcel: Parcel) -> None:
     assert some.exact(back) == some.exact(parcel)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(parcels().map(placeable), st.sampled_from([None, WIDE]))
 def test_l9_into_an_area_and_out_of_it_is_the_identity(parcel: Parcel, proximity: Circle | None) -> None:
     event = event_for_area(parcel, "gateway", PLANE, proximity)
@@ -65,7 +66,7 @@ def test_l9_into_an_area_and_out_of_it_is_the_identity(parcel: Parcel, proximity
     assert some.exact(parcel_from_area(event, None)) == some.exact(parcel)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(parcels().map(placeable), some.points)
 def test_l9_in_an_area_the_audience_is_who_it_was(parcel: Parcel, place: Point) -> None:
     """A proximity around the publisher, inside of the gateway's own wide one."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -24,6 +24,7 @@ from roamcast.live.http import (
 )
 from roamcast.live.http.routes import route_of
 from roamcast.live.transport import WebSocketProtocol
+from tests.effort import examples
 from tests.live.transport.sockets import PATIENCE_S, Echo, exchange
 
 pytestmark = pytest.mark.timeout(60)
@@ -258,7 +259,7 @@ def test_two_brokers_in_one_process_count_apart() -> None:
 SOUND = request("/told?x") + request("/told", "X: y", method="POST", body="body") + request("/pages/a/b")
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     st.lists(st.tuples(st.integers(0, len(SOUND) - 1), st.integers(0, 255)), max_size=5),
     st.binary(max_size=40),

@@ -4,7 +4,7 @@ import asyncio
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.links.frames import (
@@ -19,13 +19,14 @@ from roamcast.live.links.frames import (
     read_greeting,
     write_greeting,
 )
+from tests.effort import examples
 from tests.live.links.ends import BRISK, End, bounded, ends
 
 pytestmark = pytest.mark.timeout(120)
 
 
 @given(frames=st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=300))), data=st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_l7_frames_are_read_alike_in_whatever_pieces_they_come(
     frames: list[tuple[int, bytes]], data: st.DataObject
 ) -> None:
@@ -42,7 +43,7 @@ def test_l7_frames_are_read_alike_in_whatever_pieces_they_come(
 
 
 @given(pieces=st.lists(st.binary(max_size=200)))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_l7_a_reader_takes_any_bytes_and_holds_at_most_one_frame(pieces: list[bytes]) -> None:
     reader = FrameReader()
     try:
@@ -56,7 +57,7 @@ def test_l7_a_reader_takes_any_bytes_and_holds_at_most_one_frame(pieces: list[by
 
 
 @given(payload=st.binary(max_size=100) | st.just(write_greeting("a", "b")).map(lambda good: good[:-1]))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_l7_a_greeting_of_any_bytes_is_one_or_is_bad(payload: bytes) -> None:
     try:
         assert read_greeting(payload).magic == "roamcast link"

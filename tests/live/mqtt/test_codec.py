@@ -1,7 +1,7 @@
 """L2: every packet of both versions goes through bytes unchanged, and any other bytes are refused in words."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt import Decoder, MalformedPacket, ProtocolError, Unsendable, decode, encode
@@ -10,6 +10,7 @@ from roamcast.live.mqtt.encoding import PublishFrame
 from roamcast.live.mqtt.packets import V5, V311, AnyPacket, Connect, PingReq, PubAck, Publish, SubAck, Subscribe, Wish
 from roamcast.live.mqtt.properties import read_properties, write_properties
 from roamcast.live.mqtt.reasons import BadPacket, Reason
+from tests.effort import examples
 from tests.live.mqtt.strategies import packets_5, publishes, versioned
 
 Versioned = tuple[int, AnyPacket]
@@ -24,7 +25,7 @@ def outcome(data: bytes, version: int) -> AnyPacket | str | None:
     return None if decoded is None else decoded[0]
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(versioned)
 def test_every_packet_comes_back_as_it_was(case: Versioned) -> None:
     version, packet = case
@@ -32,7 +33,7 @@ def test_every_packet_comes_back_as_it_was(case: Versioned) -> None:
     assert decode(data, version) == (packet, len(data))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(packets_5, min_size=1, max_size=4))
 def test_a_stream_cut_at_every_byte_gives_the_same_packets(packets: list[AnyPacket]) -> None:
     data = b"".join(encode(packet, V5) for packet in packets if not isinstance(packet, Connect))
@@ -47,7 +48,7 @@ def test_a_stream_cut_at_every_byte_gives_the_same_packets(packets: list[AnyPack
         assert got == expected
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(versioned)
 def test_a_packet_in_single_bytes_is_whole_with_its_last_byte_and_not_before(case: Versioned) -> None:
     version, packet = case
@@ -61,19 +62,19 @@ def test_a_packet_in_single_bytes_is_whole_with_its_last_byte_and_not_before(cas
     assert decoder.waiting_bytes == 0
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(st.binary(max_size=60), st.sampled_from([V5, V311]))
 def test_arbitrary_bytes_raise_nothing_but_the_two_errors(data: bytes, version: int) -> None:
     outcome(data, version)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.integers(0, 255), st.binary(max_size=60), st.sampled_from([V5, V311]))
 def test_arbitrary_bodies_raise_nothing_but_the_two_errors(first: int, body: bytes, version: int) -> None:
     assert outcome(bytes([first, len(body)]) + body, version) is not None
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(versioned, st.data())
 def test_a_damaged_packet_raises_nothing_but_the_two_errors(case: Versioned, data: st.DataObject) -> None:
     version, packet = case
@@ -90,7 +91,7 @@ def test_the_fuzz_target_lets_other_errors_through() -> None:
         outcome("text", V5)  # type: ignore[arg-type]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(publishes(), st.data())
 def test_the_fast_reader_of_publish_agrees_with_the_tables(packet: Publish, data: st.DataObject) -> None:
     properties = bytearray(write_properties(packet))
@@ -109,7 +110,7 @@ def test_the_fast_reader_of_publish_agrees_with_the_tables(packet: Publish, data
     assert fast == by_tables
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(publishes(), st.sampled_from([V5, V311]), st.booleans())
 @example(Publish("t", b"", 1, packet_id=1), V311, True)
 def test_a_frame_for_many_is_the_packet_of_each(packet: Publish, version: int, dup: bool) -> None:

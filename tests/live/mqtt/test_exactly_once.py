@@ -46,6 +46,7 @@ from roamcast.live.mqtt.packets import (
     PubRec,
     PubRel,
 )
+from tests.effort import seeds
 
 PUBLISHERS = ("one", "two")
 MESSAGES = 30
@@ -302,12 +303,12 @@ EVERYTHING = {name: list(range(MESSAGES)) for name in PUBLISHERS}
 
 
 @pytest.mark.parametrize("version", [V5, V311])
-@pytest.mark.parametrize("seed", range(40))
+@seeds(40, quick=4)
 def test_qos_2_arrives_exactly_once_and_in_order(seed: int, version: int) -> None:
     assert Trial(seed, 2, version).run() == EVERYTHING, f"seed {seed}"
 
 
-@pytest.mark.parametrize("seed", range(25))
+@seeds(25, quick=4)
 def test_qos_1_arrives_at_least_once_and_in_order_of_the_first_time(seed: int) -> None:
     arrived = Trial(seed, 1, V5).run()
     assert {name: list(dict.fromkeys(numbers)) for name, numbers in arrived.items()} == EVERYTHING, f"seed {seed}"

@@ -1,12 +1,13 @@
 """L7: whatever a client says, nothing escapes, everything stays bounded, and others are served."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt import Limits, Message, SessionLimits, encode
 from roamcast.live.mqtt.events import AnyEvent
 from roamcast.live.mqtt.packets import V5, V311, AnyPacket, Connect, PingReq, PingResp, Publish, Subscribe, Wish
+from tests.effort import examples
 from tests.live.mqtt.memory_broker import MemoryBroker
 from tests.live.mqtt.stage import Stage
 from tests.live.mqtt.strategies import packets_5, packets_311
@@ -50,13 +51,13 @@ def play(version: int, said: list[AnyPacket | bytes | int], broker: type[MemoryB
     assert bystander.ask(PingReq()) == PingResp()
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(steps(packets_5))
 def test_nothing_that_a_client_says_escapes(said: list[AnyPacket | bytes | int]) -> None:
     play(V5, said)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(steps(packets_311))
 def test_nothing_that_a_client_of_311_says_escapes(said: list[AnyPacket | bytes | int]) -> None:
     play(V311, said)

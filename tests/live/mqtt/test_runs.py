@@ -1,6 +1,6 @@
 """L2: messages that came together are read as they would be one by one, and go out as they would one by one."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt.decoding import Decoder
@@ -8,6 +8,7 @@ from roamcast.live.mqtt.encoding import encode, encode_publish
 from roamcast.live.mqtt.packets import PACKET_ID_MAX, V5, V311, AnyPacket, PingReq, PubAck, Publish
 from roamcast.live.mqtt.reasons import BadPacket
 from roamcast.live.mqtt.runs import Run, acknowledged_at, acknowledgements, ids_from, read_run
+from tests.effort import examples
 
 TOPICS = ("a", "a/b", "é/long/" + "x" * 130, "$own")
 versions = st.sampled_from([V311, V5])
@@ -51,7 +52,7 @@ def run_of(payloads: list[bytes], qos: int, version: int) -> Run:
 
 
 @given(packets_said(), st.integers(1, 400))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_l2_runs_are_the_packets_that_they_are_made_of_however_the_bytes_come(
     said: tuple[int, list[AnyPacket]], piece: int
 ) -> None:
@@ -66,7 +67,7 @@ def test_l2_runs_are_the_packets_that_they_are_made_of_however_the_bytes_come(
 
 
 @given(packets_said(), st.integers(0, 2_000), st.integers(0, 255))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_l2_what_is_wrong_with_bytes_is_found_with_runs_as_without(
     said: tuple[int, list[AnyPacket]], at: int, byte: int
 ) -> None:
@@ -116,7 +117,7 @@ def test_l2_a_run_is_no_longer_than_is_allowed() -> None:
 
 
 @given(st.lists(payloads, min_size=1, max_size=8), versions, versions, st.integers(0, 1), st.integers(0, 1))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_l2_a_run_is_seen_as_each_client_would_see_its_messages(
     said: list[bytes], spoken: int, heard: int, said_qos: int, wanted_qos: int
 ) -> None:

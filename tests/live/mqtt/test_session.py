@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt import (
@@ -18,6 +18,7 @@ from roamcast.live.mqtt import (
 from roamcast.live.mqtt.messages import OVERHEAD_BYTES
 from roamcast.live.mqtt.packets import NEVER_S, PACKET_ID_MAX
 from roamcast.live.mqtt.session import Phase, Waiting
+from tests.effort import examples
 from tests.live.mqtt.strategies import binaries, pairs, topics
 
 messages = st.builds(
@@ -54,7 +55,7 @@ def drain(session: Session, now_us: int = 0) -> list[Waiting]:
     return taken
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(deliveries, max_size=6), st.integers(0, 6), st.integers(0, 6))
 def test_a_stored_session_goes_on_where_it_was(wanted: list[Delivery], sent: int, received: int) -> None:
     session = Session("c", 77)
@@ -79,7 +80,7 @@ def test_a_stored_session_goes_on_where_it_was(wanted: list[Delivery], sent: int
     assert restored.enqueue(delivery(1)) == session.enqueue(delivery(1))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.binary(max_size=80))
 def test_bytes_that_are_no_session_are_refused(data: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):

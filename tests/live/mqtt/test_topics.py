@@ -1,11 +1,12 @@
 """L2: topic names and filters, shared and named subscriptions."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt import FilterTree, MalformedPacket, matches, parse_filter
 from roamcast.live.mqtt.topics import LEVELS_MAX, BadTopicFilter, TopicFilter, TopicIndex
+from tests.effort import examples
 
 topics = st.lists(st.sampled_from(["", "a", "b", "$x"]), min_size=1, max_size=4).map("/".join).filter(bool)
 deep_topics = st.one_of(topics, topics.map(lambda each: "a/" * 15 + each))
@@ -46,7 +47,7 @@ def test_the_examples_of_the_standard(pattern: str, topic: str, expected: bool) 
     assert matches(pattern, topic) is expected
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(patterns, max_size=8), topics)
 def test_the_tree_finds_exactly_what_matches(held: list[str], topic: str) -> None:
     tree: FilterTree[str] = FilterTree()
@@ -55,7 +56,7 @@ def test_the_tree_finds_exactly_what_matches(held: list[str], topic: str) -> Non
     assert sorted(tree.match(topic)) == sorted({pattern for pattern in held if matches(pattern, topic)})
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(patterns, st.sampled_from("xy"), st.booleans()), max_size=12), topics)
 def test_the_tree_forgets_what_is_removed(steps: list[tuple[str, str, bool]], topic: str) -> None:
     tree: FilterTree[tuple[str, str]] = FilterTree()
@@ -79,7 +80,7 @@ def test_the_tree_forgets_what_is_removed(steps: list[tuple[str, str, bool]], to
     steps=st.lists(st.tuples(deep_topics, st.booleans()), max_size=30),
     pattern=st.one_of(patterns, patterns.map(lambda each: "a/" * 15 + each)),
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_an_index_of_topics_finds_what_matches_a_pattern(steps: list[tuple[str, bool]], pattern: str) -> None:
     index, model = TopicIndex(), dict[str, None]()
     for topic, added in steps:

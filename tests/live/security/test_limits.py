@@ -2,11 +2,12 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt import Reason
 from roamcast.live.security import Bucket, ClientBuckets, Doors, RateLimits
+from tests.effort import examples
 
 SECOND_US = 1_000_000
 
@@ -30,7 +31,7 @@ def test_a_rate_of_zero_is_no_limit() -> None:
     assert all(bucket.allows(0, 1e9) and bucket.take(0, 1e9) == 0 for _ in range(10))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(st.integers(0, 3 * SECOND_US), st.floats(0, 50)), max_size=60))
 def test_whoever_waits_as_told_never_exceeds_the_rate_by_more_than_the_burst(steps: list[tuple[int, float]]) -> None:
     bucket = Bucket(0, per_s=10, burst_s=2)

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt import Reason
@@ -24,6 +24,7 @@ from roamcast.model.region import Anchored, Box, Circle, Polygon, Shape, contain
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.subject import subject_matches
 from roamcast.model.values import BadValue, Point
+from tests.effort import examples
 
 PLANE = Plane()
 EARTH = Earth()
@@ -178,7 +179,7 @@ PATTERNS = st.builds(lambda levels, rest: "/".join(levels + rest), LEVELS, st.sa
 TOPICS = st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=4).map("/".join)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(PATTERNS, PATTERNS, TOPICS)
 def test_l7_no_allowed_subscription_gets_a_topic_that_is_not_allowed(allowed: str, wanted: str, topic: str) -> None:
     policy = Policy(PLANE, (Rule(subscribe=(allowed,)),))
@@ -270,7 +271,7 @@ def shapes_on_earth(draw: st.DrawFn, latitude: float) -> Shape:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data(), st.sampled_from([(EARTH, 0.0), (EARTH, 52.0), (EARTH, -70.0), (PLANE, 0.0)]))
 def test_l7_no_point_of_a_region_that_lies_within_an_area_is_outside_it(
     data: st.DataObject, where: tuple[Space, float]

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.mqtt import encode
 from roamcast.live.mqtt.packets import V5, V311, AnyPacket, PingReq, PubAck, Publish, Subscribe, Wish
 from roamcast.live.server.neighbours import PASSING, STREAM
+from tests.effort import examples
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.stage import SimClient
 
@@ -95,7 +96,7 @@ class Hearing:
         return *got, acknowledged, type(self.hostile.heard[-1]).__name__, self.hostile._up is None
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(streams())
 def test_l2_l7_short_ways_say_of_any_bytes_what_the_long_way_says(said: tuple[int, list[bytes], bool]) -> None:
     version, pieces, as_meant = said

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.storage import DamagedLog, Log, StorageError
 from roamcast.live.storage.wal import MASK, Sums
+from tests.effort import examples
 
 BATCHES = [b"batch %d " % number * (1 + number * 37 % 100) for number in range(60)]
 FLIPS = 150
@@ -82,7 +83,7 @@ def test_a_damaged_write_ahead_log_is_left_as_it_is(tmp_path: Path) -> None:
     assert outcome(tmp_path / "crashed") is None
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(st.integers(0, MASK), min_size=2, max_size=40).filter(lambda words: len(words) % 2 == 0),
     st.tuples(st.integers(0, MASK), st.integers(0, MASK)),

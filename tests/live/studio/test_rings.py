@@ -1,7 +1,7 @@
 """L5: what is kept for pages is the last of everything, and bounded."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.broker.core import Core
@@ -19,6 +19,7 @@ from roamcast.live.studio.ways import Ways
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.values import Point
+from tests.effort import examples
 
 CHANGES = st.lists(
     st.tuples(st.sampled_from("abc"), st.none() | st.tuples(st.integers(0, 5), st.booleans())), max_size=40
@@ -33,7 +34,7 @@ def known(x: int, connected: bool = True) -> Known:
     return Known(Context("h", Point(float(x), 0.0)), connected)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(CHANGES, st.integers(0, 40))
 def test_l5_the_past_is_what_it_was(changes: list[tuple[str, tuple[int, bool] | None]], moment: int) -> None:
     past, was = Past(), list[dict[str, Known]]()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import trustme
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.transport import WebSocketProtocol, server_context
+from tests.effort import examples
 from tests.live.mqtt.memory_broker import MemoryBroker
 from tests.live.mqtt.server import Line, Server, serving
 from tests.live.transport.sockets import PATIENCE_S, Echo, exchange, listening
@@ -180,7 +181,7 @@ def test_flow_control_reaches_the_inner_protocol_and_pings_are_no_way_around_it(
     run(test)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.binary(min_size=1, max_size=60), max_size=6), st.booleans(), st.booleans())
 def test_l7_no_bytes_break_the_protocol(pieces: list[bytes], shaken: bool, masked: bool) -> None:
     """Whatever comes, nothing is raised, and the inner protocol sees a beginning and an end or neither."""
@@ -203,7 +204,7 @@ def test_l7_no_bytes_break_the_protocol(pieces: list[bytes], shaken: bool, maske
     asyncio.run(test())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(st.integers(0, len(HANDSHAKE) - 1), st.integers(0, 255)), max_size=4), st.integers(1, 300))
 def test_l7_no_handshake_breaks_the_protocol(changes: list[tuple[int, int]], cut: int) -> None:
     async def test() -> None:

@@ -1,6 +1,6 @@
 """The attribute list honoured at delivery: validity, deadline, order and priority (S14)."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -11,6 +11,7 @@ from roamcast.protocols.adhoc.proximity.ordering import Arrival, Order
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from roamcast.sim.faults import FaultParams, Pause
 from roamcast.sim.radio import SharedMediumParams
+from tests.effort import examples
 from tests.protocols.adhoc.field import Field
 from tests.sim.worlds import Said, SmallWorld
 
@@ -108,7 +109,7 @@ def test_the_buffer_is_bounded() -> None:
 
 
 @given(st.permutations(range(1, 9)))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_whatever_the_order_of_arrival_all_are_delivered_in_sequence(arrived: list[int]) -> None:
     """S14."""
     order = Order(1, held_max=10)

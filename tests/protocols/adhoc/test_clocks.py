@@ -1,10 +1,11 @@
 """Ages without common clocks: exact when clocks agree, close when they do not."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.protocols.adhoc.proximity.clocks import GENERATION_MESSAGES, Clocks
+from tests.effort import examples
 
 
 def test_with_clocks_that_agree_ages_are_exact() -> None:
@@ -14,7 +15,7 @@ def test_with_clocks_that_agree_ages_are_exact() -> None:
 
 
 @given(st.integers(-(10**7), 10**7), st.lists(st.integers(0, 500_000), min_size=1, max_size=GENERATION_MESSAGES))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_with_clocks_that_differ_ages_are_short_by_the_quickest_delivery_at_most(
     offset_us: int, delays_us: list[int]
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from roamcast.protocols.adhoc.context.node import ContextNode
 from roamcast.sim.observers import SilentObserver
 from roamcast.sim.run import Result, Run, run_scenario
 from roamcast.sim.scenario import Scenario, load_scenario, scenario_from
+from tests.effort import examples
 from tests.protocols.adhoc.context_worlds import ContextWorld, box, scenario, where
 
 BASE = Path("scenarios/context-base.toml")
@@ -275,7 +276,7 @@ def test_vehicles_that_are_past_the_accident_do_not_carry_it() -> None:
 # Everybody moves.
 
 
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(st.integers(0, 10**6), st.floats(1, 30), st.sampled_from(["recommended", "paper", "vehicle", "sparse"]))
 def test_in_any_moving_world_nothing_comes_twice_or_to_somebody_outside_its_audience(
     seed: int, speed_mps: float, preset: str

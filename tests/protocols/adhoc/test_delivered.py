@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -14,6 +14,7 @@ from roamcast.node.boundary import Deliver, Does, Note
 from roamcast.protocols.adhoc.proximity.delivering import Delivering
 from roamcast.protocols.adhoc.proximity.interests import Interests
 from roamcast.protocols.adhoc.proximity.ordering import Arrival
+from tests.effort import examples
 
 SECOND_US = 1_000_000
 ME = Context("c", Point(0.0, 0.0))
@@ -48,7 +49,7 @@ def test_s3_that_more_last_than_can_be_remembered_is_noted() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10)), max_size=120))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_s3_nothing_that_lasts_comes_twice_unless_it_was_noted_to_be_forgotten(
     arrived: list[tuple[int, int]],
 ) -> None:

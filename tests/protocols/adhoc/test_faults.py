@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -39,6 +39,7 @@ from roamcast.sim.mobility.legs import Leg
 from roamcast.sim.mobility.waypoint import RandomWaypoint
 from roamcast.sim.observers import SilentObserver
 from roamcast.sim.radio import SharedMediumParams
+from tests.effort import examples
 from tests.protocols.adhoc.field import Field, drives
 
 HOSTS = [f"h{number}" for number in range(8)]
@@ -125,7 +126,7 @@ def wild_run(
     st.sampled_from([0.0, 5.0]),
 )
 @example(91, 0.0, 0.0, "none", 5.0)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_nothing_twice_and_nothing_outside_a_proximity_ever(
     seed: int, loss: float, clock_offset_ms: float, order: Any, lifetime_s: float
 ) -> None:
@@ -350,7 +351,7 @@ HEARD = st.one_of(
     st.randoms(use_true_random=False),
     st.sampled_from([Plane(), Earth()]),
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_whatever_is_heard_raises_nothing_and_delivers_nothing_twice(
     heard: list[tuple[Any, bool]], rng: Random, space: Space
 ) -> None:

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -34,6 +34,7 @@ from roamcast.sim.observers import Tally
 from roamcast.sim.radio import UnitDiskParams
 from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
+from tests.effort import examples
 from tests.protocols.adhoc.context_worlds import box
 from tests.sim.worlds import track_of
 
@@ -368,7 +369,7 @@ def test_what_is_held_is_bounded_in_number_and_time() -> None:
     assert parcels.tally.notes["geocast_held_too_long"] == 3
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(0, 10**6), st.sampled_from([GeocastParams(detour_hops=20), GeocastParams()]))
 @example(168_622, GeocastParams()).via("two voids whose walks meet")
 def test_in_any_connected_world_a_message_reaches_all_hosts_that_can_be_reached_in_the_region(

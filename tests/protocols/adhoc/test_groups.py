@@ -1,11 +1,12 @@
 """Group ids: 24 bits, the same for all who know the announcement, far apart for different ones (S7)."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.region import Anchored, Box, Circle, Polygon
 from roamcast.model.values import Point
 from roamcast.protocols.adhoc.proximity.groups import DISCOVERY_GROUP, description_of, group_id, group_of
+from tests.effort import examples
 
 NAVAL = Point(310.0, 20.5)
 CIRCLE = Circle(Point(0.0, 0.0), 40.0)
@@ -20,7 +21,7 @@ def test_the_description_names_subject_shape_reference_and_initial_naval() -> No
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_ids_have_24_bits_and_are_never_that_of_discovery(text: str) -> None:
     """S7."""
     assert DISCOVERY_GROUP < group_id(text) < 2**24

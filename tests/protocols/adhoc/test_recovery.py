@@ -1,6 +1,6 @@
 """Recovery after loss and partitions (S11), and the bounds of what is kept for it."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -10,6 +10,7 @@ from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from roamcast.protocols.adhoc.proximity.recovery import Outbox, Reception
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.mobility.legs import FOREVER_US, Leg, moving, resting, resting_forever
+from tests.effort import examples
 from tests.protocols.adhoc.field import Field
 
 NOWHERE = Point(0.0, 0.0)
@@ -115,7 +116,7 @@ def test_a_newcomer_is_owed_what_lasts_and_what_comes() -> None:
 
 
 @given(st.lists(st.integers(1, 60), max_size=80), st.lists(st.integers(1, 60), max_size=5))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_reception_never_forgets_within_its_window_and_never_grows(arrived: list[int], told: list[int]) -> None:
     """S11: what is missing is what did not come, and tables are bounded."""
     reception = Reception("a", floor=0, window=16)

@@ -1,11 +1,12 @@
 """Bounded tables whose rows expire (C7)."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
 from roamcast.model.subject import subject_matches
 from roamcast.protocols.adhoc.tables import SubjectTable, Table
+from tests.effort import examples
 
 
 class Row(Struct, frozen=True):
@@ -51,7 +52,7 @@ def test_a_row_is_replaced_without_dropping_another() -> None:
     assert row.ends_us == 40
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 50), st.integers(0, 50)), max_size=40))
 def test_whatever_is_put_the_table_stays_within_its_bound_and_holds_nothing_that_ended(
     steps: list[tuple[str, int, int]],
@@ -80,7 +81,7 @@ PATTERNS = (*SUBJECTS, "+", "a/+", "#", "a/#", "+/b")
 changes = st.lists(st.tuples(st.sampled_from("klmnop"), st.sampled_from(PATTERNS), st.integers(0, 9)), max_size=25)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(changes, st.integers(1, 6), st.integers(0, 9))
 def test_rows_are_found_by_subject_as_a_look_at_all_of_them_would_find_them(
     puts: list[tuple[str, str, int]], rows_max: int, now_us: int

@@ -1,9 +1,10 @@
 """A memory that keeps each key until it has ended (C7, C9)."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.protocols.adhoc.until import Until
+from tests.effort import examples
 
 
 def test_what_has_ended_goes_before_what_lives() -> None:
@@ -36,7 +37,7 @@ def test_a_known_key_is_kept_for_the_longer_time() -> None:
 steps = st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abcdefgh"), st.integers(0, 30)), max_size=40)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(steps, st.integers(1, 5))
 def test_it_is_bounded_and_forgets_nothing_that_lives_without_telling(
     adds: list[tuple[int, str, int]], size_max: int

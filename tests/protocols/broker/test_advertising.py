@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.experiments.chaos import SUBJECT, Failure, Trial, TrialParams
@@ -17,6 +17,7 @@ from roamcast.protocols.broker.gated import AskAdvertised
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.routing import Strategy, asking_for
 from roamcast.protocols.broker.wishes import Wish
+from tests.effort import examples
 from tests.protocols.broker.lines import Line
 from tests.protocols.broker.walks import Spoken
 
@@ -137,7 +138,7 @@ SUBJECTS = [
 
 
 @given(one=PATTERNS.filter(bool), other=PATTERNS.filter(bool))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_r1_patterns_overlap_exactly_if_some_subject_is_matched_by_both(one: str, other: str) -> None:
     both = any(subject_matches(one, subject) and subject_matches(other, subject) for subject in SUBJECTS)
     assert subjects_overlap(one, other) == subjects_overlap(other, one) == both
@@ -154,7 +155,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("strategy", ["simple", "identity", "covering", "merging"])
 @given(steps=STEPS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_r1_a_gate_lets_pass_exactly_the_wishes_that_overlap(
     strategy: Strategy, steps: list[tuple[str, int, str]]
 ) -> None:

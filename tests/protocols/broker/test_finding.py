@@ -1,6 +1,6 @@
 """What an event satisfies is always found (R2)."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.filter import Filter, parse_text
@@ -9,6 +9,7 @@ from roamcast.model.filter.scene import Scene
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Value
 from roamcast.protocols.broker.finding import Finder
+from tests.effort import examples
 from tests.filter.strategies import attributes, filters
 
 PLANE = Plane()
@@ -23,7 +24,7 @@ def finder_of(given_filters: list[Filter]) -> Finder[Filter]:
 
 
 @given(st.lists(filters(), unique=True, max_size=12), attributes())
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_r2_every_filter_that_accepts_an_event_is_among_the_candidates(
     given_filters: list[Filter], found: dict[str, Value]
 ) -> None:
@@ -35,7 +36,7 @@ def test_r2_every_filter_that_accepts_an_event_is_among_the_candidates(
 
 
 @given(st.lists(st.tuples(COORDINATES, st.floats(0, 50)), max_size=30), COORDINATES)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_r2_ranges_of_every_width_are_found(ranges: list[tuple[float, float]], value: float) -> None:
     texts = {f"price >= {low!r} AND price <= {low + width!r}" for low, width in ranges}
     given_filters = [parse_text(text) for text in sorted(texts)]
@@ -46,7 +47,7 @@ def test_r2_ranges_of_every_width_are_found(ranges: list[tuple[float, float]], v
 
 
 @given(st.lists(filters(), unique=True, max_size=12), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_r2_removed_filters_leave_nothing_behind(given_filters: list[Filter], data: st.DataObject) -> None:
     finder = finder_of(given_filters)
     for filter_ in data.draw(st.permutations(given_filters)):

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -17,6 +17,7 @@ from roamcast.model.values import BadValue
 from roamcast.protocols.broker.logical.params import Drift, LogicalParams
 from roamcast.protocols.broker.logical.reach import Reach, relaxed, within
 from roamcast.protocols.broker.logical.template import State, steps_ahead
+from tests.effort import examples
 from tests.protocols.broker.walks import Example
 
 PLANE = Plane()
@@ -57,7 +58,7 @@ TEXTS = st.recursive(
     width=st.integers(0, 4),
     data=st.data(),
 )
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_r7_a_widened_filter_accepts_what_the_client_accepts_in_any_state_within_reach(
     text: str, place: str, steps: int, low: int, width: int, data: st.DataObject
 ) -> None:

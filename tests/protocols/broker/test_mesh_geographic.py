@@ -1,6 +1,6 @@
 """Geographic forwarding finds its way, the shortest where all brokers are up, and around those that are down (M6)."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.space import Cell, Plane
@@ -8,6 +8,7 @@ from roamcast.protocols.broker.mesh.geographic import next_hop
 from roamcast.protocols.broker.mesh.grid import Grid, hops
 from roamcast.protocols.broker.mesh.params import MeshParams
 from roamcast.protocols.broker.messages import Confirmed, Routed
+from tests.effort import examples
 
 GRID = Grid(MeshParams(columns=7, rows=7), Plane())
 CELLS = [(column, row) for row in range(7) for column in range(7)]
@@ -43,7 +44,7 @@ def connected(start: Cell, goal: Cell, down: frozenset[Cell]) -> bool:
     return goal in reached
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(CELL, CELL)
 def test_m6_with_all_brokers_up_the_way_is_a_shortest_one(start: Cell, goal: Cell) -> None:
     passed = way(start, goal, frozenset())
@@ -51,7 +52,7 @@ def test_m6_with_all_brokers_up_the_way_is_a_shortest_one(start: Cell, goal: Cel
     assert len(passed) - 1 == hops(start, goal)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(CELL, CELL, st.frozensets(CELL, max_size=30))
 def test_m6_a_message_arrives_exactly_where_brokers_that_are_up_lead(
     start: Cell, goal: Cell, down: frozenset[Cell]

@@ -4,13 +4,14 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.space import Cell, Earth, Plane
 from roamcast.model.values import Point
 from roamcast.protocols.broker.mesh.grid import Grid, hops
 from roamcast.protocols.broker.mesh.params import MeshParams
+from tests.effort import examples
 
 SIDES = st.integers(1, 9)
 
@@ -23,7 +24,7 @@ def cells(grid: Grid) -> list[Cell]:
     return [(column, row) for row in range(grid.rows) for column in range(grid.columns)]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SIDES, SIDES)
 def test_m1_every_cell_has_one_broker_and_every_broker_a_cell(columns: int, rows: int) -> None:
     grid = grid_of(columns, rows)
@@ -45,7 +46,7 @@ def test_m1_neighbours_share_a_side_or_a_corner() -> None:
     assert len(grid.neighbours((2, 2))) == 8
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SIDES, SIDES)
 def test_m4_the_links_for_subscriptions_are_a_tree_over_all_brokers(columns: int, rows: int) -> None:
     grid = grid_of(columns, rows)
@@ -79,7 +80,7 @@ def test_m4_nobody_is_further_from_the_root_than_half_the_side() -> None:
 COORDINATES = st.floats(-100, 1_600)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(COORDINATES, COORDINATES, COORDINATES, COORDINATES)
 def test_m5_a_way_passes_the_cells_that_its_points_are_in(x: float, y: float, to_x: float, to_y: float) -> None:
     grid = grid_of(6, 6)

@@ -1,7 +1,7 @@
 """Mobility status, and Algorithm 1 on what follows from it (M2, M5, M10)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -11,6 +11,7 @@ from roamcast.model.values import BadValue, Point, Velocity
 from roamcast.protocols.broker.mesh.grid import Grid, hops
 from roamcast.protocols.broker.mesh.params import MeshParams
 from roamcast.protocols.broker.mesh.prediction import Status, Trip, status_of, trip_of
+from tests.effort import examples
 
 GRID = Grid(MeshParams(columns=9, rows=9), Plane())
 DELAY_S = 0.005
@@ -51,7 +52,7 @@ def test_m5_a_client_at_rest_stays() -> None:
     assert trip.forwarding_cell(10**12, HERE, DELAY_S) == (0, 0)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.tuples(*[st.floats(0, 2_250)] * 4),
     st.floats(0.5, 40),

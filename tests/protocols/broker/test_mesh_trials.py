@@ -10,12 +10,13 @@ from roamcast.node.kit import Seat
 from roamcast.protocols.broker.mesh.client import MeshClient
 from roamcast.protocols.broker.messages import Numbered
 from roamcast.protocols.broker.params import BrokerParams
+from tests.effort import seeds
 
 SHORT = TrialParams(clients=5, actions=80)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(6))
+@seeds(6)
 def test_m7_m10_random_walks_lose_and_double_nothing_keep_order_and_leave_nothing(seed: int, kind: MeshKind) -> None:
     try_mesh_seed(seed, kind, SHORT)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.event import Event
@@ -20,6 +20,7 @@ from roamcast.protocols.broker.modulators.spec import (
     Sampling,
     Window,
 )
+from tests.effort import examples
 from tests.protocols.broker.modulator_samples import event, made
 
 FUNCTIONS: tuple[AggregateFunction, ...] = ("count", "min", "max", "mean", "sum")
@@ -49,7 +50,7 @@ def outputs(spec: Declarative, arriving: Iterable[tuple[int, Event]]) -> list[tu
     return [(each.id, each.attributes) for each in given]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(STREAMS)
 def test_o1_a_filter_lets_pass_what_it_accepts(stream: list[tuple[int, dict[str, Value]]]) -> None:
     arriving = arrivals(stream)
@@ -61,7 +62,7 @@ def test_o1_a_filter_lets_pass_what_it_accepts(stream: list[tuple[int, dict[str,
     assert outputs(Declarative(parse_text("mm > 3")), arriving) == expected
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(STREAMS, st.lists(st.sampled_from(["mm", "where", "other"]), unique=True))
 def test_o1_a_projection_keeps_the_named_attributes(
     stream: list[tuple[int, dict[str, Value]]], keep: list[str]
@@ -73,7 +74,7 @@ def test_o1_a_projection_keeps_the_named_attributes(
     assert outputs(Declarative(keep=tuple(keep)), arriving) == expected
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(STREAMS, st.integers(1, 7))
 def test_o1_sampling_every_nth_begins_with_the_first(stream: list[tuple[int, dict[str, Value]]], n: int) -> None:
     arriving = arrivals(stream)
@@ -90,7 +91,7 @@ def spaced(arriving: list[tuple[int, Event]], interval_us: int) -> list[tuple[in
     return passed
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(STREAMS, st.integers(1, 100))
 def test_o1_sampling_by_time_passes_at_most_one_an_interval(
     stream: list[tuple[int, dict[str, Value]]], interval_us: int
@@ -123,7 +124,7 @@ def by_time(arriving: list[tuple[int, Event]], width_us: int) -> list[list[Event
     return list(windows.values())[:-1]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(STREAMS, st.integers(1, 10))
 def test_o1_aggregates_by_count(stream: list[tuple[int, dict[str, Value]]], size: int) -> None:
     arriving = arrivals(stream)
@@ -131,7 +132,7 @@ def test_o1_aggregates_by_count(stream: list[tuple[int, dict[str, Value]]], size
     assert outputs(spec, arriving) == [summary(window) for window in by_count(arriving, size)]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(STREAMS, st.integers(1, 100))
 def test_o1_aggregates_by_time(stream: list[tuple[int, dict[str, Value]]], width_us: int) -> None:
     arriving = arrivals(stream)
@@ -139,7 +140,7 @@ def test_o1_aggregates_by_time(stream: list[tuple[int, dict[str, Value]]], width
     assert outputs(spec, arriving) == [summary(window) for window in by_time(arriving, width_us)]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     STREAMS,
     st.one_of(st.builds(Every, st.integers(1, 4)), st.builds(AtMostOne, st.integers(1, 60))),

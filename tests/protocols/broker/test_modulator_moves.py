@@ -1,7 +1,7 @@
 """State that moves: two instances, one after the other, give what one would have given (O4)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.filter import parse_text
@@ -19,6 +19,7 @@ from roamcast.protocols.broker.modulators.spec import (
     Registered,
     Wasm,
 )
+from tests.effort import examples
 from tests.protocols.broker.modulator_samples import COUNTING, SUMMING, Total, event, made, module, wasm
 
 SUMMARY = (Aggregate("mean", "mm"), Aggregate("max", "mm"), Aggregate("count"))
@@ -45,7 +46,7 @@ def moved(modulator: Guarded, spec: ModulatorSpec) -> Guarded:
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(stream=STREAMS, moves=st.sets(st.integers(0, 30)))
 def test_o4_a_modulator_that_moves_gives_what_it_would_have_given(
     spec: ModulatorSpec, stream: list[tuple[int, int]], moves: set[int]
@@ -83,7 +84,7 @@ def test_o9_a_modulator_that_was_switched_off_stays_so_where_it_moves() -> None:
 
 
 @pytest.mark.parametrize("name", SPECS.keys())
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(state=st.binary(max_size=60))
 def test_o9_a_state_that_is_none_stops_nobody(name: str, state: bytes) -> None:
     modulator = made(SPECS[name])

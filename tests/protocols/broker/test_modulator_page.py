@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wasmtime import wat2wasm
 
@@ -26,6 +26,7 @@ from roamcast.protocols.broker.modulators.limits import Limits
 from roamcast.protocols.broker.modulators.placement import along, best
 from roamcast.protocols.broker.modulators.spec import Registered, Wasm, spec_from_text
 from roamcast.protocols.broker.modulators.wasm import Given
+from tests.effort import examples
 from tests.protocols.broker.modulator_samples import event, made
 
 PAGE = Path("docs/reference/MODULATORS.md").read_text(encoding="utf-8")
@@ -90,7 +91,7 @@ COLUMNS = 4
 FIELDS = st.lists(st.integers(0, 9_999), min_size=12, max_size=12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(FIELDS, st.lists(FIELDS, min_size=1, max_size=4), st.data())
 def test_o9_runoff_in_python_and_in_webassembly_agree(
     terrain: list[int], storm: list[list[int]], data: st.DataObject

@@ -1,7 +1,7 @@
 """Placement of modulators by their effect on traffic (O9)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.values import BadValue
@@ -16,6 +16,7 @@ from roamcast.protocols.broker.modulators.placement import (
     reconsider,
     traffic,
 )
+from tests.effort import examples
 
 RATES = st.floats(0.0, 1e9)
 HOPS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -38,7 +39,7 @@ def situations(draw: st.DrawFn) -> tuple[Flow, list[Place]]:
     return flow, places
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(RATES, RATES, HOPS)
 def test_o9_what_reduces_goes_upstream_and_what_amplifies_downstream(
     rate_in: float, rate_out: float, hops: list[int]
@@ -52,7 +53,7 @@ def test_o9_what_reduces_goes_upstream_and_what_amplifies_downstream(
         assert chosen == path[-1]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(situations())
 def test_o9_no_place_has_less_traffic_than_the_best(situation: tuple[Flow, list[Place]]) -> None:
     flow, places = situation
@@ -74,7 +75,7 @@ def test_o9_along_a_path_the_hops_to_and_from_a_place_add_up_to_its_length() -> 
         along(["A", "B"], [1, 1])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(situations(), MARGINS, st.data())
 def test_o9_a_move_saves_more_than_the_margin_and_is_not_taken_back(
     situation: tuple[Flow, list[Place]], margin: float, data: st.DataObject
@@ -89,7 +90,7 @@ def test_o9_a_move_saves_more_than_the_margin_and_is_not_taken_back(
     assert better(flow, places, found, margin) is None
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.floats(1.0, 1e6), st.lists(st.tuples(st.floats(0.95, 1.05), st.floats(0.95, 1.05)), max_size=30), st.booleans()
 )
@@ -115,7 +116,7 @@ def test_o9_without_caution_the_same_rates_send_it_back_and_forth() -> None:
     assert moves >= 9
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(1, 6), HOPS)
 def test_o9_a_lasting_difference_moves_it_once_after_the_agreed_times(times: int, hops: list[int]) -> None:
     path = path_of(hops)

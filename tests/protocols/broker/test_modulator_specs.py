@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.filter import EVERYTHING, parse_text
@@ -32,6 +32,7 @@ from roamcast.protocols.broker.modulators.spec import (
     spec_to_text,
 )
 from roamcast.protocols.broker.modulators.traffic import Meter
+from tests.effort import examples
 from tests.protocols.broker.modulator_samples import COUNTING, Total, event, made
 
 NAMES = st.text("abc_", min_size=1, max_size=5)
@@ -67,13 +68,13 @@ class Carrying(Message, frozen=True, tag="carrying"):
 CODEC = Codec((Carrying,))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(SPECS)
 def test_o1_a_spec_comes_out_of_a_message_as_it_went_in(spec: ModulatorSpec) -> None:
     assert CODEC.decode(CODEC.encode(Carrying(spec))) == Carrying(spec)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(SPECS)
 def test_o1_a_spec_comes_out_of_text_as_it_went_in(spec: ModulatorSpec) -> None:
     assert spec_from_text(spec_to_text(spec)) == spec
@@ -129,7 +130,7 @@ def test_o9_a_spec_beyond_its_bounds_is_no_message() -> None:
         CODEC.decode(encoded.replace(b"\x07", b"\x00"))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(SPECS, st.data())
 def test_o9_a_damaged_spec_is_another_spec_or_no_message(spec: ModulatorSpec, data: st.DataObject) -> None:
     encoded = bytearray(CODEC.encode(Carrying(spec)))

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wasmtime import wat2wasm
 
@@ -12,6 +12,7 @@ from roamcast.protocols.broker.modulators.interface import BadModulator
 from roamcast.protocols.broker.modulators.limits import Limits
 from roamcast.protocols.broker.modulators.sandbox import COMPILED, COMPILED_MAX
 from roamcast.protocols.broker.modulators.wasm import Answer
+from tests.effort import examples
 from tests.protocols.broker.modulator_samples import COUNT_IN_MEMORY, COUNTING, answer, event, module, saying, wasm
 
 ANSWER = msgspec.msgpack.encode(Answer(None, [{"mm": 2.5, "where": Point(1, 2), "at": Instant(7)}, {"ok": True}]))
@@ -219,7 +220,7 @@ def test_o9_bytes_that_are_no_code_are_refused(code: bytes) -> None:
         wasm(code)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_o9_damaged_code_is_refused_or_runs_within_its_limits(data: st.DataObject) -> None:
     code = bytearray(COUNTING)

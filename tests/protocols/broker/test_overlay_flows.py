@@ -2,7 +2,7 @@
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.node.boundary import Does, Note, Send, SetTimer
@@ -10,6 +10,7 @@ from roamcast.protocols.broker.overlay.flows import Flows
 from roamcast.protocols.broker.overlay.messages import Inside, Parcel, Retire, Row
 from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.protocols.broker.overlay.topology import Topology
+from tests.effort import examples
 
 PARAMS = OverlayParams(window_messages=4, stored_messages_max=30)
 
@@ -65,7 +66,7 @@ class Pair:
 
 
 @given(seed=st.integers(0, 10**6), says=st.lists(st.sampled_from("AB"), max_size=25), loss=st.floats(0, 0.6))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_o7_everything_arrives_once_and_in_order_over_a_network_that_loses_and_disorders(
     seed: int, says: list[str], loss: float
 ) -> None:

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.experiments.chaos_counting import COUNTING
@@ -20,6 +20,7 @@ from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.protocols.broker.overlay.posts import Post, post_from
 from roamcast.protocols.broker.overlay.sessions import HomeSession, session_from
 from roamcast.protocols.broker.params import BrokerParams
+from tests.effort import examples
 
 PARAMS = OverlayParams()
 SUBSCRIPTION = Subscription("s", "C", "x", 0, FOREVER_US, modulator=COUNTING)
@@ -44,7 +45,7 @@ def chained(producer: str, serials: list[int]) -> list[tuple[Event, int, Address
     seed=st.integers(0, 1_000),
     moves=st.integers(0, 4),
 )
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_o4_a_post_takes_events_in_order_and_once_also_when_it_moves_in_between(
     serials: list[int], seed: int, moves: int
 ) -> None:
@@ -109,7 +110,7 @@ def modulated(number: int, made: int = 1) -> Modulated:
 
 
 @given(order=st.permutations(range(1, 8)), move_at=st.integers(0, 7))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_o4_a_session_numbers_what_a_modulator_made_in_its_order_also_when_it_moves(
     order: list[int], move_at: int
 ) -> None:

@@ -11,6 +11,7 @@ from roamcast.protocols.broker.overlay.broker import OverlayBroker
 from roamcast.protocols.broker.overlay.messages import Agree, Detoured, Inside
 from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.protocols.broker.params import BrokerParams
+from tests.effort import seeds
 
 STILL = OverlayParams(home="given", update_period_s=3.0, tend_s=0.5, clients=BrokerParams(counterpart_age_s_max=60.0))
 
@@ -233,7 +234,7 @@ SMALL = OverlayTrialParams(brokers=4, clients=3, relays=1, seconds=8.0, area_m=5
 SHORT = replace(QUICK, clients=BrokerParams(counterpart_age_s_max=30.0))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@seeds(5)
 def test_o4_random_trials_are_complete_in_order_without_duplicates_and_leave_nothing_behind(seed: int) -> None:
     trial = try_overlay(seed, SHORT, SMALL)
     assert trial.ledger.notes["handed_over"] > 3

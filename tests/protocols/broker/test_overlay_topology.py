@@ -3,7 +3,7 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import dijkstra
 
@@ -12,6 +12,7 @@ from roamcast.protocols.broker.overlay.messages import Here, Row, Search
 from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.protocols.broker.overlay.search import Answering, Relaying, Searching
 from roamcast.protocols.broker.overlay.topology import Topology
+from tests.effort import examples
 
 PARAMS = OverlayParams()
 
@@ -82,7 +83,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_o5_routes_are_shortest_paths_over_the_links(rows: list[tuple[str, dict[str, int]]]) -> None:
     topology = Topology("b0", 100)
     weights = np.zeros((len(NAMES), len(NAMES)))

@@ -13,6 +13,7 @@ from roamcast.protocols.broker.client import Client
 from roamcast.protocols.broker.messages import Attach, Numbered, Sub
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.routing import Strategy
+from tests.effort import seeds
 
 STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")
 SHORT = TrialParams(actions=90)
@@ -20,7 +21,7 @@ CRASHES = TrialParams(actions=90, crashes=True)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(10))
+@seeds(10)
 def test_r3_random_moves_lose_and_double_nothing_keep_order_and_leave_nothing(seed: int, strategy: Strategy) -> None:
     try_seed(seed, BrokerParams(routing=strategy), SHORT)
 
@@ -95,7 +96,7 @@ class SilentTrial(Trial):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_r3_crashing_brokers_lose_only_what_they_had_and_double_nothing(seed: int, strategy: Strategy) -> None:
     trial = Trial(100 + seed, BrokerParams(routing=strategy), CRASHES)
     trial.run()

@@ -1,13 +1,13 @@
 """Roaming as a state machine (R3): whatever order hypothesis finds for moves, changed filters, links that go down,
 brokers that crash, and publications."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from roamcast.experiments.chaos import PAUSES_S, Trial, TrialParams
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.routing import Strategy
+from tests.effort import examples
 
 CLIENTS = st.sampled_from(["C0", "C1", "C2"])
 BROKERS = st.sampled_from(["B0", "B1", "B2", "B3"])
@@ -69,4 +69,4 @@ class Roaming(RuleBasedStateMachine):
 
 
 TestRoaming = Roaming.TestCase
-TestRoaming.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestRoaming.settings = examples(40, stateful_step_count=30)

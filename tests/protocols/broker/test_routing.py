@@ -1,7 +1,7 @@
 """Routing strategies ask for enough, and, but for merging, for nothing else (R2)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
@@ -13,6 +13,7 @@ from roamcast.model.space import Plane
 from roamcast.model.subject import subject_matches
 from roamcast.protocols.broker.routing import Asking, Change, Strategy, asking_for
 from roamcast.protocols.broker.wishes import Table, Wish
+from tests.effort import examples
 
 PLANE = Plane()
 SUBJECTS = ("a/x", "a/y", "a/+", "#")
@@ -83,7 +84,7 @@ def play(asking: Asking, steps: list[tuple[str, int, str, object]]) -> tuple[Nei
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(steps=STEPS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_r2_a_neighbour_is_asked_for_all_that_somebody_wants(strategy: Strategy, steps: list) -> None:
     neighbour, table = play(asking_for(strategy, PLANE, 2), steps)
     for event in EVENTS:
@@ -93,7 +94,7 @@ def test_r2_a_neighbour_is_asked_for_all_that_somebody_wants(strategy: Strategy,
 
 @pytest.mark.parametrize("strategy", ["simple", "identity", "covering"])
 @given(steps=STEPS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_r2_a_neighbour_is_asked_for_nothing_that_nobody_wants(strategy: Strategy, steps: list) -> None:
     neighbour, table = play(asking_for(strategy, PLANE, 2), steps)
     for event in EVENTS:
@@ -103,7 +104,7 @@ def test_r2_a_neighbour_is_asked_for_nothing_that_nobody_wants(strategy: Strateg
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(steps=STEPS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_r2_what_is_asked_is_what_the_messages_said_and_ends_empty(strategy: Strategy, steps: list) -> None:
     asking = asking_for(strategy, PLANE, 2)
     neighbour, table = play(asking, steps)
@@ -116,7 +117,7 @@ def test_r2_what_is_asked_is_what_the_messages_said_and_ends_empty(strategy: Str
 
 
 @given(steps=STEPS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_r2_the_table_finds_exactly_the_sources_with_a_wish_that_accepts(steps: list) -> None:
     _, table = play(asking_for("flooding", PLANE, 2), steps)
     for event in EVENTS:

@@ -14,6 +14,7 @@ from roamcast.node.boundary import Publish
 from roamcast.protocols.broker import routing
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.routing import AskWidest, Change, Strategy
+from tests.effort import seeds
 
 PATTERNS = ("x", "x/y", "x/+", "x/#", "+/y", "#")
 SUBJECTS = ("x", "x/y", "x/z", "z/y")
@@ -77,7 +78,7 @@ def deliveries(seed: int, strategy: Strategy) -> dict[tuple[str, str], list[str]
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20)
 def test_r2_every_strategy_delivers_exactly_what_flooding_delivers(seed: int) -> None:
     flooded = deliveries(seed, "flooding")
     assert flooded

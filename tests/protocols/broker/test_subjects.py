@@ -1,6 +1,6 @@
 """Subjects in a trie mean what the model says; covering looks at no wishes that cannot matter (R2)."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.filter import Filter, parse_text
@@ -9,6 +9,7 @@ from roamcast.model.space import Plane
 from roamcast.model.subject import subject_covers, subject_matches
 from roamcast.protocols.broker.finding import demand_of, may_cover
 from roamcast.protocols.broker.subjects import Subjects
+from tests.effort import examples
 
 NAMES = st.sampled_from(["a", "b", "", "$s"])
 LEVELS = st.lists(st.one_of(NAMES, st.just("+")), min_size=1, max_size=3)
@@ -50,7 +51,7 @@ def planted(patterns: list[str]) -> Subjects[set[str]]:
 
 
 @given(patterns=st.lists(EVERY, max_size=12), other=EVERY)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_r2_the_patterns_found_are_those_that_cover_and_those_that_are_covered(
     patterns: list[str], other: str
 ) -> None:
@@ -64,14 +65,14 @@ def test_r2_the_patterns_found_are_those_that_cover_and_those_that_are_covered(
 
 
 @given(patterns=st.lists(EVERY, max_size=12), subject=SUBJECTS)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_r2_the_patterns_that_cover_a_subject_are_those_that_match_it(patterns: list[str], subject: str) -> None:
     found = sorted(each for place in planted(patterns).covering(subject) for each in place)
     assert found == sorted({each for each in patterns if subject_matches(each, subject)})
 
 
 @given(patterns=st.lists(EVERY, max_size=12, unique=True), gone=st.integers(0, 12))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_r2_what_was_removed_is_found_no_more_and_everything_else_is(patterns: list[str], gone: int) -> None:
     subjects = planted(patterns)
     for pattern in patterns[:gone]:
@@ -85,7 +86,7 @@ def test_r2_what_was_removed_is_found_no_more_and_everything_else_is(patterns: l
 
 
 @given(wide=FILTERS, narrow=FILTERS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_r2_what_may_not_cover_does_not(wide: Filter, narrow: Filter) -> None:
     if not may_cover(demand_of(wide, True), demand_of(narrow, True)):
         assert not covers(wide, narrow, Plane())
