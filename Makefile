@@ -27,7 +27,6 @@ check: install   ## lint, format, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy bench
 	$(BIN)/lint-imports --no-cache
 
 test: check java ## check, then the whole test suite (a quarter of an hour on two cores)

@@ -217,9 +217,13 @@ def test_l4_that_a_broker_takes_no_position_is_said_once_wherever_the_client_goe
         said: list[str] = []
         lookout = Lookout(following.missing, said.append)
         moves.refuses = True
+
+        async def refused(times: int) -> None:
+            await until(lambda: following.refused == times)
+
         for second in range(3):
             told.say(fix(second, 20 * second))
-            await until(lambda wanted=second + 1: following.refused == wanted)
+            await refused(second + 1)
             lookout.look()
         assert len(said) == 1
         moves.refuses = False

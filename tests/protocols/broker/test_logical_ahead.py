@@ -4,6 +4,7 @@ import pytest
 
 from roamcast.experiments.chaos import Failure, Trial, TrialParams, try_seed
 from roamcast.experiments.chaos_logical import try_logical_seed
+from roamcast.model.values import Value
 from roamcast.protocols.broker.client import Client
 from roamcast.protocols.broker.logical.params import AheadParams
 from roamcast.protocols.broker.params import BrokerParams
@@ -14,7 +15,7 @@ from tests.protocols.broker.walks import Spoken
 STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")
 BROKERS = [f"B{index}" for index in range(7)]
 ANYWHERE = AheadParams({broker: tuple(each for each in BROKERS if each != broker) for broker in BROKERS})
-PRICE = {"price": 1, "kind": "a"}
+PRICE: dict[str, Value] = {"price": 1, "kind": "a"}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
