@@ -1,7 +1,7 @@
 """L4: a client tells its broker where it is by a source of locations, and when that is not known any more."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -182,12 +182,12 @@ class Moves:
         self.told.append(None)
 
 
-def follow(story: Callable[[Told, Moves, Following], object], limits: Limits | None = None) -> None:
+def follow(story: Callable[[Told, Moves, Following], Awaitable[None]], limits: Limits | None = None) -> None:
     async def run() -> None:
         told, moves = Told(), Moves()
         following = Following(moves, told, Cleaner(Plane(), limits), Reckoning(Plane()))
         async with asyncio.timeout(20):
-            await story(told, moves, following)  # type: ignore[misc]
+            await story(told, moves, following)
         await following.stop()
 
     asyncio.run(run())
