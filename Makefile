@@ -27,7 +27,6 @@ check: install   ## lint, format, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy bench
 	$(BIN)/lint-imports --no-cache
 
 # Types take a minute of one core, so they are checked beside the tests. Four workers on two cores: many tests wait.

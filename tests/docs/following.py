@@ -125,7 +125,7 @@ class Reader:
 
     def finish(self, process: subprocess.Popen[str]) -> None:
         out, errors = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0, f"{process.args}: {out}{errors}"
+        assert process.returncode == 0, f"{process.args!r}: {out}{errors}"
         self.printed += out.splitlines()
 
     def compare(self, block: str) -> None:

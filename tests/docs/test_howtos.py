@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -64,10 +65,10 @@ def test_l7_the_certificates_of_the_how_to_serve_a_broker(tmp_path: Path) -> Non
 
 
 def test_p4_the_experiment_of_the_how_to_runs_and_is_judged() -> None:
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     (snippet,) = blocks(text_of("docs/howto/EXPERIMENTS.md"), "python")
     exec(compile(snippet.replace('"seconds": 20.0', '"seconds": 3.0'), "density.py", "exec"), names)
-    (experiment,) = names["EXPERIMENTS"]  # type: ignore[misc]
+    (experiment,) = names["EXPERIMENTS"]
     assert isinstance(experiment, Experiment)
     rows = [
         Row(experiment.name, setting, 0, 1, experiment.measure(setting, 1))

@@ -17,6 +17,7 @@ from roamcast.experiments.rebeca_mobility import account_of
 from roamcast.experiments.report import section_of
 from roamcast.experiments.steam import only_sparse_and_far
 from roamcast.experiments.steam_latency import Pair
+from roamcast.model.values import Velocity
 from roamcast.protocols.baseline.resubscribing import ResubscribingParams
 
 EXACT = ("rebeca-blackout", "rebeca-tables", "rebeca-relocation", "rebeca-naive", "overlay-hosts", "steam-groups")
@@ -100,8 +101,6 @@ def test_s13_sumo_drives_vehicles_that_wait_at_red_and_pass_at_green(tmp_path: P
     queueing.draw_vehicles(tmp_path, 300, Random(1))
     seen = list(queueing.driven(tmp_path, 300, 1))
     through = {each.vehicle for each in seen if not each.inbound}
-    stopped = {
-        each.vehicle for each in seen if each.inbound and each.context.velocity == type(each.context.velocity)(0, 0)
-    }
+    stopped = {each.vehicle for each in seen if each.inbound and each.context.velocity == Velocity(0, 0)}
     assert len(through) > 20
     assert stopped & through

@@ -59,7 +59,7 @@ def columns_of(seen: Sequence[Scene]) -> Columns:
 
     return Columns(
         rows=len(seen),
-        attributes={name: read(lambda scene, name=name: scene.attribute(name)) for name in NAMES},  # type: ignore[misc]
+        attributes={name: Column.of([scene.attribute(name) for scene in seen]) for name in NAMES},
         me=hosts(lambda scene: scene.me),
         publisher=hosts(lambda scene: scene.publisher),
         me_velocity=velocities_of([velocity_of(scene.me) for scene in seen]),

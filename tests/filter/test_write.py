@@ -51,7 +51,7 @@ names = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_
 literals: st.SearchStrategy[Value] = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.integers(-(2**53), 2**53),
-    st.text(st.characters(exclude_categories=("Cs",)), max_size=12),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
     st.booleans(),
     st.integers(-(2**53), 2**53).map(Instant),
     st.builds(Point, *[st.floats(allow_nan=False, allow_infinity=False)] * 2),

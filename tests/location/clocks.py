@@ -1,6 +1,6 @@
 """Time for tests of sources: it passes when somebody waits for it, and not otherwise."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from roamcast.location.fix import Fix, Source
@@ -26,7 +26,7 @@ async def first(source: Source, count: int) -> list[Fix]:
     """The first fixes, or all if there are fewer."""
     found: list[Fix] = []
     fixes = source.fixes()
-    assert hasattr(fixes, "aclose")
+    assert isinstance(fixes, AsyncGenerator)
     async with aclosing(fixes):
         async for fix in fixes:
             found.append(fix)

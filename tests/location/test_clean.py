@@ -2,6 +2,7 @@
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -153,8 +154,9 @@ def test_l4_a_speed_that_makes_no_sense_is_derived_instead(cleaner: Cleaner, spe
 @pytest.mark.parametrize("name", Limits.__struct_fields__)
 def test_limits_that_make_no_sense_are_refused(name: str) -> None:
     for value in (0, -1, math.nan, math.inf):
+        given: dict[str, Any] = {name: value}
         with pytest.raises(ValueError, match=name):
-            Limits(**{name: value})
+            Limits(**given)
 
 
 anything = st.floats(allow_nan=True, allow_infinity=True)

@@ -57,7 +57,7 @@ def heard(count: int, *sayings: bytes, make: Callable[[int], Gpsd] | None = None
         port = server.sockets[0].getsockname()[1]
         gpsd = Gpsd("127.0.0.1", port, clock=TestClock()) if make is None else make(port)
         found: list[Fix] = []
-        async with asyncio.timeout(20), aclosing(gpsd.fixes()) as fixes:  # type: ignore[type-var]
+        async with asyncio.timeout(20), aclosing(gpsd.fixes()) as fixes:
             async for fix in fixes:
                 found.append(fix)
                 if len(found) == count:
@@ -148,7 +148,7 @@ def test_l4_a_daemon_that_is_silent_for_long_is_left_and_called_again() -> None:
         daemons = Mute()
         server = await asyncio.start_server(daemons.serve, "127.0.0.1", 0)
         gpsd = Gpsd("127.0.0.1", server.sockets[0].getsockname()[1], clock=TestClock(), silence_s=0.2)
-        async with asyncio.timeout(20), aclosing(gpsd.fixes()) as fixes:  # type: ignore[type-var]
+        async with asyncio.timeout(20), aclosing(gpsd.fixes()) as fixes:
             await anext(fixes)
         daemons.stay.set()
         server.close()

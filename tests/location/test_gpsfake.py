@@ -61,7 +61,7 @@ def way() -> list[Fix]:
 
 async def some(gpsd: Gpsd, count: int) -> list[Fix]:
     found: list[Fix] = []
-    async with asyncio.timeout(PATIENCE_S), aclosing(gpsd.fixes()) as fixes:  # type: ignore[type-var]
+    async with asyncio.timeout(PATIENCE_S), aclosing(gpsd.fixes()) as fixes:
         async for fix in fixes:
             found.append(fix)
             if len(found) == count:
@@ -87,7 +87,7 @@ def test_l4_fixes_of_a_real_gpsd_are_those_of_the_log(way: list[Fix], tmp_path: 
 
 
 async def until_no_fix(gpsd: Gpsd) -> None:
-    async with asyncio.timeout(PATIENCE_S), aclosing(gpsd.fixes()) as fixes:  # type: ignore[type-var]
+    async with asyncio.timeout(PATIENCE_S), aclosing(gpsd.fixes()) as fixes:
         async for _ in fixes:
             if gpsd.counts[Heard.NO_FIX]:
                 return
@@ -112,7 +112,7 @@ def test_l4_a_gpsd_that_is_killed_and_started_again_is_found_again(way: list[Fix
         life = contextlib.ExitStack()
         with life:
             life.enter_context(receiver(log, port))
-            async with asyncio.timeout(PATIENCE_S), aclosing(gpsd.fixes()) as fixes:  # type: ignore[type-var]
+            async with asyncio.timeout(PATIENCE_S), aclosing(gpsd.fixes()) as fixes:
                 async for fix in fixes:
                     used += cleaner.add(fix) is not None
                     if gpsd.counts[Heard.FIX] == 10:

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import random
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -288,7 +289,7 @@ class Silent:
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
 
-    async def fixes(self):  # type: ignore[no-untyped-def]
+    async def fixes(self) -> AsyncIterator[Fix]:
         yield Fix(0, (0.0, 0.0))
         await self.go_on.wait()
         yield Fix(SECOND_US, (1.0, 0.0))
@@ -309,7 +310,7 @@ def test_l4_a_silent_source_has_no_position_until_it_speaks_again() -> None:
 
 
 class Failing:
-    async def fixes(self):  # type: ignore[no-untyped-def]
+    async def fixes(self) -> AsyncIterator[Fix]:
         yield Fix(0, (0.0, 0.0))
         raise OSError("gone")
 

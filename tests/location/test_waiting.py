@@ -21,7 +21,7 @@ async def listen(gpsd: Gpsd, cleaner: Cleaner, heard: Heard) -> None:
     """Until the daemon has been heard so."""
 
     async def take() -> None:
-        async with aclosing(gpsd.fixes()) as fixes:  # type: ignore[type-var]
+        async with aclosing(gpsd.fixes()) as fixes:
             async for fix in fixes:
                 cleaner.add(fix)
 

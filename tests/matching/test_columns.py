@@ -13,7 +13,7 @@ from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import BadValue, Point
+from roamcast.model.values import BadValue, Point, Value
 from tests.effort import examples
 from tests.matching.worlds import KERNELS
 
@@ -69,9 +69,9 @@ def test_c6_each_batch_of_columns_matches_as_its_events_whatever_came_before(
 
 def content(
     index: int, position: str, xs: list[float], ys: list[float], columns: dict[str, list[float]]
-) -> dict[str, float | Point]:
+) -> dict[str, Value]:
     """What the same event says of itself: nothing of what is missing."""
-    said: dict[str, float | Point] = {
+    said: dict[str, Value] = {
         name: values[index] for name, values in columns.items() if not math.isnan(values[index])
     }
     if math.isfinite(xs[index] + ys[index]):

@@ -17,12 +17,12 @@ from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US, Point
+from roamcast.model.values import FOREVER_US, Point, Value
 from tests.matching.worlds import KERNELS, NOW_US, World
 
 PEOPLE = 150
 SLACK_M = 8.0
-PLACES = {
+PLACES: dict[str, tuple[Space, Point]] = {
     "plane": (Plane(), Point(0.0, 0.0)),
     "far out on a plane": (Plane(), Point(-9.9e8, 9.9e8)),
     "equator": (Earth(), Point(12.0, 0.0)),
@@ -66,7 +66,7 @@ class Crowd:
         at = self.somewhere()
         audience = Scope(Circle(at, 500.0)) if self.rng.random() < 0.3 else EVERYWHERE
         relevance = Scope(Circle(at, 300.0)) if self.rng.random() < 0.3 else EVERYWHERE
-        content = {"position": at, "level": self.rng.randrange(4), "speed": self.rng.randrange(5)}
+        content: dict[str, Value] = {"position": at, "level": self.rng.randrange(4), "speed": self.rng.randrange(5)}
         subject = self.rng.choice(("news", "news/local"))
         return Event("e", subject, Context("press"), 0, 1_000, content, relevance, audience)
 

@@ -100,7 +100,7 @@ def test_events_in_columns_match_as_events(kernel: str) -> None:
             Context("press"),
             0,
             100,
-            {"level": level} | ({} if math.isnan(x) else {"position": Point(x, 0)}),
+            {"level": level, **({} if math.isnan(x) else {"position": Point(x, 0)})},
         )
         for x, level in zip(places, levels, strict=True)
     ]
@@ -130,7 +130,9 @@ def test_many_events_match_as_a_few_of_them_do_wherever_they_came_from(kernel: s
         world.place(Context(f"h{number}", Point(20.0 * number, 0.0)))
         wanted = parse_text("near(position, 60) AND level >= 2" if number % 2 else "near(position, 30)")
         world.subscribe(Subscription(f"s{number}", f"h{number}", "news", 0, 100, wanted))
-    said = [{"position": Point(3.0 * number, 10.0), "level": number % 4} for number in range(3 * HANDFUL_MAX)]
+    said: list[dict[str, Value]] = [
+        {"position": Point(3.0 * number, 10.0), "level": number % 4} for number in range(3 * HANDFUL_MAX)
+    ]
     happened = [Event(f"e{number}", "news", Context("press"), 0, 100, each) for number, each in enumerate(said)]
     wire = [msgspec.json.decode(msgspec.json.encode(each), type=Event) for each in happened[:HANDFUL_MAX]]
     assert wire[0].audience is not EVERYWHERE
@@ -190,7 +192,7 @@ def test_attributes_and_places_beyond_the_bounds_are_left_to_the_model() -> None
         world.subscribe(Subscription(f"s{number}", "me", "news", 0, 100, wanted))
     last = COLUMNS_MAX + LOCATORS_MAX + 9
     for number in (0, last):
-        content = {f"at{number}": Point(1, 1), f"value{number}": 4}
+        content: dict[str, Value] = {f"at{number}": Point(1, 1), f"value{number}": 4}
         events = [Event("e", "news", Context("press"), 0, 100, content)]
         world.check(events)
         assert world.found(events, 10) == [[f"s{number}"]]

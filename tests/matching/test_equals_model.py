@@ -102,7 +102,7 @@ def machine_of(space: Space, kernel: str) -> type[RuleBasedStateMachine]:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
 def test_c6_the_engine_stays_equal_while_everything_changes(space: Space, kernel: str) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine_of(space, kernel),
         settings=examples(40, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
     )

@@ -18,7 +18,7 @@ from roamcast.model.region import Anchored, Region
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US, BadValue, Point
+from roamcast.model.values import FOREVER_US, BadValue, Point, Value
 from tests.filter.strategies import attributes, contexts, filters, positions, predicates, radii_m, shapes
 
 HOSTS = ("p", "q", "r", "s")
@@ -140,11 +140,12 @@ def telling_filters(space: Space) -> st.SearchStrategy[Filter]:
     """Conjunctions of what columns decide, now and then with something that they do not."""
     near = st.builds(Near, st.just(Attribute("position")), radii_m(space))
     inside = st.builds(Inside, st.just(Attribute("position")), shapes(space), st.booleans())
+    values: st.SearchStrategy[Value] = st.sampled_from((-1, 0, 1, 2.5, 2**53, "p", "q", True))
     compare = st.builds(
         Compare,
         st.sampled_from(("=", "<>", "<", "<=", ">", ">=")),
         st.sampled_from(("a", "b", "name")).map(Attribute),
-        st.sampled_from((-1, 0, 1, 2.5, 2**53, "p", "q", True)).map(Literal),
+        values.map(Literal),
     )
     parts = st.lists(st.one_of(near, near, inside, compare, predicates(space, max_leaves=2)), min_size=1, max_size=3)
     return parts.map(lambda each: Filter(And(tuple(each))))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from roamcast.journal import Published, Subscribed
+from roamcast.journal import Published, Record, Subscribed
 from roamcast.model.filter.tree import EVERYTHING
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Earth, Plane
@@ -43,7 +43,7 @@ def test_p2_random_worlds_reach_every_part_of_the_definition() -> None:
     assert len(later) > 20, "hardly anything matches only after a while"
 
 
-def late_pairs(records: list[object], found: dict[tuple[str, str], int]) -> list[tuple[str, str]]:
+def late_pairs(records: list[Record], found: dict[tuple[str, str], int]) -> list[tuple[str, str]]:
     """The pairs that did not match when the younger of the two appeared, but later."""
     begun = {r.event.id: r.at_us for r in records if isinstance(r, Published)}
     begun |= {r.subscription.id: r.at_us for r in records if isinstance(r, Subscribed)}
@@ -52,7 +52,7 @@ def late_pairs(records: list[object], found: dict[tuple[str, str], int]) -> list
 
 @pytest.mark.parametrize("wrong", ["no relevance", "no audience", "no publishers", "no filter", "no interest"])
 def test_p2_the_comparison_catches_a_kernel_that_leaves_a_condition_out(wrong: str) -> None:
-    def lenient(record: object) -> object:
+    def lenient(record: Record) -> Record:
         if isinstance(record, Published) and wrong in ("no relevance", "no audience"):
             return replace(record, event=replace(record.event, **{wrong[3:]: EVERYWHERE}))
         if isinstance(record, Subscribed) and wrong in ("no publishers", "no interest"):
@@ -82,7 +82,7 @@ def test_p2_overlapping_finds_each_pair_of_boxes_that_overlap_once(
     a, b = made(one), made(other)
     found = [(int(i), int(j)) for left, right in overlapping(a, b) for i, j in zip(left, right, strict=True)]
     wanted = [
-        (i, j)
+        (int(i), int(j))
         for i in np.flatnonzero(a.filled)
         for j in np.flatnonzero(b.filled)
         if a.west[i] <= b.east[j] and b.west[j] <= a.east[i] and a.south[i] <= b.north[j] and b.south[j] <= a.north[i]

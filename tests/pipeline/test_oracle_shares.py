@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from pyspark import SparkFiles
 
 from roamcast.journal import Published, Record
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Earth, Plane
-from roamcast.pipeline.oracle import shipping
 from roamcast.pipeline.oracle.index import EventSide, event_side
 from roamcast.pipeline.oracle.kernel import available, entered, met
 from roamcast.pipeline.oracle.sections import BadSections, write_sections
@@ -167,7 +167,7 @@ def test_p6_a_worker_takes_the_copy_of_the_index_that_spark_made_on_its_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.index").write_bytes(b"copy")
-    monkeypatch.setattr(shipping.SparkFiles, "getRootDirectory", lambda: str(tmp_path))
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
     assert Shipped("/elsewhere/a.index", "a.index").here() == str(tmp_path / "a.index")
     assert Shipped("/elsewhere/b.index", "b.index").here() == "/elsewhere/b.index"
     assert Shipped("/elsewhere/a.index").here() == "/elsewhere/a.index"

@@ -135,7 +135,7 @@ def test_p2_a_subscription_ends_when_ended_replaced_or_its_host_gone(spark: Spar
         at_us = at_s * SECOND_US
         return Subscribed(host, at_us, Subscription(id_ or f"s-{host}", host, subject, at_us, FOREVER_US))
 
-    records = [
+    records: list[Record] = [
         *(Move(host, 0, Point(0.0, 0.0)) for host in ("a", "ended", "replaced", "gone", "twice")),
         *(wish(host, 0) for host in ("ended", "replaced", "gone")),
         *events,
@@ -179,6 +179,8 @@ class NothingRecorded:
 
     def place(self, table: Table) -> str:
         return table.name
+
+    beside = place
 
 
 @pytest.fixture(scope="module")

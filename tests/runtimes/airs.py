@@ -7,6 +7,7 @@ node so; the air itself reaches everybody.
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from roamcast.live.adhoc.keys import Identity
@@ -92,7 +93,7 @@ class LiveAir:
             settings = NodeSettings(
                 name=name, identity=Identity.fresh(), space=Plane(), port=port, interfaces=("lo",)
             )
-            self.nodes[name] = self._call(name, lambda settings=settings, x=x: self._start(settings, kit, x))
+            self.nodes[name] = self._call(name, partial(self._start, settings, kit, x))
 
     def _start(self, settings: NodeSettings, kit: ProtocolKit, x: float) -> RunningNode:
         node = RunningNode(settings, kit, Context(settings.name, Point(x, 0.0)))

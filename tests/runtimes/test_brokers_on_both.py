@@ -1,6 +1,7 @@
 """R1 to R3: the same brokers and clients, in the simulator and on real sockets, tell the same stories."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -38,9 +39,7 @@ class Story:
         self.net.link("B0", "B1")
         self.net.link("B1", "B2")
         for broker_name, neighbours in (("B0", 1), ("B1", 2), ("B2", 1)):
-            self.wait(
-                broker_name, lambda node, wanted=neighbours: len(node.neighbourhood.router.neighbours) == wanted
-            )
+            self.wait(broker_name, partial(is_linked, neighbours=neighbours))
 
     def wait(self, host: str, holds: Callable[[Broker], bool]) -> None:
         assert self.net.until(lambda: self.net.ask(host, holds)), host
@@ -82,12 +81,18 @@ def story_of(request: pytest.FixtureRequest) -> Iterator[Callable[..., Story]]:
         story.net.close()
 
 
+def is_linked(node: Broker, neighbours: int) -> bool:
+    return len(node.neighbourhood.router.neighbours) == neighbours
+
+
 def knows(node: Broker, wishes: int) -> bool:
     return len(node.neighbourhood.router.table) == wishes
 
 
 @pytest.mark.parametrize("routing", STRATEGIES)
-def test_r1_r2_a_subscription_gets_what_it_accepts_and_nothing_else(story_of: Callable, routing: Strategy) -> None:
+def test_r1_r2_a_subscription_gets_what_it_accepts_and_nothing_else(
+    story_of: Callable[..., Story], routing: Strategy
+) -> None:
     story = story_of(routing=routing)
     story.attach("producer", "B0")
     story.attach("consumer", "B2")
@@ -99,7 +104,7 @@ def test_r1_r2_a_subscription_gets_what_it_accepts_and_nothing_else(story_of: Ca
     assert story.got() == [wanted[0], *last]
 
 
-def test_r1_after_unsubscribing_nothing_is_left_at_any_broker(story_of: Callable) -> None:
+def test_r1_after_unsubscribing_nothing_is_left_at_any_broker(story_of: Callable[..., Story]) -> None:
     story = story_of()
     story.attach("consumer", "B2")
     story.subscribe("price < 3")
@@ -109,7 +114,7 @@ def test_r1_after_unsubscribing_nothing_is_left_at_any_broker(story_of: Callable
         story.wait(broker, lambda node: knows(node, 0))
 
 
-def test_r3_a_client_that_moves_gets_everything_once_and_in_order(story_of: Callable) -> None:
+def test_r3_a_client_that_moves_gets_everything_once_and_in_order(story_of: Callable[..., Story]) -> None:
     story = story_of()
     story.attach("producer", "B1")
     story.attach("consumer", "B0")
@@ -125,7 +130,7 @@ def test_r3_a_client_that_moves_gets_everything_once_and_in_order(story_of: Call
     assert story.got() == said
 
 
-def test_r3_a_link_between_brokers_that_is_down_for_a_moment_loses_nothing(story_of: Callable) -> None:
+def test_r3_a_link_between_brokers_that_is_down_for_a_moment_loses_nothing(story_of: Callable[..., Story]) -> None:
     story = story_of()
     story.attach("producer", "B0")
     story.attach("consumer", "B2")
@@ -140,7 +145,7 @@ def test_r3_a_link_between_brokers_that_is_down_for_a_moment_loses_nothing(story
     assert story.got() == said
 
 
-def test_r1_a_client_that_publishes_while_it_is_nowhere_loses_nothing(story_of: Callable) -> None:
+def test_r1_a_client_that_publishes_while_it_is_nowhere_loses_nothing(story_of: Callable[..., Story]) -> None:
     story = story_of()
     story.attach("producer", "B0")
     story.attach("consumer", "B2")

@@ -1,6 +1,7 @@
 """Which broker a moving client is linked to (M1, R3)."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def make_node(seat: Seat) -> BrokerFlooding:
 KIT = ProtocolKit(Codec(MESSAGES), make_node)
 
 
-def run_of(access: dict, seconds: float, client_mobility: dict | None = None) -> Run:
+def run_of(access: dict[str, Any], seconds: float, client_mobility: dict[str, Any] | None = None) -> Run:
     still = {"kind": "static", "placement": {"kind": "at", "points": [[600, 500]]}}
     clients = {"name": "client", "mobility": client_mobility or still}
     given = {
@@ -94,7 +95,7 @@ def test_r3_visits_go_from_broker_to_broker_with_time_away_in_between() -> None:
         ({"away_s": [2, 1]}, "away_s"),
     ],
 )
-def test_a_rule_that_cannot_be_followed_is_refused(given: dict, complaint: str) -> None:
+def test_a_rule_that_cannot_be_followed_is_refused(given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(BadScenario, match=complaint):
         run_of(given, 1)
 
@@ -124,7 +125,7 @@ def broker_scenario(**changes: object) -> Scenario:
         ({"access": []}, "no client has a link"),
     ],
 )
-def test_r1_brokers_that_cannot_work_are_doubted_before_the_run(changes: dict, doubt: str) -> None:
+def test_r1_brokers_that_cannot_work_are_doubted_before_the_run(changes: dict[str, Any], doubt: str) -> None:
     assert any(doubt in each for each in doubts(broker_scenario(**changes)))
 
 
@@ -138,7 +139,7 @@ def test_r1_brokers_that_cannot_work_are_doubted_before_the_run(changes: dict, d
         ({"access": [{"by": "car", "to": "broker", "away_s": [1, 2]}]}, "away_s is for how = 'visits'"),
     ],
 )
-def test_r1_brokers_that_cannot_work_are_refused(changes: dict, complaint: str) -> None:
+def test_r1_brokers_that_cannot_work_are_refused(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(BadScenario, match=complaint):
         broker_scenario(**changes)
 

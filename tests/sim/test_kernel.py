@@ -47,7 +47,12 @@ def test_what_is_due_in_the_past_happens_now() -> None:
 def test_an_action_may_schedule_another_one_for_the_same_instant() -> None:
     kernel = Kernel()
     seen: list[str] = []
-    kernel.at(1, lambda: (seen.append("first"), kernel.at(1, seen.append, "then")))
+
+    def first() -> None:
+        seen.append("first")
+        kernel.at(1, seen.append, "then")
+
+    kernel.at(1, first)
     kernel.at(1, seen.append, "second")
     kernel.run_until(1)
     assert seen == ["first", "second", "then"]

@@ -1,6 +1,7 @@
 """Bad and hostile traces: every one is refused as a BadTrace that names the file, the line and the field."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -138,7 +139,7 @@ def test_more_fixes_than_the_bound_are_refused(tmp_path: Path, monkeypatch: pyte
         ({"origin": (0, 91)}, "not a position on Earth"),
     ],
 )
-def test_bad_parameters_of_a_replay_are_refused(changed: dict[str, object], said: str) -> None:
+def test_bad_parameters_of_a_replay_are_refused(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         TraceReplay(**({"path": "a.csv"} | changed))
 

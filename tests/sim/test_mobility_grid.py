@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -120,8 +121,8 @@ def test_walks_repeat_with_their_seed() -> None:
         ({"start": "z"}, "not one of its cells"),
     ],
 )
-def test_a_bad_grid_is_refused(changed: dict[str, object], said: str) -> None:
-    given = {"columns": 2, "rows": 2, "cell_m": 100, "residence_s": 60, "speed_mps": 10}
+def test_a_bad_grid_is_refused(changed: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"columns": 2, "rows": 2, "cell_m": 100, "residence_s": 60, "speed_mps": 10}
     with pytest.raises(ValueError, match=said):
         GridWalk(**(given | changed))
 
@@ -137,7 +138,12 @@ def test_a_bad_grid_is_refused(changed: dict[str, object], said: str) -> None:
         ({"residence_s": 1}, "longer residence"),
     ],
 )
-def test_bad_places_are_refused(changed: dict[str, object], said: str) -> None:
-    given = {"places": {"a": (0, 0), "b": (9, 0)}, "ways": {"a": ("b",)}, "residence_s": 10, "speed_mps": 1}
+def test_bad_places_are_refused(changed: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {
+        "places": {"a": (0, 0), "b": (9, 0)},
+        "ways": {"a": ("b",)},
+        "residence_s": 10,
+        "speed_mps": 1,
+    }
     with pytest.raises(ValueError, match=said):
         PlaceWalk(**(given | changed))

@@ -1,6 +1,7 @@
 """Roads, and the routes through an intersection that S13's section 5.2 needs."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -150,9 +151,10 @@ def test_entries_during_green_let_every_vehicle_pass_the_light_while_green(
         ({"origin": (math.nan, 0)}, "origin"),
     ],
 )
-def test_a_bad_road_is_refused(changed: dict[str, object], said: str) -> None:
+def test_a_bad_road_is_refused(changed: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"length_m": 100, "speed_mps": (10,)}
     with pytest.raises(ValueError, match=said):
-        Road(**({"length_m": 100, "speed_mps": (10,)} | changed))
+        Road(**(given | changed))
 
 
 @pytest.mark.parametrize(
@@ -165,9 +167,10 @@ def test_a_bad_road_is_refused(changed: dict[str, object], said: str) -> None:
         ({"name": ""}, "name"),
     ],
 )
-def test_a_bad_route_is_refused(changed: dict[str, object], said: str) -> None:
+def test_a_bad_route_is_refused(changed: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"name": "r", "points": ((0, 0), (1, 0)), "speed_mps": 5}
     with pytest.raises(ValueError, match=said):
-        Route(**({"name": "r", "points": ((0, 0), (1, 0)), "speed_mps": 5} | changed))
+        Route(**(given | changed))
 
 
 def test_routes_that_nobody_enters_are_refused() -> None:

@@ -6,6 +6,7 @@ import os
 import random
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -193,6 +194,6 @@ def test_a_missing_map_is_named(tmp_path: Path) -> None:
         ({"columns": 2, "rows": 2, "pause_s": -5}, "pause_s"),
     ],
 )
-def test_bad_parameters_are_refused(changed: dict[str, object], said: str) -> None:
+def test_bad_parameters_are_refused(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Streets(**({"speed_min_mps": 5, "speed_max_mps": 10} | changed))

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -120,7 +121,7 @@ def test_after_a_warm_up_the_share_of_resting_hosts_is_that_of_the_stationary_st
         ({"start": (101.0, 5.0)}, "outside the area"),
     ],
 )
-def test_bad_parameters_are_refused_by_name(changed: dict[str, object], said: str) -> None:
-    given = {"width_m": 100, "height_m": 100, "speed_min_mps": 1, "speed_max_mps": 10}
+def test_bad_parameters_are_refused_by_name(changed: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"width_m": 100, "height_m": 100, "speed_min_mps": 1, "speed_max_mps": 10}
     with pytest.raises(ValueError, match=said):
         RandomWaypoint(**(given | changed))

@@ -1,6 +1,7 @@
 """Links in shapes: who is linked to whom (R1, M1)."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,6 @@ def test_m1_a_grid_with_corners_gives_an_inner_broker_eight_neighbours() -> None
         ({"shape": "line", "delay_ms": -1}, "delay_ms"),
     ],
 )
-def test_a_wiring_that_cannot_be_is_refused(given: dict, complaint: str) -> None:
+def test_a_wiring_that_cannot_be_is_refused(given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Wiring("b", **given)

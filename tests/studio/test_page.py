@@ -3,20 +3,24 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.studio.town import CHROMIUM, FLAGS, PATIENCE_S, Town
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+if TYPE_CHECKING:
+    import playwright.sync_api as playwright
+else:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: tools/clients.sh does that where it can"),
     pytest.mark.xdist_group("studio"),
 ]
 
 Page = playwright.Page
-WIDE = {"width": 1440, "height": 900}
-PHONE = {"width": 390, "height": 844}
+WIDE: playwright.ViewportSize = {"width": 1440, "height": 900}
+PHONE: playwright.ViewportSize = {"width": 390, "height": 844}
 PLACES = {"b1": [-300.0, 0.0], "b2": [300.0, 0.0]}
 CIRCLE = '{"circle_m": 200}'
 
@@ -249,7 +253,7 @@ def test_a_broker_that_goes_away_is_said_and_called_again(town: Town, context: "
 
 def test_a_phone_takes_part_with_its_own_location(town: Town, browser: "playwright.Browser", tmp_path: Path) -> None:
     town.start("b8", space="earth")
-    here = {"longitude": 24.94, "latitude": 60.17, "accuracy": 12}
+    here: playwright.Geolocation = {"longitude": 24.94, "latitude": 60.17, "accuracy": 12}
     phone = browser.new_context(viewport=PHONE, has_touch=True, geolocation=here, permissions=["geolocation"])
     page = phone.new_page()
     page.goto(f"{town.http('b8')}/studio/")

@@ -87,7 +87,7 @@ class Client:
     """paho's, with its calls made to wait until the broker has answered."""
 
     def __init__(self, name: str, port: int, clean: bool, kept_s: int) -> None:
-        self.received: Queue[tuple[str, bytes]] = Queue()
+        self.received: Queue[tuple[str, bytes | bytearray]] = Queue()
         self._suback: Queue[int] = Queue()
         connected = threading.Event()
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5)

@@ -9,7 +9,7 @@ again, since a TCP connection may be dead without a word.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from enum import StrEnum
 from random import Random
 
@@ -80,7 +80,7 @@ class Gpsd:
         self.last = heard
         self.counts[heard] += 1
 
-    async def fixes(self) -> AsyncIterator[Fix]:
+    async def fixes(self) -> AsyncGenerator[Fix, None]:
         while True:
             async with contextlib.aclosing(self._connection()) as connection:
                 async for fix in connection:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ class Neighbours:
         self.threads = {name: NodeThread(name) for name in LINE}
         self.nodes: dict[str, RunningNode] = {}
         for name, namespace in machines.namespaces.items():
-            self.call(name, lambda place=namespace: enter(place))
-            self.nodes[name] = self.call(name, lambda name=name: self._open(name, protocol))
+            self.call(name, partial(enter, namespace))
+            self.nodes[name] = self.call(name, partial(self._open, name, protocol))
 
     def _open(self, name: str, protocol: dict[str, Any]) -> RunningNode:
         settings = NodeSettings(name=name, identity=Identity.fresh(), space=Plane(), port=self.port)

@@ -216,12 +216,16 @@ def test_l7_a_node_that_comes_back_with_its_key_is_heard() -> None:
         async with Lan() as lan:
             lan.node("consumer", 50)
             lan.listen("consumer")
+
+            async def heard(depth: int) -> None:
+                await until(lambda: lan.depths("consumer")[-1:] == [depth])
+
             for depth in (1, 2, 3):
                 lan.node("producer")
                 lan.announce("producer")
                 await until(lambda: lan.members("consumer") == 1)
                 lan.nodes["producer"].port.raise_("ice", {"depth": depth})
-                await until(lambda wanted=depth: lan.depths("consumer")[-1:] == [wanted])
+                await heard(depth)
                 await lan.stop("producer")
                 await until(lambda: lan.members("consumer") == 0)
             assert lan.depths("consumer") == [1, 2, 3]
@@ -259,6 +263,10 @@ def test_l7_a_flood_of_every_kind_of_bad_datagram_is_counted_and_delivers_nothin
                 recorded.append(datagram)
                 take(datagram)
 
+            async def more_dropped_than(least: int) -> None:
+                await until(lambda: sum(consumer.air.drops.counts.values()) > least)
+
+            assert consumer.air._receiver is not None
             consumer.air._receiver.take = record
             producer.port.raise_("ice", {"depth": 1})
             await until(lambda: lan.depths("consumer") == [1])
@@ -271,7 +279,7 @@ def test_l7_a_flood_of_every_kind_of_bad_datagram_is_counted_and_delivers_nothin
                     for datagram in bad.values():
                         attacker.sendto(datagram, (group_address(DISCOVERY_GROUP), lan.port))
                     arrived = sum(consumer.air.drops.counts.values())
-                    await until(lambda least=arrived: sum(consumer.air.drops.counts.values()) > least)
+                    await more_dropped_than(arrived)
             counts = consumer.air.drops.counts
             await until(lambda: all(counts[reason] >= before[reason] + 40 for reason in bad))
             producer.port.raise_("ice", {"depth": 2})

@@ -18,7 +18,7 @@ from roamcast.live.adhoc.wording import (
 from roamcast.model.context import Context
 from roamcast.model.event import BadEvent, ContentType, Event, EventType
 from roamcast.model.space import Plane
-from roamcast.model.values import BadValue, Instant, Point
+from roamcast.model.values import BadValue, Instant, Point, Value
 from tests.effort import examples
 
 ICE = event_type_of("road/ice(depth: integer, thick: double, by: string, wet: boolean, at: time, where: position)")
@@ -95,7 +95,7 @@ def test_l6_a_place_is_two_numbers() -> None:
 
 
 def test_l6_a_delivery_tells_what_from_whom_and_how_far_away() -> None:
-    content = {"depth": 3, "where": Point(1.0, 2.0), "at": Instant(0), "by": "old bridge"}
+    content: dict[str, Value] = {"depth": 3, "where": Point(1.0, 2.0), "at": Instant(0), "by": "old bridge"}
     event = Event("car-1:e1", "ice", Context("car-1", Point(0.0, 0.0)), 5, 5, content)
     me = Context("car-2", Point(30.0, 40.0))
     line = delivery_line(event, 6, me, Plane())

@@ -132,10 +132,10 @@ class Wire:
             self.closing = True
             self._deliver(self.ended)
 
-    def _deliver(self, action: Callable[[], object]) -> None:
+    def _deliver(self, action: Callable[[], None]) -> None:
         now_us = self.course.loop.now_us
         self._last_us = max(self._last_us + 1, now_us + self.course.rng.randint(100, 5_000))
-        self.course.loop.after(self._last_us - now_us, lambda: action() and None)
+        self.course.loop.after(self._last_us - now_us, action)
 
     abort = close
 

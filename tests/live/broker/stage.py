@@ -7,6 +7,7 @@ connections and links, and starts again from its log.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from msgspec.structs import replace
@@ -198,7 +199,7 @@ class Stage:
             broker.links.pop(peer, None)
             broker.unread.pop(peer, None)
             if broker.alive:
-                self.loop.after(0, lambda broker=broker, peer=peer: self._down(broker, peer))
+                self.loop.after(0, partial(self._down, broker, peer))
 
     def _down(self, broker: SimBroker, peer: str) -> None:
         if broker.alive and peer not in broker.links and peer in broker.desk.up_since:

@@ -169,7 +169,7 @@ def test_a_session_that_ends_with_its_connection_is_not_ended_by_another_user_el
     scene = Scene("ab")
     client = scene.client("c", expiry_s=0)
     server = scene.stage.brokers["b"].server
-    server.gate.user_of = lambda _: "mallory"  # type: ignore[method-assign]
+    server.gate.user_of = lambda client: "mallory"  # type: ignore[method-assign]
     other = SimClient(scene.stage, "c")
     other.connect("b")
     scene.rest(2.0)

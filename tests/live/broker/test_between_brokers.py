@@ -30,7 +30,7 @@ def test_a_neighbour_whose_clock_is_behind_delivers_everything_p32(behind_s: flo
     scene = Scene("ab")
     server = scene.stage.brokers["b"].server
     server._clock_us = lambda: scene.stage.loop.now_us - round(behind_s * 1e6)
-    server._now_us = 0
+    server.heard_us = 0
     writer, reader, roamer = scene.client("writer"), scene.client("reader", "b"), scene.client("roamer")
     for client in (reader, roamer):
         scene.subscribe(client, "t")

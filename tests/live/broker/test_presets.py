@@ -23,7 +23,7 @@ def test_l3_a_client_that_moves_gets_everything_under_every_routing(routing: Str
     sent = []
     for number, broker in enumerate("abcba"):
         for level in (2, 5):
-            body = {"number": number, "level": level, "position": [100, 0]}
+            body: dict[str, object] = {"number": number, "level": level, "position": [100, 0]}
             scene.publish(writer, "t/x", body, qos=1 + number % 2)
             sent += [body] if level > 3 else []
         reader.drop()

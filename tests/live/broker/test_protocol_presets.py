@@ -12,7 +12,7 @@ from tests.live.broker.scene import Scene, last
 from tests.live.broker.stage import SimClient
 
 ADVERTISING = BrokerParams(advertisements=True)
-NEXT = {"a": ("d",), "d": ("a",)}
+NEXT: dict[str, tuple[str, ...]] = {"a": ("d",), "d": ("a",)}
 AHEAD = BrokerParams(ahead=AheadParams(next_brokers=NEXT))
 
 

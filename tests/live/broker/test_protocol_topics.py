@@ -121,7 +121,8 @@ def test_a_position_of_null_takes_the_position_away_p18() -> None:
     scene.report(client, position=[1, 2], velocity=[3, 4], attributes={"kind": "bus"})
     scene.publish(writer, "t", {"position": [1, 2], "n": 1})
     assert scene.report(client, position=None, velocity=[1, 1]) is Reason.SUCCESS
-    assert context_of(scene, "c").position is context_of(scene, "c").velocity is None
+    assert context_of(scene, "c").position is None
+    assert context_of(scene, "c").velocity is None
     assert context_of(scene, "c").attributes == {"kind": "bus"}
     scene.publish(writer, "t", {"position": [1, 2], "n": 2})
     scene.report(client, position=[1, 2])

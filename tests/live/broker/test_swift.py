@@ -237,9 +237,9 @@ def test_l8_when_a_broker_meets_another_its_log_knows_what_the_short_way_has_num
     reader.subscribe("t", 1)
     stage.run(0.5)
     broker = stage.brokers["a"]
-    for number, each in enumerate(MANY, start=1):
+    for number, payload in enumerate(MANY, start=1):
         pairs = (("a", "b"),) if number % 5 == 0 else ()
-        writer._say(Publish("t", each, 1, packet_id=number, user_properties=pairs))
+        writer._say(Publish("t", payload, 1, packet_id=number, user_properties=pairs))
     stage.run(1.0)
     assert reader.taken == MANY
     stage.link("a", "b")

@@ -20,7 +20,7 @@ from roamcast.live.client import (
 from roamcast.live.mqtt import Limits, Message, Reason
 from roamcast.model.region import Circle
 from roamcast.model.scope import Scope
-from roamcast.model.values import Instant, Point, Velocity
+from roamcast.model.values import Instant, Point, Value, Velocity
 from tests.live.links.ends import Relay
 from tests.live.mqtt.memory_broker import MemoryBroker
 from tests.live.mqtt.server import Server, serving
@@ -72,7 +72,7 @@ def test_l2_events_arrive_in_order_with_their_attributes(qos: int) -> None:
 
 
 def test_l2_a_payload_of_bytes_is_opaque_and_values_of_all_kinds_come_back() -> None:
-    content = {
+    content: dict[str, Value] = {
         "text": "ä",
         "yes": True,
         "count": 3,

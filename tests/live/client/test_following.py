@@ -1,7 +1,7 @@
 """L4: a client tells its broker where it is by a source of locations, and when that is not known any more."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -182,12 +182,12 @@ class Moves:
         self.told.append(None)
 
 
-def follow(story: Callable[[Told, Moves, Following], object], limits: Limits | None = None) -> None:
+def follow(story: Callable[[Told, Moves, Following], Awaitable[None]], limits: Limits | None = None) -> None:
     async def run() -> None:
         told, moves = Told(), Moves()
         following = Following(moves, told, Cleaner(Plane(), limits), Reckoning(Plane()))
         async with asyncio.timeout(20):
-            await story(told, moves, following)  # type: ignore[misc]
+            await story(told, moves, following)
         await following.stop()
 
     asyncio.run(run())
@@ -217,9 +217,13 @@ def test_l4_that_a_broker_takes_no_position_is_said_once_wherever_the_client_goe
         said: list[str] = []
         lookout = Lookout(following.missing, said.append)
         moves.refuses = True
+
+        async def refused(times: int) -> None:
+            await until(lambda: following.refused == times)
+
         for second in range(3):
             told.say(fix(second, 20 * second))
-            await until(lambda wanted=second + 1: following.refused == wanted)
+            await refused(second + 1)
             lookout.look()
         assert len(said) == 1
         moves.refuses = False

@@ -1,6 +1,7 @@
 """L3: the client's session against the broker's, byte by byte in memory, with connections that end anywhere."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -146,8 +147,8 @@ def test_l3_wherever_connections_end_everything_arrives_in_order_and_with_qos_2_
             "cut": end.cut,
             "connect": end.connect,
             "take": reader.take,
-            "speak": lambda end=end, size=size: end.speak(size),
-            "hear": lambda end=end, size=size: end.hear(size),
+            "speak": partial(end.speak, size),
+            "hear": partial(end.hear, size),
             "publish": lambda: writer.session.publish(Publish("t", published[-1], qos)),
         }
         if verb == "publish":

@@ -148,8 +148,12 @@ WARNING = EventType("ambulance/warning", {"speed": ContentType.DOUBLE})
 
 class Ambulance:
     def start(self, port: Port) -> None:
+        def warn() -> None:
+            assert port.me.velocity is not None
+            port.raise_("ambulance/warning", {"speed": port.me.velocity.speed})
+
         port.announce(WARNING, Circle(Point(0, 0), 250))
-        port.every(0.05, lambda: port.raise_("ambulance/warning", {"speed": port.me.velocity.speed}) and None)
+        port.every(0.05, warn)
 
 
 class Car:
@@ -226,7 +230,10 @@ def test_l2_a_failing_handler_and_a_refused_subscription_end_the_application_wit
 ) -> None:
     class Failing:
         def start(self, port: Port) -> None:
-            port.after(0, lambda: 1 // 0)
+            def fail() -> None:
+                raise ZeroDivisionError
+
+            port.after(0, fail)
 
     class Refused:
         def start(self, port: Port) -> None:

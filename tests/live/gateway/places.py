@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ from tests.live.adhoc.lan import ICE, Lan, until
 from tests.live.client.brokers import Town, town
 
 CARRIES_ICE = GatewaySettings(subjects=("ice",), types=(ICE,))
+
+
+def has_met(gateway: Gateway, events: int) -> bool:
+    return len(gateway.crossing.met) == events and gateway.idle
 
 
 class Places:
@@ -56,7 +61,7 @@ class Places:
     async def met(self, events: int) -> None:
         """Every gateway has met so many events, on one side or the other, and has published what it was to."""
         for gateway in self.gateways.values():
-            await until(lambda each=gateway: len(each.crossing.met) == events and each.idle)
+            await until(partial(has_met, gateway, events))
 
     async def close(self) -> None:
         for task in self._tasks:

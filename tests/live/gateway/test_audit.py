@@ -40,7 +40,8 @@ async def live(folder: Path) -> None:
         ):
             opened.append(Terminal(folder / "state", (*arguments, *common)))
         try:
-            await asyncio.to_thread(tell, *opened, brokers["south"].mqtt_port)
+            reader, car, gate = opened
+            await asyncio.to_thread(tell, reader, car, gate, brokers["south"].mqtt_port)
             assert [each.stop() for each in opened] == [0, 0, 0]
         finally:
             for each in opened:

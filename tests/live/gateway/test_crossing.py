@@ -1,5 +1,7 @@
 """L9: whatever the order, and however many gateways there are, an event crosses each once and reaches every place."""
 
+from typing import Any
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -63,8 +65,8 @@ class Regions(RuleBasedStateMachine):
             assert self.world.missing() == []
 
 
-class TestL9Regions(Regions.TestCase):
-    settings = examples(60, stateful_step_count=30)
+TestL9Regions = Regions.TestCase
+TestL9Regions.settings = examples(60, stateful_step_count=30)
 
 
 def test_l9_the_world_notices_a_gateway_that_forgets() -> None:
@@ -144,7 +146,7 @@ def test_l9_s1_the_type_is_the_users_then_the_areas_then_the_origins_then_what_i
     ],
 )
 def test_l9_s1_what_is_not_of_the_announced_type_is_dropped_and_the_attribute_is_named(
-    attributes: dict[str, Value], why: str
+    attributes: dict[str, Any], why: str
 ) -> None:
     crossing = Crossing(types=[ICE])
     crossing.begin(0)

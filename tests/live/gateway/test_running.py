@@ -36,9 +36,13 @@ def test_l9_an_event_of_the_area_reaches_the_far_broker_once_with_its_publisher_
     async def story() -> None:
         async with places(tmp_path, PROXIMITY) as made:
             await car_and_reader(made)
+
+            async def has_joined(name: str) -> None:
+                await until(lambda: made.areas[0].members(name) >= 2)
+
             for number in range(gateways):
                 await made.gateway(made.areas[0], f"gate{number}", ("one", "two")[number])
-                await until(lambda name=f"gate{number}": made.areas[0].members(name) >= 2)
+                await has_joined(f"gate{number}")
             far = await made.reader("far", "two")
             await far.move(Point(90.0, 0.0))
             for depth in (3, 4):

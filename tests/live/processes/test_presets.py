@@ -214,7 +214,7 @@ async def listen_everywhere(folder: Path) -> None:
                 told.append(f"n{number}")
                 await until(writer.publish("t/x", told[-1], qos=1).is_published, "not acknowledged")
             for reader in readers[:2]:
-                await until(lambda reader=reader: len(numbered(reader)) >= 30, "not everything came")
+                await until(partial(has_heard, reader, 30), "not everything came")
                 assert numbered(reader) == told
             await until(lambda: len(numbered(readers[2])) >= 10, "not every third came")
             thirds = numbered(readers[2])
@@ -228,6 +228,10 @@ async def listen_everywhere(folder: Path) -> None:
 
 def numbered(reader: Reader) -> list[str]:
     return [each for each in reader.got if each.startswith("n")]
+
+
+def has_heard(reader: Reader, count: int) -> bool:
+    return len(numbered(reader)) >= count
 
 
 def heard_by_all(writer: Any, readers: list[Reader]) -> bool:

@@ -107,7 +107,8 @@ class Trial:
         for task in self._restarts:
             task.cancel()
         await asyncio.gather(*self._restarts, return_exceptions=True)
-        for each in (*self.readers.values(), *self.publishers):
+        clients: list[Reader | Publisher] = [*self.readers.values(), *self.publishers]
+        for each in clients:
             await each.stop()
 
 

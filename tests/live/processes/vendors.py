@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import aiomqtt
 import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
@@ -97,7 +98,7 @@ class PahoReader:
 
 
 def paho_client(name: str, **options: Any) -> Any:
-    client = paho.Client(paho.CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5, **options)
+    client = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5, **options)
     client.reconnect_delay_set(1, 1)
     client.max_inflight_messages_set(100)
     return client

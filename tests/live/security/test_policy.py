@@ -33,8 +33,8 @@ NOBODY = Identity("nobody")
 YARD = BoxArea((0.0, 0.0), (100.0, 100.0))
 
 
-def publishes(policy: Policy, identity: Identity, topic: str, *where: Point) -> bool:
-    return policy.may_publish(identity, topic, *where).allowed
+def publishes(policy: Policy, identity: Identity, topic: str) -> bool:
+    return policy.may_publish(identity, topic).allowed
 
 
 def test_l7_a_broker_for_which_nothing_is_configured_lets_everybody_do_everything() -> None:
@@ -260,15 +260,12 @@ def shapes_on_earth(draw: st.DrawFn, latitude: float) -> Shape:
     a = draw(near(latitude))
     size = draw(st.floats(0.01, 0.3))
     high = Point(a.x + size, a.y + size * draw(st.floats(0.2, 1.0)))
-    return draw(
-        st.sampled_from(
-            [
-                Circle(a, size * 60_000),
-                Box(a, high),
-                Polygon((a, Point(high.x, a.y), high, Point(a.x, high.y + size / 3))),
-            ]
-        )
-    )
+    shapes: list[Shape] = [
+        Circle(a, size * 60_000),
+        Box(a, high),
+        Polygon((a, Point(high.x, a.y), high, Point(a.x, high.y + size / 3))),
+    ]
+    return draw(st.sampled_from(shapes))
 
 
 @examples(300)

@@ -74,8 +74,8 @@ class Hearing:
         scene.rest()
         server = scene.stage.brokers["a"].server
         if not short_ways:
-            server.takes = lambda *_: False  # type: ignore[method-assign, assignment]
-            server.pass_on_together = lambda *_: False  # type: ignore[method-assign, assignment]
+            server.takes = lambda *_: False
+            server.pass_on_together = lambda *_: False  # type: ignore[method-assign]
 
     def hear(self, pieces: list[bytes], ordered: bool = True) -> tuple[object, ...]:
         """What came of it: who got what with which QoS, of each topic in which order, and what was answered."""

@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 import sys
+from functools import partial
 from pathlib import Path
 
 from roamcast.live.storage import GroupCommit, Log
@@ -43,9 +44,9 @@ async def write(directory: Path, seed: int) -> None:
     while True:
         for _ in range(rng.randrange(1, 8)):
             count += 1
-            commit.submit(body_of(count), lambda failure, number=count: told(number, failure))  # type: ignore[misc]
+            commit.submit(body_of(count), partial(told, count))
         if rng.random() < 0.1:
-            commit.snapshot(b"%d:" % count, 0, lambda failure, number=count: told(number, failure))  # type: ignore[misc]
+            commit.snapshot(b"%d:" % count, 0, partial(told, count))
         await asyncio.sleep(rng.choice([0, 0, 0.001]))
         while commit.waiting_bytes > 100_000:
             await asyncio.sleep(0.0005)

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import aiomqtt
 import pytest
+from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from roamcast.live.server.running import RunningBroker
 from roamcast.model.context import Context
@@ -169,7 +170,7 @@ def test_l5_where_the_past_is_not_known_any_more_the_answer_says_so(
 
 
 async def by_no_local(broker: RunningBroker, writer: Client, _: Client) -> None:
-    await writer.subscribe("t", options=aiomqtt.client.SubscribeOptions(qos=1, noLocal=True))
+    await writer.subscribe("t", options=SubscribeOptions(qos=1, noLocal=True))
     await publish(writer, "t")
 
 

@@ -77,7 +77,7 @@ def test_l7_a_client_without_a_certificate_is_served_where_none_is_asked(files: 
 def test_l7_the_name_of_a_client_certificate_arrives(files: Files) -> None:
     own = files.issue("ann", files.ours)
     for asked in ("optional", "required"):
-        server = server_context(files.certificate, files.key, files.ca, asked)  # type: ignore[arg-type]
+        server = server_context(files.certificate, files.key, files.ca, asked)
         assert name_seen(server, client_context(files, own)) == "ann"
     optional = server_context(files.certificate, files.key, files.ca, "optional")
     assert name_seen(optional, client_context(files)) is None

@@ -22,7 +22,7 @@ from tests.protocols.broker.lines import Line
 from tests.protocols.broker.walks import Spoken
 
 STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")
-PRICE = {"price": 1, "kind": "a"}
+PRICE: dict[str, Value] = {"price": 1, "kind": "a"}
 SHORT = TrialParams(actions=80)
 
 

@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 
+from roamcast.model.values import Value
 from tests.protocols.broker.lines import Line
 
-PRICE = {"price": 1, "kind": "a"}
+PRICE: dict[str, Value] = {"price": 1, "kind": "a"}
 
 
 def standing_line(brokers: int, at: str) -> tuple[Line, str]:

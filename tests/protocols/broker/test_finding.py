@@ -55,7 +55,8 @@ def test_r2_removed_filters_leave_nothing_behind(given_filters: list[Filter], da
     assert finder.others == {}
     for at in finder.by_attribute.values():
         assert at.values == {}
-        assert at.numbers.at == at.positions.at == at.above.at == at.below.at == {}
+        assert at.numbers.at == at.positions.at == {}
+        assert at.above.at == at.below.at == {}
         assert at.numbers.sizes == at.positions.sizes == {}
         assert at.above.limits == at.below.limits == []
 

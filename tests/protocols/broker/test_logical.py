@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from roamcast.experiments.chaos import Failure, TrialParams
 from roamcast.experiments.chaos_logical import LogicalTrial, WalkTrial, try_logical_seed
 from roamcast.model.filter import parse_text
-from roamcast.node.boundary import Subscribe
+from roamcast.node.boundary import Does, Subscribe
 from roamcast.node.kit import Seat
 from roamcast.protocols.broker.client import Client
 from roamcast.protocols.broker.logical.params import LogicalParams
@@ -138,7 +138,7 @@ def test_r5_the_check_fails_when_brokers_do_not_look_far_enough(logical: Logical
 class Stubborn(Client):
     """Never tells anybody that it has moved."""
 
-    def _report(self, now_us):  # type: ignore[no-untyped-def]
+    def _report(self, now_us: int) -> list[Does]:
         return super()._report(now_us) if self.reported is None else []
 
 

@@ -4,8 +4,11 @@ import pytest
 
 from roamcast.experiments.chaos import Failure, Trial, TrialParams, try_seed
 from roamcast.experiments.chaos_logical import try_logical_seed
+from roamcast.model.values import Value
+from roamcast.node.boundary import Does
 from roamcast.protocols.broker.client import Client
 from roamcast.protocols.broker.logical.params import AheadParams
+from roamcast.protocols.broker.messages import Early
 from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.routing import Strategy
 from tests.protocols.broker.lines import Line
@@ -14,7 +17,7 @@ from tests.protocols.broker.walks import Spoken
 STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")
 BROKERS = [f"B{index}" for index in range(7)]
 ANYWHERE = AheadParams({broker: tuple(each for each in BROKERS if each != broker) for broker in BROKERS})
-PRICE = {"price": 1, "kind": "a"}
+PRICE: dict[str, Value] = {"price": 1, "kind": "a"}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -28,7 +31,7 @@ def test_r7_random_moves_between_brokers_that_subscribe_ahead_lose_nothing_and_l
 class Forgetful(Client):
     """Does not remember what came early."""
 
-    def _take_early(self, now_us, early, sender):  # type: ignore[no-untyped-def]
+    def _take_early(self, now_us: int, early: Early, sender: str) -> list[Does]:
         before = dict(self.marks)
         effects = super()._take_early(now_us, early, sender)
         self.marks = before

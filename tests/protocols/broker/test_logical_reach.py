@@ -13,7 +13,7 @@ from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
 from roamcast.model.places import movement_graph
 from roamcast.model.space import Plane
-from roamcast.model.values import BadValue
+from roamcast.model.values import BadValue, Value
 from roamcast.protocols.broker.logical.params import Drift, LogicalParams
 from roamcast.protocols.broker.logical.reach import Reach, relaxed, within
 from roamcast.protocols.broker.logical.template import State, steps_ahead
@@ -68,7 +68,7 @@ def test_r7_a_widened_filter_accepts_what_the_client_accepts_in_any_state_within
     budget = data.draw(st.integers(low, low + width))
     here = data.draw(st.sampled_from(sorted(GRAPH.ploc(place, steps))))
     me = Context("c", attributes={"place": here, "budget": budget, "mood": "good"})
-    content = data.draw(
+    content: dict[str, Value] = data.draw(
         st.fixed_dictionaries({}, optional={"place": PLACES, "price": st.integers(0, 12)}), label="content"
     )
     if accepts(filter_, Scene(content.get, me, Context("p")), PLANE, GRAPH):

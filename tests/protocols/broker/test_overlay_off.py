@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,7 @@ class Consumer:
 """
 
 
-def run_of(tmp_path: Path, protocol: dict, said: list[str]) -> Run:  # type: ignore[type-arg]
+def run_of(tmp_path: Path, protocol: dict[str, Any], said: list[str]) -> Run:
     (tmp_path / "consumer.py").write_text(APPLICATION)
     still = {"kind": "static", "placement": {"kind": "uniform", "width_m": 100, "height_m": 100}}
     scenario = scenario_from(

@@ -1,5 +1,7 @@
 """Relocation of modulators and sessions: the eight steps, and what holds whatever happens meanwhile (O4, O6, O7)."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -57,7 +59,7 @@ class Story(OverlayTrial):
         for node in self.nodes.values():
             node.brokers.flows.say = self._overheard(node)  # type: ignore[method-assign]
 
-    def _overheard(self, node: OverlayBroker):  # type: ignore[no-untyped-def]
+    def _overheard(self, node: OverlayBroker) -> Any:
         say = node.brokers.flows.say
 
         def overheard(now_us: int, peer: str, inside: Inside) -> list[Does]:

@@ -1,5 +1,7 @@
 """Roaming clients get everything, once, in sender order, under every routing strategy (R3)."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -82,7 +84,7 @@ class Doubtful(Client):
 class Silent(Broker):
     """Does not tell a neighbour that has crashed where it saw clients last."""
 
-    def __init__(self, *arguments, **named):  # type: ignore[no-untyped-def]
+    def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.handover.met = lambda peer: []  # type: ignore[method-assign]
 
@@ -132,7 +134,7 @@ def test_the_trial_fails_for_brokers_that_leave_a_crashed_neighbour_without_arro
 class Stubborn(Client):
     """Tells brokers the first filter of a subscription only, whatever comes in its place."""
 
-    def __init__(self, *arguments, **named):  # type: ignore[no-untyped-def]
+    def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.first: dict[str, Subscription] = {}
 

@@ -1,12 +1,14 @@
 """Routing strategies ask for enough, and, but for merging, for nothing else (R2)."""
 
+from typing import TypeAlias
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.model.filter import parse_text
+from roamcast.model.filter import Filter, parse_text
 from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
 from roamcast.model.space import Plane
@@ -39,6 +41,7 @@ EVENTS = tuple(
     for kind in "ab"
 )
 STRATEGIES: tuple[Strategy, ...] = ("simple", "identity", "covering", "merging")
+Step: TypeAlias = tuple[str, int, str, Filter]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["n1", "n2", "client 1"]),
@@ -68,7 +71,7 @@ class Neighbour:
             del self.wishes[wish_id]
 
 
-def play(asking: Asking, steps: list[tuple[str, int, str, object]]) -> tuple[Neighbour, Table]:
+def play(asking: Asking, steps: list[Step]) -> tuple[Neighbour, Table]:
     """Each step toggles one wish of one source."""
     neighbour, table = Neighbour(), Table(PLANE)
     for source, number, subject, filter_ in steps:
@@ -85,7 +88,7 @@ def play(asking: Asking, steps: list[tuple[str, int, str, object]]) -> tuple[Nei
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(steps=STEPS)
 @examples(60)
-def test_r2_a_neighbour_is_asked_for_all_that_somebody_wants(strategy: Strategy, steps: list) -> None:
+def test_r2_a_neighbour_is_asked_for_all_that_somebody_wants(strategy: Strategy, steps: list[Step]) -> None:
     neighbour, table = play(asking_for(strategy, PLANE, 2), steps)
     for event in EVENTS:
         if table.concerned(event):
@@ -95,7 +98,7 @@ def test_r2_a_neighbour_is_asked_for_all_that_somebody_wants(strategy: Strategy,
 @pytest.mark.parametrize("strategy", ["simple", "identity", "covering"])
 @given(steps=STEPS)
 @examples(60)
-def test_r2_a_neighbour_is_asked_for_nothing_that_nobody_wants(strategy: Strategy, steps: list) -> None:
+def test_r2_a_neighbour_is_asked_for_nothing_that_nobody_wants(strategy: Strategy, steps: list[Step]) -> None:
     neighbour, table = play(asking_for(strategy, PLANE, 2), steps)
     for event in EVENTS:
         if wanted_by(list(neighbour.wishes.values()), event):
@@ -105,7 +108,7 @@ def test_r2_a_neighbour_is_asked_for_nothing_that_nobody_wants(strategy: Strateg
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(steps=STEPS)
 @examples(60)
-def test_r2_what_is_asked_is_what_the_messages_said_and_ends_empty(strategy: Strategy, steps: list) -> None:
+def test_r2_what_is_asked_is_what_the_messages_said_and_ends_empty(strategy: Strategy, steps: list[Step]) -> None:
     asking = asking_for(strategy, PLANE, 2)
     neighbour, table = play(asking, steps)
     assert {wish.id: wish for wish in asking.asked()} == neighbour.wishes
@@ -118,7 +121,7 @@ def test_r2_what_is_asked_is_what_the_messages_said_and_ends_empty(strategy: Str
 
 @given(steps=STEPS)
 @examples(60)
-def test_r2_the_table_finds_exactly_the_sources_with_a_wish_that_accepts(steps: list) -> None:
+def test_r2_the_table_finds_exactly_the_sources_with_a_wish_that_accepts(steps: list[Step]) -> None:
     _, table = play(asking_for("flooding", PLANE, 2), steps)
     for event in EVENTS:
         expected = {source for source in table.wishes if wanted_by(table.of(source), event)}

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from roamcast.model.filter import parse_text
+from roamcast.model.values import Value
 from roamcast.node.boundary import Subscribe
 from roamcast.protocols.broker.broker import Broker
 from roamcast.protocols.broker.client import Client
@@ -13,7 +14,7 @@ from roamcast.protocols.broker.params import BrokerParams
 from roamcast.protocols.broker.routing import Strategy
 from tests.protocols.broker.lines import Line
 
-PRICE = {"price": 1, "kind": "a"}
+PRICE: dict[str, Value] = {"price": 1, "kind": "a"}
 
 
 def settled_line(brokers: int = 6, params: BrokerParams | None = None) -> tuple[Line, str]:

@@ -9,7 +9,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US
+from roamcast.model.values import FOREVER_US, Value
 from roamcast.node.boundary import Publish
 from roamcast.protocols.broker import routing
 from roamcast.protocols.broker.params import BrokerParams
@@ -53,7 +53,7 @@ class Standing(Trial):
 
     def publish_one(self) -> None:
         client, now_us = self.choices.choice(self.clients), self.world.kernel.now_us
-        content = {"price": self.choices.randint(0, 9), "kind": self.choices.choice("ab")}
+        content: dict[str, Value] = {"price": self.choices.randint(0, 9), "kind": self.choices.choice("ab")}
         publisher = Context(client, at_us=now_us)
         event = Event(
             f"{client}:{len(self.published)}",
@@ -61,7 +61,7 @@ class Standing(Trial):
             publisher,
             now_us,
             FOREVER_US,
-            dict(content),
+            content,
         )
         self.published.append(event)
         self.world.give(client, Publish(event))
