@@ -36,6 +36,8 @@ def main():
 NOTES_ONE = '''"""Has one case, and goes on."""
 from bench import progress
 
+pytestmark = pytest.mark.process
+
 def main():
     progress.note({"first": 1.5})
     '''
@@ -139,6 +141,7 @@ def interrupt_all_of_them(process: subprocess.Popen[str]) -> None:
     os.killpg(process.pid, signal.SIGINT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interrupt", [interrupt_the_command, interrupt_all_of_them])
 def test_l6_a_benchmark_that_is_interrupted_leaves_no_broker_and_no_folder(
     checkout: Checkout, interrupt: Callable[[subprocess.Popen[str]], None]
@@ -153,6 +156,7 @@ def test_l6_a_benchmark_that_is_interrupted_leaves_no_broker_and_no_folder(
     assert "Traceback" not in said + complained
 
 
+@pytest.mark.slow
 def test_l6_a_broker_ends_with_a_benchmark_that_was_killed(checkout: Checkout) -> None:
     if sys.platform != "linux":
         pytest.skip("only Linux ends a process with its parent")

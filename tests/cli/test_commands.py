@@ -81,6 +81,7 @@ def test_a_check_that_fails_during_the_run_leaves_a_whole_journal_and_a_result(t
     assert len(list(read_entries(tmp_path / "journal", Published))) > 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_run_with_what_there_was_and_a_journal(tmp_path: Path) -> None:
     scenario = tmp_path / "long.toml"
     scenario.write_text(Path("scenarios/town.toml").read_text().replace("seconds = 60", "seconds = 100_000"))

@@ -78,6 +78,7 @@ def test_l6_a_journal_that_cannot_be_is_named_by_a_broker(files: Path) -> None:
     assert "cannot be a journal's directory: Not a directory" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["localhost:1883", "mqtt://", "mqtt://host:many"])
 def test_l6_a_bad_address_of_a_broker_is_named(address: str) -> None:
     code, output = invoke("pub", "a/b", "{}", "--broker", address)

@@ -17,6 +17,7 @@ from tests.live.adhoc.terminals import Terminal
 from tests.location.test_gpsd import TPV, VERSION, line
 from tests.ports import free_port
 
+pytestmark = pytest.mark.process
 Opens = Callable[..., Terminal]
 
 
@@ -46,6 +47,7 @@ def test_l1_two_nodes_that_know_nothing_but_their_names_find_each_other(terminal
     ann.until("delivered 1 events; dropped: nothing")
 
 
+@pytest.mark.slow
 def test_l1_p1_an_event_is_delivered_by_filter_and_place_and_both_journals_tell(
     terminal: Opens, tmp_path: Path
 ) -> None:
@@ -72,6 +74,7 @@ def test_l1_p1_an_event_is_delivered_by_filter_and_place_and_both_journals_tell(
     assert [type(each.record).__name__ for each in entries if not getattr(each.record, "up", True)] == ["Move"] * 3
 
 
+@pytest.mark.slow
 def test_l1_an_application_of_the_examples_runs_on_real_nodes_as_it_does_in_the_simulator(terminal: Opens) -> None:
     world = "simulated:examples/ambulance.toml"
     car = terminal("car-1", "--app", "examples/ambulance.py:Car", "--location", f"{world}#car-1?begin_s=2")
@@ -95,6 +98,7 @@ class BrokenAtOnce:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Broken", "BrokenAtOnce"])
 @pytest.mark.parametrize("where", [(), ("--location", "fixed:0,0")], ids=["here", "by-a-source"])
 def test_l6_an_application_that_fails_ends_the_node_and_says_why(
@@ -106,6 +110,7 @@ def test_l6_an_application_that_fails_ends_the_node_and_says_why(
     assert node.process.wait(20) == 2
 
 
+@pytest.mark.slow
 def test_l6_a_node_says_while_it_runs_why_it_does_not_hear_nodes_that_were_started_otherwise(
     terminal: Opens, tmp_path: Path
 ) -> None:
@@ -191,6 +196,7 @@ def test_l4_a_node_follows_a_source_of_locations(tmp_path: Path, monkeypatch: py
     assert len(list(read_records(journal, Announced))) == 1
 
 
+@pytest.mark.slow
 def test_l4_a_node_without_a_position_says_why_and_is_ready_when_there_is_one(terminal: Opens) -> None:
     port = free_port()
     tells = ("--announce", "count(number: integer)", "--subscribe", "count")
@@ -218,6 +224,7 @@ def test_l4_a_node_without_a_position_says_why_and_is_ready_when_there_is_one(te
         assert node.stop() == 0
 
 
+@pytest.mark.slow
 def test_l4_who_raises_without_a_position_is_told_once_that_nobody_hears_it(terminal: Opens, tmp_path: Path) -> None:
     (tmp_path / "ride.csv").write_text("host,time,lon,lat\nbus,0,24.94,60.17\nbus,1,24.94,60.17\n")
     bus = terminal("bus", "--location", f"trace:{tmp_path}/ride.csv", "--announce", "ice")
@@ -232,6 +239,7 @@ def test_l4_who_raises_without_a_position_is_told_once_that_nobody_hears_it(term
     assert sum("'ice' reaches nobody" in each for each in bus.said) == 1
 
 
+@pytest.mark.slow
 def test_l6_lines_that_still_waited_when_the_node_ended_are_told(terminal: Opens) -> None:
     waits = terminal("waits", "--location", f"gpsd:127.0.0.1:{free_port()}", "--announce", "ice", "--raise", "ice")
     waits.type("ice")
@@ -241,6 +249,7 @@ def test_l6_lines_that_still_waited_when_the_node_ended_are_told(terminal: Opens
     waits.until("not raised: 3 events, for the node ended before it had announced")
 
 
+@pytest.mark.slow
 def test_l6_an_empty_line_that_still_waited_is_no_event(terminal: Opens) -> None:
     waits = terminal("waits", "--location", f"gpsd:127.0.0.1:{free_port()}", "--announce", "ice")
     waits.type("")

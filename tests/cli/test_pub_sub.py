@@ -5,6 +5,8 @@ from typer.testing import CliRunner
 
 from roamcast.cli import app
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("words", "said"),

@@ -14,7 +14,7 @@ import pytest
 from roamcast.demo.fleet import COMMAND, HOST
 from roamcast.terminal import EXIT_BAD_INPUT
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(900)]
 SOURCE = Path(__file__).parents[2] / "src"
 WHOLE_S = 800.0
 KINDS = ("ambulance", "light", "parking", "traffic", "bus", "market")

@@ -172,6 +172,7 @@ def test_every_preset_is_documented_with_what_it_changes(name: str, preset: Stru
     assert f"| `{name}` | {', '.join(changes(preset, base)) or 'nothing'} |" in SCENARIOS
 
 
+@pytest.mark.slow
 def test_the_first_example_of_the_scenario_reference_runs(tmp_path: Path) -> None:
     file = tmp_path / "road.toml"
     file.write_text(blocks(SCENARIOS, "toml")[0], encoding="utf-8")
@@ -321,7 +322,8 @@ def serve_for_a_moment(arguments: list[str]) -> None:
         assert any("is ready" in line for line in said)
 
 
-@pytest.mark.xdist_group("oracle")
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
 def test_p2_every_command_of_the_readme_that_needs_spark_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,6 +355,7 @@ def test_s4_the_errors_that_the_filter_reference_quotes_are_those_that_are_print
     assert f"\n{json_error.value}\n" in page
 
 
+@pytest.mark.slow
 def test_p1_the_snippets_of_the_journal_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("road.toml").write_text(blocks(SCENARIOS, "toml")[0], encoding="utf-8")

@@ -49,6 +49,7 @@ def test_s4_every_filter_of_the_cookbook_is_read_and_written_again() -> None:
         assert parse_text(to_text(parse_text(text))) == parse_text(text)
 
 
+@pytest.mark.slow
 def test_l7_the_certificates_of_the_how_to_serve_a_broker(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")

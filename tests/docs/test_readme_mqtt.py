@@ -11,7 +11,7 @@ import pytest
 from tests.docs.pages import blocks, text_of
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.timeout(150), pytest.mark.process]
 TRIES_MAX = 20
 
 

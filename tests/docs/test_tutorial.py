@@ -12,8 +12,10 @@ from tests.docs.test_docs import invoke
 TUTORIAL = text_of("docs/TUTORIAL.md")
 
 
+@pytest.mark.spark
+@pytest.mark.process
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("tutorial")
 def test_l6_every_command_of_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     reader.follow(TUTORIAL)

@@ -21,6 +21,7 @@ def promised(name: str) -> list[str]:
     return found[1].splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_an_example_prints_what_its_page_promises(path: Path) -> None:
     """S5, S9, C4, C5, C9: each with the application interface that both families share."""

@@ -15,6 +15,7 @@ from tests.docs.pages import ROOT, blocks, broken_links
 from tests.live.adhoc.terminals import Terminal
 from tests.ports import free_port
 
+pytestmark = pytest.mark.process
 FOLDER = ROOT / "examples/lan"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
 LINES = [line for block in blocks(PAGE, "") for line in block.splitlines()]
@@ -46,6 +47,7 @@ def write(echo: list[str]) -> None:
     Path(file).write_text(level + "\n")
 
 
+@pytest.mark.slow
 def test_l1_the_gauge_of_the_page_tells_of_high_water_and_ends_without_its_sensor(terminals: list[Terminal]) -> None:
     gauge, ann = terminals
     gauge.until("the water stands at 1.20 m")

@@ -10,6 +10,7 @@ from tests.docs.pages import ROOT, blocks
 from tests.live.adhoc.terminals import Terminal
 from tests.ports import free_port
 
+pytestmark = pytest.mark.process
 PAGE = (ROOT / "examples/README.md").read_text(encoding="utf-8")
 NODES = {
     words[2]: words[2:]
@@ -34,12 +35,14 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         each.close()
 
 
+@pytest.mark.slow
 def test_l1_the_ambulance_of_the_page_comes_nearer(started: Callable[[str], Terminal]) -> None:
     started("ambulance")
     car = started("car-1")
     car.until("an ambulance comes nearer")
 
 
+@pytest.mark.slow
 def test_l1_the_driver_of_the_page_hears_of_a_place_by_its_own_budget(started: Callable[[str], Terminal]) -> None:
     driver = started("driver")
     started("oak-street")

@@ -33,6 +33,7 @@ def rows_of(name: str, runs: int = 1) -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXACT)
 def test_every_claim_of_an_exact_experiment_holds(name: str) -> None:
     """R3, R5, R6, O8, S7."""
@@ -64,6 +65,7 @@ def test_s13_vehicles_pass_the_light_in_the_green_phase_of_their_approach() -> N
     assert count == 72 + 102
 
 
+@pytest.mark.slow
 def test_s13_ten_minutes_of_the_intersection_save_95_percent_and_warn_in_time() -> None:
     section = section_of(EXPERIMENTS["steam-intersection"], rows_of("steam-intersection"))
     assert [claim for claim in section.claims if not claim.holds] == []

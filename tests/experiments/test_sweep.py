@@ -79,6 +79,7 @@ def test_p4_a_figure_that_is_not_a_number_makes_the_run_a_failed_one() -> None:
             measured(payload)
 
 
+@pytest.mark.slow
 def test_p4_results_do_not_depend_on_the_number_of_tasks_and_equal_a_plain_loop(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

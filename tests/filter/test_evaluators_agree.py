@@ -185,6 +185,7 @@ def by_spark(
     return [[row[f"f{index}"] for row in rows] for index in range(len(asked))]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("space", SPACES, ids=["plane", "earth"])
@@ -212,6 +213,7 @@ def test_spark_reads_names_that_were_flattened_into_columns_s4(spark: SparkSessi
     assert [tuple(row) for row in rows] == [(False, None), (True, None), (None, None)]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_spark_takes_the_largest_filters_s4(spark: SparkSession) -> None:

@@ -80,6 +80,7 @@ def sequences_by_host(directory: Path) -> dict[tuple[str, int], list[int]]:
     return dict(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "count"), [("fsync", 3), ("fsync", 27), ("fsync", 60), ("replace", 5), ("replace", 13), ("replace", 30)]
 )
@@ -106,6 +107,7 @@ def test_p1_a_host_that_was_killed_while_it_wrote_can_start_again(tmp_path: Path
     assert list(tmp_path.rglob(".*")) == [other]
 
 
+@pytest.mark.slow
 def test_p1_a_kill_between_segments_loses_only_what_was_not_flushed(tmp_path: Path) -> None:
     die_at_the_end = RECORD_MUCH.replace(
         "journal.record(Move", "number == 200 and os.kill(os.getpid(), 9)\n            journal.record(Move"
@@ -125,6 +127,7 @@ def test_p1_hidden_files_of_a_killed_writer_are_not_looked_at(tmp_path: Path) ->
     assert journal_hash(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_p4_same_records_give_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
     hashes = []
     for seed in ("0", "1", "4711"):

@@ -283,6 +283,7 @@ def test_both_kernels_read_the_same_cells_where_a_circle_ends_at_the_border_of_o
         assert kernel_numba.span(*asked) == kernel_numpy.span(*asked)
 
 
+@pytest.mark.slow
 def test_an_engine_that_forgets_how_far_entries_strayed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checker can fail: without the widening, who left the cell is missed."""
     monkeypatch.setattr(pool, "TAIL_MIN", 4)

@@ -198,6 +198,7 @@ def test_attributes_and_places_beyond_the_bounds_are_left_to_the_model() -> None
         assert world.found(events, 10) == [[f"s{number}"]]
 
 
+@pytest.mark.slow
 def test_what_comes_and_goes_leaves_nothing_behind() -> None:
     engine = Engine(Plane())
     for number in range(3_000):

@@ -23,6 +23,7 @@ def _small_tails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "TAIL_MIN", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
 def test_c6_a_batch_of_events_matches_as_each_alone_by_the_definition(space: Space, kernel: str) -> None:

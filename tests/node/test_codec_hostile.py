@@ -138,6 +138,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(found)
 
 
+@pytest.mark.slow
 def test_twenty_thousand_mutations_of_a_full_message_are_a_message_or_refused() -> None:
     rng = random.Random(7)
     whole = CODEC.encode(FULL)
@@ -163,6 +164,7 @@ def test_what_decodes_can_be_encoded_again() -> None:
 EXTREMES = (0.0, -0.0, 1e308, -1e308, 5e-324, 180.0, -180.0, 90.0, -90.0, 89.999, 1e15, 1e-12, 360.0, 1e154)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_what_decodes_can_be_matched_and_placed() -> None:
     """Whatever numbers a stranger puts into a message that decodes, a node can work with it."""

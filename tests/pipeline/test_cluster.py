@@ -55,6 +55,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.slow
 def test_p6_a_journal_is_audited_on_two_workers(
     workers: Cluster, journal: tuple[Path, Simulated], tmp_path: Path
 ) -> None:
@@ -67,6 +68,7 @@ def test_p6_a_journal_is_audited_on_two_workers(
         part.said("Asked to launch executor")
 
 
+@pytest.mark.slow
 def test_p6_a_sweep_on_two_workers_has_the_rows_of_a_plain_loop(workers: Cluster, tmp_path: Path) -> None:
     workers.run("experiments", "run", EXPERIMENT.name, "--runs", "1", "--out", str(tmp_path))
     rows = msgspec.json.decode((tmp_path / f"{EXPERIMENT.name}.quick.json").read_bytes(), type=list[Row])
@@ -76,6 +78,7 @@ def test_p6_a_sweep_on_two_workers_has_the_rows_of_a_plain_loop(workers: Cluster
         assert row.figures == json.loads(measured(payload))
 
 
+@pytest.mark.slow
 def test_p6_a_journal_is_ingested_and_judged_through_spark_connect(
     server: Cluster, journal: tuple[Path, Simulated], tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ def test_p2_what_was_not_ingested_cannot_be_judged(spark: SparkSession, tmp_path
     assert "not ingested yet; run `roamcast pipeline ingest" in complaints
 
 
+@pytest.mark.slow
 def test_l6_p4_an_experiment_tells_programs_what_was_claimed_and_measured(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from roamcast.pipeline.store import Store
 from roamcast.pipeline.survey import settings_of
 from tests.pipeline.test_commands import SCENARIO, invoke
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 SECOND_US = 1_000_000
 

@@ -68,6 +68,7 @@ def records(directory: Path) -> Counter[tuple[str, str, int, int]]:
     return found
 
 
+@pytest.mark.slow
 def test_p1_a_batch_takes_every_record_once_and_a_second_one_only_what_is_new(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_p1_a_batch_takes_every_record_once_and_a_second_one_only_what_is_new(
     assert ledger.select("batch").distinct().count() == 2
 
 
+@pytest.mark.slow
 def test_p1_what_is_wrong_is_quarantined_with_a_reason_and_the_rest_is_taken(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -133,6 +135,7 @@ def put(rows: object, name: str, values: list[object]) -> object:
     return rows.set_column(index, rows.schema.field(index), pa.array(values, rows.schema.field(index).type))
 
 
+@pytest.mark.slow
 def test_p1_copies_within_a_batch_and_after_it_are_dropped_and_counted_and_late_segments_taken(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -184,6 +187,7 @@ def test_p1_a_file_in_a_folder_that_is_no_table_of_the_journal_is_refused(folder
     assert "does not lie in a table's directory" in found["reason"]
 
 
+@pytest.mark.slow
 def test_p1_a_backup_within_the_journal_changes_nothing_in_the_tables(spark: SparkSession, tmp_path: Path) -> None:
     version = written(tmp_path)
     (tmp_path / "x").mkdir()
@@ -248,6 +252,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return directory, taken(spark, directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lost",
     [(), (f"{SEGMENTS.name}/number=0/*",), (f"{SEGMENTS.name}/number=0/*", "m*/*.parquet", "p*/*3.parquet")],
@@ -269,6 +274,7 @@ def test_p1_a_batch_that_was_killed_at_any_point_is_done_again_without_doubling(
     assert before.rows == 6 * ROWS + 1
 
 
+@pytest.mark.slow
 def test_p1_a_batch_that_fails_leaves_a_query_that_can_be_started_again(spark: SparkSession, tmp_path: Path) -> None:
     written(tmp_path)
     obstacle = tmp_path / "tables" / PUBLICATIONS.name
@@ -282,6 +288,7 @@ def test_p1_a_batch_that_fails_leaves_a_query_that_can_be_started_again(spark: S
     assert set(records(tmp_path).values()) == {1}
 
 
+@pytest.mark.slow
 def test_p1_a_following_query_that_is_killed_and_started_again_has_each_record_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -320,6 +327,7 @@ def test_p1_a_directory_that_is_no_journal_is_refused_by_name(spark: SparkSessio
         ingest(spark, str(tmp_path / "journal"))
 
 
+@pytest.mark.slow
 def test_p1_runs_that_disagree_about_the_world_are_named_with_the_field(spark: SparkSession, tmp_path: Path) -> None:
     Journal(tmp_path, Run("one", 0, Plane(), None, "", 100.0), durable=False).close()
     Journal(tmp_path, Run("two", 0, Plane(), None, "", 200.0), durable=False).close()

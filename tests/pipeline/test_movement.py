@@ -58,6 +58,7 @@ def in_places(spark: SparkSession, journal: Path) -> tuple[Learned, MovementMode
     return learned, load_model(Path(place)), held_out
 
 
+@pytest.mark.slow
 def test_p3_visits_of_a_grid_walk_are_those_of_its_own_legs(in_cells: tuple[MovementModel, Visits]) -> None:
     _, visits = in_cells
     for host in WALKERS:
@@ -139,6 +140,7 @@ def test_p3_a_host_that_was_lost_on_the_way_says_nothing_of_residence(in_cells: 
     assert [visit["whole"] for visit in in_cells[1]["hops"]] == [False, True, False]
 
 
+@pytest.mark.slow
 def test_p3_a_tour_through_named_places_is_learned_with_its_rests_as_trips(
     in_places: tuple[Learned, MovementModel, list[str]],
 ) -> None:
@@ -205,6 +207,7 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["pipeline", "movement", *arguments], env={"COLUMNS": "160", "NO_COLOR": "1"})
 
 
+@pytest.mark.slow
 def test_p3_one_host_is_learned_from_and_the_command_says_that_nobody_is_left_to_test(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -224,6 +227,7 @@ def test_p3_one_host_is_learned_from_and_the_command_says_that_nobody_is_left_to
     assert model.residence_s("1,0") == pytest.approx(15)
 
 
+@pytest.mark.slow
 def test_p3_a_journal_without_records_or_not_ingested_is_refused_with_what_to_do(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def test_p2_c6_a_task_equals_the_definition_on_random_worlds(
         assert found == expected(world), f"seed {seed}, {buckets} buckets"
 
 
+@pytest.mark.slow
 def test_p2_c6_a_task_equals_the_definition_where_the_kernel_settles_most(tmp_path: Path) -> None:
     for seed in range(60):
         world = aimed_world(seed)
@@ -41,6 +42,7 @@ def test_p2_c6_a_task_equals_the_definition_where_the_kernel_settles_most(tmp_pa
         assert found == expected(world), f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_p2_without_the_compiled_kernel_the_results_are_the_same(tmp_path: Path) -> None:
     for seed in range(100, 130):
         world = aimed_world(seed)
@@ -65,6 +67,7 @@ def test_p2_aimed_worlds_are_settled_by_the_kernel_or_left_to_others_by_it(tmp_p
     assert min(settled, asked) > 10
 
 
+@pytest.mark.slow
 def test_p2_pairs_of_events_that_stay_in_their_bucket_are_found_once_and_only_of_others_more_often(
     tmp_path: Path,
 ) -> None:

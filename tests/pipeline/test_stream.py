@@ -25,6 +25,7 @@ SEEDS = range(3_000, 3_012)
 LATER_US = (len(SEEDS) + 10) * WORLD_US
 
 
+@pytest.mark.slow
 def test_p5_c6_two_runs_of_the_stream_deliver_together_what_the_definition_does(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -51,6 +52,7 @@ def test_p5_c6_two_runs_of_the_stream_deliver_together_what_the_definition_does(
     assert 0 < len(found[0]) < len(wanted)
 
 
+@pytest.mark.slow
 def test_p5_what_was_subscribed_at_the_very_beginning_is_not_late(spark: SparkSession, tmp_path: Path) -> None:
     """The table of subscriptions has no record after time 0, and nothing may come late."""
     event = Event("e", "x", Context("h", None, SECOND_US), SECOND_US, SECOND_US)

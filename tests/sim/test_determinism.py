@@ -39,12 +39,14 @@ def hash_of_a_run(tmp_path: Path, name: str, seed: int, hash_seed: str, protocol
     return journal_hash(directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_journal_is_the_same_whatever_the_hash_seed(protocol: str, tmp_path: Path) -> None:
     first = hash_of_a_run(tmp_path, "first", 11, "0", protocol)
     assert hash_of_a_run(tmp_path, "other-hash-seed", 11, "4711", protocol) == first
 
 
+@pytest.mark.slow
 def test_the_journal_differs_with_the_seed(tmp_path: Path) -> None:
     assert hash_of_a_run(tmp_path, "one", 11, "0") != hash_of_a_run(tmp_path, "other", 12, "0")
 
@@ -69,6 +71,7 @@ def test_adding_a_host_leaves_the_ways_of_the_others_as_they_are() -> None:
     assert way_of_the_first(3) == way_of_the_first(30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, -5, 2**40])
 def test_any_integer_is_a_seed(seed: int, tmp_path: Path) -> None:
     assert len(hash_of_a_run(tmp_path, "run", seed, "1")) == 64

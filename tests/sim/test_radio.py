@@ -348,6 +348,7 @@ def share_received(jitter_ms: float, seed: int) -> float:
     return arrived / aimed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("jitter_ms", "low", "high"), [(10, 0.68, 0.75), (100, 0.95, 0.97)])
 def test_one_hop_loss_is_that_of_a_real_medium(jitter_ms: float, low: float, high: float) -> None:
     """C12: ns-3 lets 0.70 to 0.74 of a flood's frames arrive with 10 ms of jitter, and 0.96 with 100 ms."""

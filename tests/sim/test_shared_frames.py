@@ -16,6 +16,8 @@ from roamcast.sim.scenario import scenario_from
 from roamcast.sim.world import World
 from tests.sim.walkers import PROTOCOLS, walkers_toml
 
+pytestmark = pytest.mark.slow
+
 
 class WatchedWorld(World):
     """Compares every frame with what it was before anybody had it: after its hearers, and once more at the end, since

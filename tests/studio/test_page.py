@@ -15,6 +15,8 @@ else:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: tools/clients.sh does that where it can"),
+    pytest.mark.browser,
+    pytest.mark.process,
     pytest.mark.xdist_group("studio"),
 ]
 

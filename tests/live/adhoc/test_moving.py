@@ -100,6 +100,7 @@ def story(journal: Path) -> Iterator[Story]:
     assert not list(FOLDER.glob(f"rcast-{os.getpid()}-*"))
 
 
+@pytest.mark.slow
 @needs_namespaces
 def test_l1_moving_nodes_get_exactly_what_the_model_says(story: Story) -> None:
     found = story.judged()
@@ -116,6 +117,7 @@ def test_l1_the_radio_carried_frames_by_distance(story: Story) -> None:
     assert all(counts["forged"] == counts["malformed"] == counts["replayed"] == 0 for counts in story.drops.values())
 
 
+@pytest.mark.slow
 @needs_namespaces
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
@@ -141,6 +143,7 @@ def test_l1_p2_the_audit_of_all_nodes_journals_finds_no_fault_but_close_calls(
     assert set(faults) <= set(found.close)
 
 
+@pytest.mark.slow
 @needs_namespaces
 def test_l1_s11_with_a_fifth_of_all_frames_lost_what_was_missed_is_asked_for_in_time() -> None:
     story = Story(6.0, loss=0.2, seed=3)

@@ -110,6 +110,7 @@ def test_l1_c8_an_event_of_the_context_protocol_travels_hop_by_hop(line: Neighbo
     assert line.nodes["d"].seals.peers.by_name["a"].session is None
 
 
+@pytest.mark.slow
 def test_l1_on_a_lan_two_processes_find_each_other_with_nothing_but_their_names(
     machines: Machines, tmp_path: Path
 ) -> None:
@@ -205,6 +206,7 @@ def test_l1_an_interface_that_was_named_is_used_again_when_it_comes_back(crossro
     assert inside(crossroads, lambda: asyncio.run(story())) == [5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crossroads", [1], indirect=True)
 def test_l6_a_node_says_which_interfaces_it_uses_when_others_are_there(crossroads: str, tmp_path: Path) -> None:
     node = Terminal(tmp_path, ("ann",), before=("ip", "netns", "exec", crossroads, sys.executable))

@@ -252,6 +252,7 @@ def played(seed: int, lanes: bool) -> tuple[list[list[bytes]], int]:
     return [each.taken for each in clients], counted.count
 
 
+@pytest.mark.slow
 def test_l2_with_lanes_clients_get_what_they_get_without() -> None:
     taken = 0
     for seed in range(TRIALS):

@@ -68,6 +68,7 @@ def forget_what_is_retained(trial: Mixture) -> None:
     trial.stage.brokers["b"].server.core.retained.of.popitem()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mistake",
     [

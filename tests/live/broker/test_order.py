@@ -3,6 +3,7 @@ whichever way through the broker each of them takes."""
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,6 +82,7 @@ def test_l2_over_links_a_plain_message_does_not_overtake_a_retained_one() -> Non
         assert numbers(reader) == [0, 1, 2, 3], f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_l2_over_a_link_that_is_back_a_plain_message_does_not_overtake_what_waited_for_it() -> None:
     """One that comes before the two brokers are in step is lost, as with any link that is down."""
     for seed in range(30):

@@ -20,7 +20,12 @@ from tests.live.processes.fleet import fleet
 from tests.pipeline.test_commands import invoke
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400, func_only=True), pytest.mark.xdist_group("spark")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.spark,
+    pytest.mark.timeout(400, func_only=True),
+    pytest.mark.xdist_group("spark"),
+]
 EVENTS = 5
 COUNTS = ("expected", "missed", "duplicates", "unwanted")
 FROM_BROKERS = 10

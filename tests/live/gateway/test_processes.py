@@ -17,6 +17,7 @@ from tests.live.processes.fleet import Fleet, certificate_files, shared_fleet
 from tests.live.processes.vendors import connect_paho, paho_client
 from tests.ports import free_port
 
+pytestmark = pytest.mark.process
 PATIENCE_S = 60.0
 ICE = "ice(depth: integer)"
 Opens = Callable[..., Terminal]
@@ -70,7 +71,10 @@ def hears(terminal: Terminal, name: str) -> None:
         terminal.until(f"heard of {name}")
 
 
-@pytest.mark.parametrize("gateways", [["north"], ["north", "south"]], ids=["one", "two"])
+@pytest.mark.parametrize(
+    "gateways",
+    [pytest.param(["north"], id="one"), pytest.param(["north", "south"], id="two", marks=pytest.mark.slow)],
+)
 def test_l9_events_go_both_ways_once(brokers: Fleet, terminal: Opens, gateways: list[str]) -> None:
     reader = terminal("reader", "--at", "30,0", "--subscribe", "ice", "--json")
     car = terminal("car", "--at", "10,0", "--announce", ICE, "--within", "100")
@@ -112,12 +116,14 @@ def test_l9_events_go_both_ways_once(brokers: Fleet, terminal: Opens, gateways: 
     assert far.got.empty()
 
 
+@pytest.mark.slow
 def test_l9_l6_a_gateway_without_a_broker_says_so(terminal: Opens) -> None:
     gate = terminal("gate", "--gateway", f"mqtt://127.0.0.1:{free_port()}")
     gate.until("no broker was reached")
     assert gate.process.wait(60) == 2
 
 
+@pytest.mark.slow
 def test_l9_l7_a_gateway_has_its_password_from_the_environment_where_nobody_can_be_asked(
     terminal: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +138,7 @@ def test_l9_l7_a_gateway_has_its_password_from_the_environment_where_nobody_can_
         assert gate.stop() == 0
 
 
+@pytest.mark.slow
 def test_l9_l7_a_gateway_trusts_a_broker_of_the_authority_that_it_is_given_and_no_other(
     terminal: Opens, tmp_path: Path
 ) -> None:
@@ -147,12 +154,14 @@ def test_l9_l7_a_gateway_trusts_a_broker_of_the_authority_that_it_is_given_and_n
     assert wary.process.wait(60) == 2
 
 
+@pytest.mark.slow
 def test_l9_l7_an_authority_that_cannot_be_read_is_named(terminal: Opens, tmp_path: Path) -> None:
     gate = terminal("gate", "--gateway", "mqtts://localhost:8883", "--ca", str(tmp_path / "nosuch.pem"))
     gate.until("nosuch.pem")
     assert gate.process.wait(60) == 2
 
 
+@pytest.mark.slow
 def test_l9_l6_a_gateway_says_when_it_has_lost_its_broker_and_where_it_went(terminal: Opens, tmp_path: Path) -> None:
     with shared_fleet(tmp_path, "south") as south:
         after = f"mqtt://127.0.0.1:{south['south'].mqtt_port}"

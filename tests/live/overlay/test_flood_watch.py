@@ -31,6 +31,7 @@ def depths(hours: int, rows: int) -> list[int]:
     return [modulator.take(event, 0)[0].attributes["deepest"] for event in rain]
 
 
+@pytest.mark.slow
 @needs_namespaces
 @pytest.mark.parametrize(("approach", "rows"), [("overlay", 2), ("static", SIDE)])
 def test_o8_events_take_the_papers_paths_in_all_four_networks(approach: str, rows: int) -> None:

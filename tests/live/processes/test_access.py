@@ -16,7 +16,7 @@ from tests.live.processes.test_pub_sub import roamcast
 from tests.live.processes.vendors import connect_paho, end_paho, mosquitto_pub, need, paho_client, until
 from tests.ports import free_ports
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.timeout(120), pytest.mark.process]
 NOT_AUTHORIZED = 0x87
 BAD_PASSWORD = 0x86
 HARBOUR = {"kind": "box", "low": [0, 0], "high": [100, 100]}
@@ -95,6 +95,7 @@ async def reader_at(place: Place, topic: str) -> Client:
     return reader
 
 
+@pytest.mark.slow
 def test_l7_who_has_a_password_comes_in_and_publishes_what_is_its_own(place: Place) -> None:
     async def work() -> None:
         reader = await reader_at(place, "of/#")
@@ -168,6 +169,7 @@ def test_l7_into_an_area_only_who_is_in_it_may_publish(place: Place) -> None:
     asyncio.run(asyncio.wait_for(work(), 110))
 
 
+@pytest.mark.slow
 def test_l7_who_is_not_let_in_is_told_why_and_the_log_says_who_it_was(place: Place) -> None:
     broker = ("--broker", f"mqtt://127.0.0.1:{place.tcp}", "--name", "somebody")
     for words, told in (
@@ -190,12 +192,14 @@ def test_l7_l2_the_log_says_why_a_subscription_was_refused(place: Place) -> None
     assert "curious: of/others: not authorized" in (place.folder / "a.out").read_text()
 
 
+@pytest.mark.slow
 def test_l7_who_has_not_told_where_it_is_hears_that_its_place_is_not_known(place: Place) -> None:
     own = ("--broker", f"mqtt://127.0.0.1:{place.tcp}", "--user", "truck-1", "--password", "secret of truck-1")
     code, _, said = asyncio.run(roamcast("pub", "harbour/alarm", "x", *own))
     assert (code, "it has not reported where it is" in said) == (1, True)
 
 
+@pytest.mark.slow
 def test_l7_of_a_port_with_tls_it_is_said_what_to_write(place: Place) -> None:
     for address, told in (("mqtt", "if it speaks TLS there, write mqtts://"), ("mqtts", "name its authority (--ca")):
         code, _, said = asyncio.run(roamcast("sub", "t", "--broker", f"{address}://127.0.0.1:{place.tls}"))

@@ -22,7 +22,12 @@ from tests.live.processes.fleet import Fleet, Proxy, fleet
 from tests.live.processes.vendors import connect_paho, end_paho, paho_client, properties, until
 from tests.pipeline.test_commands import invoke
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300, func_only=True), pytest.mark.xdist_group("spark")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.spark,
+    pytest.mark.timeout(300, func_only=True),
+    pytest.mark.xdist_group("spark"),
+]
 LINKS = (("a", "b"), ("b", "c"))
 SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
 NEAR_M = 300

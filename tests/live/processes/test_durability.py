@@ -12,12 +12,12 @@ from tests.live.processes.fleet import BrokerProcess, fleet
 from tests.live.processes.publisher import PahoPublisher, publisher
 from tests.live.processes.vendors import PahoReader, until
 
-pytestmark = [pytest.mark.timeout(170), pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.timeout(170), pytest.mark.process]
 SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
 QUOTA_EXCEEDED = 0x97
 
 
-@pytest.mark.parametrize("snapshot_bytes", [64 * 1024 * 1024, 4_000])
+@pytest.mark.parametrize("snapshot_bytes", [64 * 1024 * 1024, pytest.param(4_000, marks=pytest.mark.slow)])
 def test_l8_nothing_acknowledged_is_missing_after_sigkill_at_random_moments(
     tmp_path: Path, snapshot_bytes: int
 ) -> None:
@@ -55,6 +55,7 @@ def test_l8_nothing_acknowledged_is_missing_after_sigkill_at_random_moments(
     asyncio.run(asyncio.wait_for(work(), 160))
 
 
+@pytest.mark.slow
 def test_l8_a_full_disk_is_told_to_publishers_and_ends_when_clients_take_what_waits(tmp_path: Path) -> None:
     async def work() -> None:
         async with fleet(tmp_path, "a", storage={"bytes_max": 400_000, "free_bytes_min": 0}) as brokers:
@@ -101,6 +102,7 @@ async def refused_start(broker: BrokerProcess) -> str:
     return broker.output.read_text()[before:]
 
 
+@pytest.mark.slow
 def test_l8_a_damaged_log_is_named_and_left_as_it_is(tmp_path: Path) -> None:
     async def work() -> None:
         async with fleet(tmp_path, "a") as brokers:
@@ -123,6 +125,7 @@ def test_l8_a_damaged_log_is_named_and_left_as_it_is(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(work(), 120))
 
 
+@pytest.mark.slow
 def test_l8_two_brokers_cannot_work_on_one_directory(tmp_path: Path) -> None:
     async def work() -> None:
         async with fleet(tmp_path, "a") as brokers:

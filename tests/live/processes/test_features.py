@@ -25,7 +25,7 @@ from tests.live.processes.vendors import (
     until,
 )
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.timeout(120), pytest.mark.process]
 TWO = ("paho", "mosquitto")
 WILL_DELAY_S = 3
 MOMENT_S = 1
@@ -122,6 +122,7 @@ class MosquittoLeaver:
 LEAVERS: dict[str, Any] = {"paho": PahoLeaver, "mosquitto": MosquittoLeaver}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vendor", TWO)
 def test_p28_a_will_waits_for_its_delay_and_is_void_for_who_is_back_before(port: int, vendor: str) -> None:
     async def work() -> None:
@@ -209,6 +210,7 @@ def test_p54_of_a_group_at_two_brokers_one_member_gets_each_message(brokers: Fle
     asyncio.run(asyncio.wait_for(work(), 110))
 
 
+@pytest.mark.slow
 def test_l2_topic_aliases_of_two_vendors_in_both_directions(port: int) -> None:
     """paho says a topic once and then its alias; mqtt.js is told the topic once, and reads it every time."""
     need("mqtt.js")

@@ -13,7 +13,7 @@ import pytest
 from tests.live.processes.fleet import BrokerProcess, shared_fleet
 from tests.live.processes.vendors import PahoReader, connect_paho, end_paho, paho_client, until
 
-pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.timeout(150), pytest.mark.process]
 SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
 PER_ADDRESS_MAX = 300
 RATE_PER_S = 1_000
@@ -112,6 +112,7 @@ async def counted(broker: BrokerProcess, name: str) -> float:
     return (await broker.metrics()).get(name, 0.0)
 
 
+@pytest.mark.slow
 def test_l7_hundreds_of_connections_that_say_nothing_or_nonsense_hurt_nobody(broker: BrokerProcess) -> None:
     generator = Random(SEED)
 
@@ -176,6 +177,7 @@ def test_l7_a_client_that_publishes_more_than_it_may_waits_and_others_do_not(bro
     asyncio.run(asyncio.wait_for(work(), 140))
 
 
+@pytest.mark.slow
 def test_l7_clients_that_never_acknowledge_or_never_read_cost_a_bounded_amount(broker: BrokerProcess) -> None:
     async def deaf(line: socket.socket) -> None:
         """Reads everything, and acknowledges nothing."""

@@ -26,7 +26,7 @@ from tests.live.processes.vendors import (
     until,
 )
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.process]
 LINKS = (("a", "b"), ("b", "c"))
 AHEAD = {"next_brokers": {"a": ["c"], "b": ["a"], "c": ["b"]}}
 PRESETS: dict[str, dict[str, Any]] = {

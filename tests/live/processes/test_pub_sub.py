@@ -10,7 +10,7 @@ from tests.live.processes.fleet import COMMAND, environment, fleet
 from tests.location.test_gpsd import TPV, VERSION, Daemons, line
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150), pytest.mark.process]
 
 
 async def roamcast(*words: str, told: str = "") -> tuple[int, str, str]:

@@ -17,7 +17,7 @@ from tests.live.processes.fleet import Fleet, Proxy, fleet
 from tests.live.processes.publisher import Publisher, publisher
 from tests.live.processes.vendors import READERS, Reader, mqtt_js
 
-pytestmark = [pytest.mark.timeout(170), pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.timeout(170), pytest.mark.process]
 LINKS = (("a", "b"), ("b", "c"))
 SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
 TROUBLES = 12
@@ -125,7 +125,12 @@ def available() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("faults", "secure"), [("roam", True), ("roam roam kill", False), ("roam roam cut heal kill", False)]
+    ("faults", "secure"),
+    [
+        ("roam", True),
+        pytest.param("roam roam kill", False, marks=pytest.mark.slow),
+        pytest.param("roam roam cut heal kill", False, marks=pytest.mark.slow),
+    ],
 )
 def test_l3_nothing_is_lost_or_doubled_on_the_way(tmp_path: Path, faults: str, secure: bool) -> None:
     async def work() -> None:

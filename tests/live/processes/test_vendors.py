@@ -9,7 +9,7 @@ from tests.live.processes.fleet import shared_fleet
 from tests.live.processes.vendors import READERS, MqttJsReader, connect_paho, end_paho, need, paho_client, until
 from tests.ports import free_ports
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.timeout(120), pytest.mark.process]
 FILTER = "severity > 3 AND near(position, 200)"
 HERE = '{"position": [1000, 1000]}'
 SAID = [
@@ -40,6 +40,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]
         yield tcp, websocket
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vendor", READERS)
 def test_l2_plain_and_filtered_by_content_and_place_from_every_vendor(ports: tuple[int, int], vendor: str) -> None:
     need(vendor)

@@ -14,6 +14,7 @@ KILLS = 5
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12, 13])
 def test_l8_everything_told_to_be_safe_is_there_after_sigkill_at_random_points(seed: int, tmp_path: Path) -> None:
     print(f"seed {seed}")

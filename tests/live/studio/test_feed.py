@@ -234,6 +234,7 @@ def test_l5_a_page_that_says_too_much_is_closed(tmp_path: Path) -> None:
     run(work)
 
 
+@pytest.mark.slow
 def test_l5_a_slow_page_gets_fewer_and_newer_frames_and_no_queue_grows(tmp_path: Path) -> None:
     async def work() -> None:
         async with broker_at(tmp_path) as broker, clients(broker, "w", "r") as (writer, reader):

@@ -10,7 +10,7 @@ import pytest
 
 from roamcast.experiments.context import base_run
 
-pytestmark = pytest.mark.xdist_group("context figures")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("context figures")]
 """One worker, since tests share runs."""
 
 SEEDS = (1, 2, 3)

@@ -145,6 +145,7 @@ def watched(world: dict[str, Any], seed: int) -> tuple[Run, Truth]:
     return run, truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "speed_mps"), [(2, 15.0), (4, 30.0)])
 def test_while_all_move_every_difference_from_the_definition_is_a_time_of_flight(seed: int, speed_mps: float) -> None:
     """C4, C6, C9: some things differ from what the ideal system delivers at once, and each of them is explained."""
@@ -156,6 +157,7 @@ def test_while_all_move_every_difference_from_the_definition_is_a_time_of_flight
     assert (truth.wrong(), truth.lost(run.now_us)) == ([], [])
 
 
+@pytest.mark.slow
 def test_what_loss_takes_is_not_explained_by_flight() -> None:
     """The proof that a match that is not delivered is found."""
     run, truth = watched(moving(15.0, faults={"loss": 0.7}) | {"seconds": 18}, 2)

@@ -108,6 +108,7 @@ def outcome(run_: Run) -> Result:
 # Nothing moves, nothing is lost.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 4, 7, 12])
 def test_in_a_connected_static_world_delivery_is_exactly_what_matches(seed: int) -> None:
     """C6, C9, C13: checkers only-matching and complete; nothing missed, nothing unwanted, nothing twice."""
@@ -137,6 +138,7 @@ CONNECTED = [2, 3, 4, 7, 8, 9, 10, 12, 25]
 which a subscription is on its way for longest. The twelve between them hold too, and would take a minute."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", CONNECTED)
 def test_wide_regions_that_hang_together_only_through_others_are_exact_too(seed: int) -> None:
     """C6, C8, C13: with the recommended preset, walks outside find all parts of a region."""
@@ -147,12 +149,14 @@ def test_wide_regions_that_hang_together_only_through_others_are_exact_too(seed:
     assert result.missed == result.unwanted == result.duplicates == 0
 
 
+@pytest.mark.slow
 def test_without_walks_wide_regions_are_not_exact() -> None:
     """The proof that the test above can fail, by the world that detours of ten hops do not get right."""
     result = outcome(finished(wide("sparse"), 12))
     assert 0 < result.missed <= 0.05 * result.expected
 
 
+@pytest.mark.slow
 def test_instantaneous_subscriptions_get_what_matches_at_their_moment() -> None:
     """C3: events first, subscriptions afterwards; by the ideal's pairs, since such a subscription has always expired
     when something is delivered to it."""
@@ -166,6 +170,7 @@ def test_instantaneous_subscriptions_get_what_matches_at_their_moment() -> None:
     assert result.missed == result.unwanted == 0
 
 
+@pytest.mark.slow
 def test_the_paper_preset_without_bridges_and_recovery_misses_some_of_it() -> None:
     """C13, and the proof that the check can fail."""
     world = static(protocol={"kind": "context", "preset": "paper", "key_attributes": ["speed"]})
@@ -364,6 +369,7 @@ def late_rate(run_: Run, from_s: float) -> float:
     return sum(pair in run_.tally.deliveries for pair in late) / len(late)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "faults",
     [
@@ -385,12 +391,14 @@ def test_faults_are_survived_and_delivery_resumes_when_they_end(faults: dict[str
     assert late_rate(run_, 35) > 0.9
 
 
+@pytest.mark.slow
 def test_hosts_that_refuse_to_forward_are_passed_by() -> None:
     run_ = finished(hostile(refuse_share=0.2), 3)
     outcome(run_)
     assert late_rate(run_, 10) > 0.85
 
 
+@pytest.mark.slow
 def test_clocks_that_are_a_second_off_do_not_matter() -> None:
     """Times are never compared between hosts: ages travel instead."""
     pairs = []
@@ -406,6 +414,7 @@ def test_clocks_that_are_a_second_off_do_not_matter() -> None:
     assert len(common) >= 0.97 * max(map(len, pairs))
 
 
+@pytest.mark.slow
 def test_tables_stay_within_their_bounds_under_load() -> None:
     """C7"""
     world = hostile(loss=0.3)
@@ -421,6 +430,7 @@ def test_tables_stay_within_their_bounds_under_load() -> None:
     assert outcome(run_).notes["event_dropped"] > 0
 
 
+@pytest.mark.slow
 def test_two_runs_with_one_seed_are_the_same() -> None:
     first, second = (outcome(finished(hostile(loss=0.1) | {"seconds": 15}, 9)) for _ in range(2))
     assert first == second
@@ -434,6 +444,7 @@ def base(seconds: float, preset: str) -> Scenario:
     return replace(scenario_, seconds=seconds, protocol={**scenario_.protocol, "preset": preset})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["paper", "recommended"])
 def test_the_published_delivery_rate_and_cost_come_out(preset: str) -> None:
     """C12: delivery above 0.9 and a cost of 42 Mbit in 450 s within 40 %, here over a part of the time, in which not

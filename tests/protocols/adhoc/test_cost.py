@@ -79,6 +79,7 @@ def test_within_radio_range_an_event_costs_one_transmission(radius_m: float, sat
     assert delivered == connected > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("radius_m", [300.0, 500.0, 700.0])
 @pytest.mark.parametrize("saturation", [60, 120, 180])
 def test_beyond_radio_range_an_event_costs_one_and_the_connected_members(radius_m: float, saturation: int) -> None:
@@ -88,6 +89,7 @@ def test_beyond_radio_range_an_event_costs_one_and_the_connected_members(radius_
     assert delivered == connected
 
 
+@pytest.mark.slow
 def test_the_mean_cost_grows_with_the_proximity_as_the_road_is_filled() -> None:
     """S9, figure 7 AA: about 1 + N·PR/700."""
     for radius_m in (300.0, 700.0):

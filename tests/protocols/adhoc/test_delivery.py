@@ -308,6 +308,7 @@ class Asked(SilentObserver):
         self.subscriptions.append(subscription)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_in_a_static_world_of_several_hops_what_matches_is_delivered_and_nothing_else(seed: int) -> None:
     """S3 to S6: sixty hosts at random, a perfect radio of 200 m, proximities of 320 m, held against `matches`."""

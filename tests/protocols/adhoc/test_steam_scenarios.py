@@ -63,6 +63,7 @@ def test_on_a_road_hardly_anybody_is_cut_off() -> None:
     assert missed_share(results("a", 60, 700.0, seeds=10)) < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", "cde")
 def test_spread_over_an_area_a_sparse_crowd_is_partitioned(name: str) -> None:
     """S13, figure 14: scenarios C, D, E at saturation 60 above 300 m."""
@@ -76,6 +77,7 @@ def test_at_twice_the_saturation_partitions_are_gone(name: str) -> None:
     assert missed_share(results(name, 120, 500.0, seeds=3)) <= 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "radius_m"), [("c", 600.0), ("d", 400.0), ("e", 600.0)])
 def test_gossip_loses_next_to_nothing_and_saves_a_fifth_of_what_lies_beyond(name: str, radius_m: float) -> None:
     """S12, figure 15: G(200 m, 0.8) at saturations 120 to 240. D is a square, and 400 m are inside of it."""
@@ -96,6 +98,7 @@ def test_everybody_gossiping_little_loses_much() -> None:
     assert missed_share([run_scenario(given, kit_of(given.protocol), seed) for seed in (1, 2)]) > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a-broken-down-car", "b-ambulance", "intersection-24h"])
 def test_with_everybody_forwarding_all_events_are_delivered(name: str) -> None:
     """S13, figure 7: "no event loss has been recorded in any experiment"."""
@@ -109,6 +112,7 @@ def test_with_everybody_forwarding_all_events_are_delivered(name: str) -> None:
     assert result.unwanted <= 0.002 * result.expected
 
 
+@pytest.mark.slow
 def test_filters_reduce_what_vehicles_get_by_95_percent() -> None:
     """S13, 5.2: own approach, inbound, 40 m, against both approaches over ±200 m; the filters are exact."""
     given = load_scenario(Path("scenarios/steam-intersection-24h.toml"))

@@ -20,6 +20,7 @@ ANYWHERE = AheadParams({broker: tuple(each for each in BROKERS if each != broker
 PRICE: dict[str, Value] = {"price": 1, "kind": "a"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_r7_random_moves_between_brokers_that_subscribe_ahead_lose_nothing_and_leave_nothing(
     strategy: Strategy,
@@ -48,6 +49,7 @@ def test_r7_the_check_fails_for_clients_that_forget_what_came_early() -> None:
         trial.check()
 
 
+@pytest.mark.slow
 def test_r7_clients_that_walk_too_lose_nothing_and_leave_nothing() -> None:
     try_logical_seed(5, BrokerParams(ahead=ANYWHERE), TrialParams(actions=70))
 

@@ -27,6 +27,7 @@ def runs() -> dict[str, Run]:
     return {name: ran(name) for name in ("flooding", "1s", "10s")}
 
 
+@pytest.mark.slow
 def test_r6_flooding_takes_more_messages_than_a_fast_client_and_that_more_than_a_slow_one(
     runs: dict[str, Run],
 ) -> None:

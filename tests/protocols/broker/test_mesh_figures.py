@@ -13,6 +13,7 @@ def measured() -> dict[MeshKind, Measured]:
     return {kind: measure(Setting(kind, K, speed_mps=12.0, runs=120)) for kind in kinds}
 
 
+@pytest.mark.slow
 def test_m9_the_overhead_of_predictive_forwarding_is_that_of_equation_6(measured: dict[MeshKind, Measured]) -> None:
     assert measured["predictive"].overhead == pytest.approx(closed_form(K), rel=0.05)
 
@@ -27,16 +28,19 @@ def test_m9_probing_costs_more_by_its_probes_and_seconds(measured: dict[MeshKind
     assert 4.3 <= measured["probing"].delay_s - measured["predictive"].delay_s <= 5.1
 
 
+@pytest.mark.slow
 def test_m7_every_event_of_every_run_arrives_once(measured: dict[MeshKind, Measured]) -> None:
     assert [each.missing for each in measured.values()] == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_m9_overhead_depends_neither_on_speed_nor_on_arrivals() -> None:
     settings = [Setting("predictive", K, speed, interval, 120) for speed, interval in ((3.0, 8.0), (15.0, 4.0))]
     for setting in settings:
         assert measure(setting).overhead == pytest.approx(closed_form(K), rel=0.06)
 
 
+@pytest.mark.slow
 def test_m10_a_destination_that_is_wrong_costs_delay_and_no_event() -> None:
     right, wrong = (measure(Setting("predictive", K, 12.0, runs=60, noise_m=noise_m)) for noise_m in (0.0, 400.0))
     assert wrong.missing == 0

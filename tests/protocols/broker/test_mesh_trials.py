@@ -66,6 +66,7 @@ class Taciturn(MeshClient):
         return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("naive", [Trusting, Forgetful, Taciturn])
 def test_most_trials_fail_for_clients_that_do_not_follow_the_protocol(naive: type[MeshClient]) -> None:
     """Not all: what a client does wrong must happen to matter."""

@@ -21,6 +21,7 @@ SHORT = replace(QUICK, clients=BrokerParams(counterpart_age_s_max=40.0))
 WANTED = Subscription("s", "C", "x", 0, FOREVER_US)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 4, 5])
 def test_o7_brokers_that_crash_lose_only_what_they_had_and_leave_nothing_behind(seed: int) -> None:
     trial = try_overlay(seed, SHORT, CRASHES)

@@ -26,6 +26,7 @@ def test_o8_three_hosts_with_the_static_approach_take_its_detours() -> None:
 SMALL = Setting(hosts=40, side_m=(700.0, 700.0), seconds=120.0)
 
 
+@pytest.mark.slow
 def test_o2_updates_shorten_the_paths_of_brokers_and_cost_more_the_more_often_they_are() -> None:
     static = measure_brokers(1, None, SMALL, brokers=16)
     seldom = measure_brokers(1, 40.0, SMALL, brokers=16)
@@ -35,6 +36,7 @@ def test_o2_updates_shorten_the_paths_of_brokers_and_cost_more_the_more_often_th
     assert static.overhead_kbps < seldom.overhead_kbps < often.overhead_kbps
 
 
+@pytest.mark.slow
 def test_o3_clients_gain_by_home_brokers_and_more_by_both() -> None:
     lengths = [
         measure_clients(1, approach, 10.0, SMALL, brokers=10, producers=4, consumers=16).length
@@ -44,6 +46,7 @@ def test_o3_clients_gain_by_home_brokers_and_more_by_both() -> None:
     assert len(set(lengths)) == 4
 
 
+@pytest.mark.slow
 def test_o3_balancing_lowers_the_highest_load() -> None:
     setting = Setting(20, (750.0, 500.0), (1.0, 20.0), 30.0, 250.0, 60.0)
     balanced = measure_load(2, 0.9, setting=setting)
@@ -61,6 +64,7 @@ def test_o1_hosts_move_alike_whatever_the_approach() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["overlay-clients", "overlay-static"])
 def test_o1_every_event_of_the_scenarios_arrives_once_and_in_order(name: str) -> None:
     scenario = replace(load_scenario(SCENARIOS / f"{name}.toml"), seconds=40.0)

@@ -35,6 +35,7 @@ def test_r3_a_replay_in_many_pieces_is_not_given_up_when_others_have_nothing(see
     try_seed(seed, BrokerParams(routing=strategy, replay_events_max=2), SHORT)
 
 
+@pytest.mark.slow
 def test_r3_who_leaves_and_returns_in_the_middle_of_a_replay_gets_the_piece_that_came_meanwhile() -> None:
     trials.logical(9_100_336)
 
@@ -58,6 +59,7 @@ class Careless(Client):
         return effects
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Forgetful, Careless])
 def test_the_trial_fails_for_clients_that_do_not_follow_the_protocol(kind: type[Client]) -> None:
     def make(seat: Seat) -> Client:
@@ -126,6 +128,7 @@ def test_the_trial_fails_for_clients_that_take_an_event_again_after_a_crash() ->
     assert any("twice" in words for words in complaints(Trial, Doubtful, range(37, 38)))
 
 
+@pytest.mark.slow
 def test_the_trial_fails_for_brokers_that_leave_a_crashed_neighbour_without_arrows() -> None:
     found = complaints(SilentTrial, Client, range(20))
     assert any("never got" in words or "replay_missing" in words for words in found)
