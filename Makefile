@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# Tests start hundreds of processes: without bytecode, each of them would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install java run check test test-rest test-all coverage format bench experiments docs studio clean
 
 help:            ## show this list
