@@ -18,6 +18,7 @@ import pytest
 
 from roamcast import __version__
 
+pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[2]
 ROAMCAST = (
     "from pathlib import Path; from roamcast import cli, cli_bench; "
@@ -35,8 +36,6 @@ def main():
 '''
 NOTES_ONE = '''"""Has one case, and goes on."""
 from bench import progress
-
-pytestmark = pytest.mark.process
 
 def main():
     progress.note({"first": 1.5})

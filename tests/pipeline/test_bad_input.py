@@ -13,7 +13,7 @@ from roamcast.terminal import EXIT_BAD_INPUT
 from tests.pipeline.test_commands import invoke
 from tests.pipeline.test_ingest import changed, put, segment, written
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def refused(*command: str) -> str:
@@ -52,7 +52,6 @@ def test_p1_a_journal_without_any_segment_is_said_to_be_empty(
     assert f"{tmp_path}: the journal is empty; no segment was found in it" in refused(*command, str(tmp_path))
 
 
-@pytest.mark.slow
 def test_p2_a_journal_without_a_run_cannot_be_judged(spark: SparkSession, tmp_path: Path) -> None:
     version = written(tmp_path)
     for path in (version / "runs").iterdir():
@@ -60,7 +59,6 @@ def test_p2_a_journal_without_a_run_cannot_be_judged(spark: SparkSession, tmp_pa
     assert f"{tmp_path}: table 'runs' has no rows" in refused("audit", str(tmp_path))
 
 
-@pytest.mark.slow
 def test_p2_a_clean_table_that_somebody_removed_is_named(spark: SparkSession, tmp_path: Path) -> None:
     written(tmp_path)
     assert invoke("pipeline", "ingest", str(tmp_path))[0] == 0
@@ -69,7 +67,6 @@ def test_p2_a_clean_table_that_somebody_removed_is_named(spark: SparkSession, tm
     assert f"{tmp_path}/tables/moves: table 'moves' is missing" in said
 
 
-@pytest.mark.slow
 def test_p2_a_clean_table_that_is_damaged_is_named_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
     written(tmp_path)
     assert invoke("pipeline", "ingest", str(tmp_path))[0] == 0
@@ -90,7 +87,6 @@ def test_p6_what_spark_says_is_shown_with_our_traceback_and_without_java_s() -> 
     assert without_java_frames(problem) == worker
 
 
-@pytest.mark.slow
 def test_p1_a_clock_that_goes_backwards_and_a_wrong_version_are_named_with_file_and_field(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -113,7 +109,6 @@ def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     return journal
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "option", "given", "said"),
     [

@@ -19,6 +19,7 @@ from roamcast.pipeline.session import package_archive
 from tests.pipeline.cluster import Cluster, NotStarted, Part, connect_server, standalone, without_roamcast
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.spark,
     pytest.mark.xdist_group("oracle"),
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark's master, workers and server need Java"),
@@ -55,7 +56,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.slow
 def test_p6_a_journal_is_audited_on_two_workers(
     workers: Cluster, journal: tuple[Path, Simulated], tmp_path: Path
 ) -> None:
@@ -68,7 +68,6 @@ def test_p6_a_journal_is_audited_on_two_workers(
         part.said("Asked to launch executor")
 
 
-@pytest.mark.slow
 def test_p6_a_sweep_on_two_workers_has_the_rows_of_a_plain_loop(workers: Cluster, tmp_path: Path) -> None:
     workers.run("experiments", "run", EXPERIMENT.name, "--runs", "1", "--out", str(tmp_path))
     rows = msgspec.json.decode((tmp_path / f"{EXPERIMENT.name}.quick.json").read_bytes(), type=list[Row])
@@ -78,7 +77,6 @@ def test_p6_a_sweep_on_two_workers_has_the_rows_of_a_plain_loop(workers: Cluster
         assert row.figures == json.loads(measured(payload))
 
 
-@pytest.mark.slow
 def test_p6_a_journal_is_ingested_and_judged_through_spark_connect(
     server: Cluster, journal: tuple[Path, Simulated], tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from roamcast.pipeline.tables import JOURNAL, TRANSMISSIONS
 from tests.pipeline.test_commands import invoke
 from tests.pipeline.test_ingest import ROWS, records, segment, taken, written
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 DIE_AT_CALL = """
 import os, signal, sys
@@ -49,7 +49,6 @@ def add_journal(directory: Path, version: Path) -> None:
         shutil.copy(path, version / path.parent.name)
 
 
-@pytest.mark.slow
 def test_p1_small_files_become_one_with_the_same_records(spark: SparkSession, tmp_path: Path) -> None:
     written(tmp_path)
     taken(spark, tmp_path)
@@ -63,14 +62,12 @@ def test_p1_small_files_become_one_with_the_same_records(spark: SparkSession, tm
     assert compact(store).files == 0
 
 
-@pytest.mark.slow
 def test_p1_files_of_a_size_are_left_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     written(tmp_path)
     taken(spark, tmp_path)
     assert compact(Store(spark, str(tmp_path)), file_bytes=1_000).files == 0
 
 
-@pytest.mark.slow
 def test_p1_each_segment_is_still_found_within_compacted_files(spark: SparkSession, tmp_path: Path) -> None:
     """Also when a compacted file was compacted again, with what came later."""
     version = written(tmp_path)
@@ -90,7 +87,6 @@ def test_p1_each_segment_is_still_found_within_compacted_files(spark: SparkSessi
         read_taken(store.place(TRANSMISSIONS), "gone-000000-00000000.parquet")
 
 
-@pytest.mark.slow
 def test_p1_copies_of_segments_that_were_compacted_are_still_noticed(spark: SparkSession, tmp_path: Path) -> None:
     version = written(tmp_path)
     before = taken(spark, tmp_path)
@@ -101,7 +97,6 @@ def test_p1_copies_of_segments_that_were_compacted_are_still_noticed(spark: Spar
     assert set(records(tmp_path).values()) == {1}
 
 
-@pytest.mark.slow
 def test_p1_a_batch_that_ingest_will_do_again_is_not_compacted(spark: SparkSession, tmp_path: Path) -> None:
     written(tmp_path)
     whole = taken(spark, tmp_path)
@@ -127,7 +122,6 @@ def merged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     return directory, msgspec.json.encode(merges).decode()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "count"), [("show", 1), ("remove", 1), ("remove", 4), ("show", 2), ("remove", 20), ("remove", 41)]
 )
@@ -154,7 +148,6 @@ def test_p1_before_it_is_finished_a_killed_compaction_does_show(merged: tuple[Pa
     assert set(records(root.parent).values()) == {1, 2}
 
 
-@pytest.mark.slow
 def test_p1_the_command_says_how_many_files_became_how_many(spark: SparkSession, tmp_path: Path) -> None:
     code, _, complaints = invoke("pipeline", "compact", str(tmp_path))
     assert (code, "not ingested yet" in complaints) == (2, True)

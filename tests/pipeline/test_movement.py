@@ -23,7 +23,7 @@ from roamcast.pipeline.movement_tables import HELD_OUT, VISITS
 from roamcast.pipeline.store import Store
 from tests.pipeline.ways import CELL_M, ODDITIES, SECOND_US, SECONDS, WALKERS, corner_m, walked, write_world
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 ROUNDING_US = 2
 END_US = SECONDS * SECOND_US + 1
 
@@ -58,7 +58,6 @@ def in_places(spark: SparkSession, journal: Path) -> tuple[Learned, MovementMode
     return learned, load_model(Path(place)), held_out
 
 
-@pytest.mark.slow
 def test_p3_visits_of_a_grid_walk_are_those_of_its_own_legs(in_cells: tuple[MovementModel, Visits]) -> None:
     _, visits = in_cells
     for host in WALKERS:
@@ -140,7 +139,6 @@ def test_p3_a_host_that_was_lost_on_the_way_says_nothing_of_residence(in_cells: 
     assert [visit["whole"] for visit in in_cells[1]["hops"]] == [False, True, False]
 
 
-@pytest.mark.slow
 def test_p3_a_tour_through_named_places_is_learned_with_its_rests_as_trips(
     in_places: tuple[Learned, MovementModel, list[str]],
 ) -> None:
@@ -207,7 +205,6 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["pipeline", "movement", *arguments], env={"COLUMNS": "160", "NO_COLOR": "1"})
 
 
-@pytest.mark.slow
 def test_p3_one_host_is_learned_from_and_the_command_says_that_nobody_is_left_to_test(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -227,7 +224,6 @@ def test_p3_one_host_is_learned_from_and_the_command_says_that_nobody_is_left_to
     assert model.residence_s("1,0") == pytest.approx(15)
 
 
-@pytest.mark.slow
 def test_p3_a_journal_without_records_or_not_ingested_is_refused_with_what_to_do(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -34,7 +34,7 @@ from tests.pipeline.chain import Expected, expected_by_spark, many_worlds, run_j
 from tests.pipeline.worlds import SECOND_US, expected, large_world
 from tests.sim.test_ideal import CROWD
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("oracle")]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("oracle")]
 
 
 @pytest.fixture(scope="module", params=[Plane(), Earth()], ids=["plane", "earth"])
@@ -44,7 +44,6 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return directory, many_worlds(directory, request.param, range(1_000, 1_020))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("join", ["index", "merge"])
 def test_p2_c6_the_oracle_equals_the_definition_on_many_worlds(
     spark: SparkSession, worlds: tuple[Path, Expected], join: str
@@ -57,7 +56,6 @@ def test_p2_c6_the_oracle_equals_the_definition_on_many_worlds(
     assert len(wanted) > 20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("space", "size", "join"), [(Plane(), 200, "index"), (Earth(), 120, "merge")], ids=["plane", "earth"]
 )
@@ -72,7 +70,6 @@ def test_p2_c6_the_oracle_equals_the_definition_on_a_large_world(
     assert expected_by_spark(spark, tmp_path, join, bucket_us=4 * SECOND_US) == wanted
 
 
-@pytest.mark.slow
 def test_p2_the_join_by_sorting_has_no_cartesian_product(spark: SparkSession) -> None:
     plan = str(candidates(NothingRecorded(spark))._jdf.queryExecution().sparkPlan().toString())
     assert "SortMergeJoin" in plan
@@ -113,7 +110,6 @@ def test_p2_filters_as_columns_refuse_what_nobody_would_accept(spark: SparkSessi
     assert {row["event_id"]: row["refused"] for row in found} == {"2.0": [0, 1], "3.0": [1]}
 
 
-@pytest.mark.slow
 def test_p2_a_host_that_stood_a_little_further_away_is_not_expected_to_hear(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -128,7 +124,6 @@ def test_p2_a_host_that_stood_a_little_further_away_is_not_expected_to_hear(
     assert expected_by_spark(spark, tmp_path) == {("e", "s-on the border"): SECOND_US}
 
 
-@pytest.mark.slow
 def test_p2_a_subscription_ends_when_ended_replaced_or_its_host_gone(spark: SparkSession, tmp_path: Path) -> None:
     """C3: and one that is issued again under its id begins anew, with its new filter."""
     here = Context("a", Point(0.0, 0.0))
@@ -207,7 +202,6 @@ def crowd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return run, directory, read_audit(store, "plane", settings)
 
 
-@pytest.mark.slow
 def test_p2_c12_the_oracle_expects_what_the_simulation_did_at_the_same_moments(
     spark: SparkSession, crowd: tuple[SimulationRun, Path, Audit]
 ) -> None:
