@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 
 from bench.children import tied
-from roamcast.live.mqtt import Decoder, encode
-from roamcast.live.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, Wish
+from roamcast.mqtt import Decoder, encode
+from roamcast.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, Wish
 
 TAKES = "45 s"
 CLIENTS = 1_000

@@ -14,12 +14,12 @@ from pathlib import Path
 from bench import progress
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import AnyGiven, Arrived, Asked, Entry, Published, encode_batch
-from roamcast.live.mqtt.messages import Message, Subscription
-from roamcast.live.mqtt.topics import parse_filter
-from roamcast.live.server.picture import Forking, NoPicture, Picture
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import Settings
-from roamcast.live.storage import Log, Quota
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.topics import parse_filter
+from roamcast.server.picture import Forking, NoPicture, Picture
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import Settings
+from roamcast.server.storage import Log, Quota
 
 TAKES = "26 s"
 LOG_BYTES = 64 * 1024 * 1024

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Arrived, Asked, Reported
 from roamcast.live.broker.swift import Swift
-from roamcast.live.mqtt import encode
-from roamcast.live.mqtt.messages import Message, Subscription
-from roamcast.live.mqtt.packets import V5, Publish
-from roamcast.live.mqtt.runs import read_run
-from roamcast.live.mqtt.topics import parse_filter
-from roamcast.live.studio.watcher import Watcher
 from roamcast.model.context import Context
 from roamcast.model.values import Point
+from roamcast.mqtt import encode
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.packets import V5, Publish
+from roamcast.mqtt.runs import read_run
+from roamcast.mqtt.topics import parse_filter
+from roamcast.server.studio.watcher import Watcher
 
 TAKES = "30 s"
 BEGIN_US = 1_700_000_000_000_000

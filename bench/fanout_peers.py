@@ -19,7 +19,7 @@ from types import TracebackType
 from msgspec import Struct
 
 from bench.children import tied
-from roamcast.live.security.passwords import set_password
+from roamcast.server.security.passwords import set_password
 
 USER, PASSWORD = "bench", "a-password-of-the-bench"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -19,10 +19,10 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import FOREVER_US
+from tests.broker.test_modulator_page import FLOOD
 from tests.live.overlay.hosts import FloodWatch
 from tests.live.overlay.watcher import asking, rain_of
 from tests.networks.namespaces import why_not
-from tests.protocols.broker.test_modulator_page import FLOOD
 
 TAKES = "4 minutes"
 NEEDS = {"ip": "apt-get install iproute2", "/dev/net/tun": "modprobe tun; and it must be run as root"}

@@ -34,11 +34,11 @@ from msgspec import Struct
 
 from bench import progress
 from bench.fanout_peers import Peer, Running, needs, program
-from roamcast.live.mqtt import Decoder, encode
-from roamcast.live.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, UnsubAck, Unsubscribe, Wish
 from roamcast.location.fix import Fix, heading_of
 from roamcast.location.reckoning import Reckoning
 from roamcast.model.space import Plane
+from roamcast.mqtt import Decoder, encode
+from roamcast.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, UnsubAck, Unsubscribe, Wish
 
 TAKES = "6 minutes"
 NEEDS = {"mosquitto": "apt-get install mosquitto"}

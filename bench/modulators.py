@@ -6,17 +6,12 @@ from collections.abc import Callable, Mapping
 from wasmtime import wat2wasm
 
 from bench.filters import microseconds
-from roamcast.model.context import Context
-from roamcast.model.event import Event
-from roamcast.model.filter import parse_text
-from roamcast.model.space import Plane, Space
-from roamcast.model.values import Point, Value
-from roamcast.protocols.broker.modulators.interface import derived
-from roamcast.protocols.broker.modulators.limits import Limits
-from roamcast.protocols.broker.modulators.make import make_modulator
-from roamcast.protocols.broker.modulators.registry import registered
-from roamcast.protocols.broker.modulators.sandbox import COMPILED, check_starts, compiled
-from roamcast.protocols.broker.modulators.spec import (
+from roamcast.broker.modulators.interface import derived
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.modulators.make import make_modulator
+from roamcast.broker.modulators.registry import registered
+from roamcast.broker.modulators.sandbox import COMPILED, check_starts, compiled
+from roamcast.broker.modulators.spec import (
     Aggregate,
     ByCount,
     Declarative,
@@ -25,6 +20,11 @@ from roamcast.protocols.broker.modulators.spec import (
     Registered,
     Wasm,
 )
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.filter import parse_text
+from roamcast.model.space import Plane, Space
+from roamcast.model.values import Point, Value
 
 TAKES = "8 s"
 FILTER = parse_text("mm > 3 AND where IN ('north', 'south')")

@@ -24,8 +24,8 @@ from msgspec import Struct
 from bench import progress
 from bench.children import tied
 from bench.fanout_peers import START_S_MAX, free_port, program
-from roamcast.live.mqtt import Decoder, encode
-from roamcast.live.mqtt.packets import V5, ConnAck, Connect, PubAck, Publish, SubAck, Subscribe, Wish
+from roamcast.mqtt import Decoder, encode
+from roamcast.mqtt.packets import V5, ConnAck, Connect, PubAck, Publish, SubAck, Subscribe, Wish
 
 TAKES = "a minute"
 NEEDS = {"mosquitto": "apt-get install mosquitto"}

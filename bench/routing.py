@@ -14,6 +14,8 @@ import time
 from random import Random
 
 from bench import progress
+from roamcast.broker.routing import asking_for
+from roamcast.broker.wishes import Table, Wish
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import Filter, parse_text
@@ -21,8 +23,6 @@ from roamcast.model.filter.evaluate import compile_filter
 from roamcast.model.filter.scene import Scene
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Value
-from roamcast.protocols.broker.routing import asking_for
-from roamcast.protocols.broker.wishes import Table, Wish
 
 TAKES = "2 minutes"
 SCALES = (100, 1_000, 10_000, 100_000)

@@ -21,15 +21,15 @@ from pathlib import Path
 from wasmtime import wat2wasm
 
 from roamcast import ContentType, Event, EventType, Port
+from roamcast.broker.modulators.interface import derived
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.modulators.make import make_modulator
+from roamcast.broker.modulators.placement import Flow, along, best
+from roamcast.broker.modulators.registry import registered
+from roamcast.broker.modulators.spec import ModulatorSpec, Registered, Wasm, spec_to_text
 from roamcast.model.context import Context
 from roamcast.model.space import Plane, Space
 from roamcast.model.values import BadValue, Value
-from roamcast.protocols.broker.modulators.interface import derived
-from roamcast.protocols.broker.modulators.limits import Limits
-from roamcast.protocols.broker.modulators.make import make_modulator
-from roamcast.protocols.broker.modulators.placement import Flow, along, best
-from roamcast.protocols.broker.modulators.registry import registered
-from roamcast.protocols.broker.modulators.spec import ModulatorSpec, Registered, Wasm, spec_to_text
 
 COLUMNS, ROWS = 20, 20
 DIGITS = 4

@@ -14,14 +14,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.tree import Tree
 
+from roamcast.broker.broker import Broker, Routes
+from roamcast.broker.overlay.broker import OverlayBroker
+from roamcast.broker.overlay.tables import OverlayTables
+from roamcast.broker.wishes import Wish
 from roamcast.experiments.assemble import kit_of
 from roamcast.experiments.trials import TRIALS, outcome
 from roamcast.model.filter.tree import Filter
 from roamcast.model.filter.write import to_text
-from roamcast.protocols.broker.broker import Broker, Routes
-from roamcast.protocols.broker.overlay.broker import OverlayBroker
-from roamcast.protocols.broker.overlay.tables import OverlayTables
-from roamcast.protocols.broker.wishes import Wish
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, load_scenario
 from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console

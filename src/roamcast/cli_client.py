@@ -83,8 +83,8 @@ def sub(
 def leave(work: Callable[[], bool]) -> None:
     """Does it, and leaves with the code that says how it went."""
     from roamcast.live.client import ClientError, NotConnected, Refused
-    from roamcast.live.transport.tls import BadTls
     from roamcast.location import BadSource
+    from roamcast.server.transport.tls import BadTls
     from roamcast.talking import BadWords
 
     try:

@@ -71,7 +71,7 @@ def passwd(
 
     Exit codes: 0 set, 2 the file or the name cannot be used.
     """
-    from roamcast.live.security import BadPasswords, set_password
+    from roamcast.server.security import BadPasswords, set_password
 
     given = getpass.getpass(f"password of {user}: ") if password is None else password
     try:

@@ -18,7 +18,6 @@ from roamcast.live.adhoc.wording import (
 )
 from roamcast.live.client.line import address_of
 from roamcast.live.gateway.running import GatewaySettings
-from roamcast.live.links.frames import NAME_CHARS_MAX, check_name
 from roamcast.location import BadSource, Source
 from roamcast.location import source as source_of
 from roamcast.location.choosing import check_space
@@ -28,6 +27,7 @@ from roamcast.model.subject import check_pattern
 from roamcast.model.values import Point
 from roamcast.node.kit import ProtocolKit
 from roamcast.node.port import PERIOD_MIN_S
+from roamcast.server.links.frames import NAME_CHARS_MAX, check_name
 
 WHOLE_LAN_M = 20_100_000.0
 """Farther than any two places on Earth are apart: on a LAN everybody hears everybody."""

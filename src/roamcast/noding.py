@@ -31,7 +31,6 @@ from roamcast.live.adhoc.wording import (
 from roamcast.live.client import Client, ClientError
 from roamcast.live.gateway.running import Gateway, GatewaySettings
 from roamcast.live.printable import shown
-from roamcast.live.transport.tls import BadTls, trusting
 from roamcast.location import BadSource, Cleaner, Source, positions
 from roamcast.location.waiting import Lookout, why_no_position
 from roamcast.model.event import Event
@@ -50,6 +49,7 @@ from roamcast.node_options import (
     settings_of,
     whereabouts_of,
 )
+from roamcast.server.transport.tls import BadTls, trusting
 from roamcast.serving import run
 from roamcast.sim.applications import Applications, BadApplication
 from roamcast.sim.scenario import BadScenario

@@ -18,9 +18,9 @@ from rich.markup import escape
 
 from roamcast.journal.records import BadJournal
 from roamcast.live.broker.stored import BadState
-from roamcast.live.security import BadPasswords, BadRules
-from roamcast.live.server.running import CannotListen, RunningBroker
-from roamcast.live.settings import (
+from roamcast.server.running import CannotListen, RunningBroker
+from roamcast.server.security import BadPasswords, BadRules
+from roamcast.server.settings import (
     LOOPBACK,
     BadSettings,
     HttpSettings,
@@ -29,8 +29,8 @@ from roamcast.live.settings import (
     load_settings,
     settings_from,
 )
-from roamcast.live.storage import StorageError
-from roamcast.live.transport.tls import BadTls
+from roamcast.server.storage import StorageError
+from roamcast.server.transport.tls import BadTls
 from roamcast.terminal import console
 
 MISTAKES = (BadSettings, BadJournal, BadPasswords, BadRules, BadTls, BadState, StorageError, CannotListen)

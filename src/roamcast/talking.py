@@ -19,13 +19,13 @@ from rich.markup import escape
 from roamcast.live.client import Client, ClientEvent
 from roamcast.live.client.content import attributes_of
 from roamcast.live.printable import shown, shown_json
-from roamcast.live.transport.tls import trusting
 from roamcast.location import source
 from roamcast.location.waiting import Lookout
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.model.region import Circle
 from roamcast.model.subject import BadSubject, check_pattern, check_subject
 from roamcast.model.values import Point, Value
+from roamcast.server.transport.tls import trusting
 from roamcast.terminal import complaints
 
 Outcome = TypeVar("Outcome")

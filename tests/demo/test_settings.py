@@ -10,7 +10,7 @@ from roamcast.demo.people import LINKS, People
 from roamcast.demo.running import folder_of, open_browser
 from roamcast.demo.streets import load_town
 from roamcast.demo.verdict import Line, Verdict
-from roamcast.live.settings import load_settings
+from roamcast.server.settings import load_settings
 
 
 def fleet(folder: Path) -> Fleet:

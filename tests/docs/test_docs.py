@@ -16,6 +16,8 @@ import pytest
 from msgspec import NODEFAULT, Struct, inspect
 from typer.testing import CliRunner
 
+from roamcast.broker import params as broker_params
+from roamcast.broker.overlay import params as overlay_params
 from roamcast.cli import app
 from roamcast.experiments.assemble import KITS, kit_of
 from roamcast.model.filter import BadFilter, parse_json, parse_text
@@ -23,8 +25,6 @@ from roamcast.protocols.adhoc.context import params as context_params
 from roamcast.protocols.adhoc.proximity import params as proximity_params
 from roamcast.protocols.baseline.flooding import FloodingParams
 from roamcast.protocols.baseline.resubscribing import ResubscribingParams
-from roamcast.protocols.broker import params as broker_params
-from roamcast.protocols.broker.overlay import params as overlay_params
 from roamcast.sim.access import AccessRule
 from roamcast.sim.checkers import CHECKS
 from roamcast.sim.faults import FaultParams
@@ -372,7 +372,7 @@ def test_p1_every_note_that_a_scenario_can_cause_is_documented() -> None:
     page = text_of("docs/JOURNAL.md")
     sources = [
         source.read_text(encoding="utf-8")
-        for folder in ("sim", "protocols/baseline", "protocols/adhoc", "protocols/broker")
+        for folder in ("sim", "protocols/baseline", "protocols/adhoc", "broker")
         for source in sorted((ROOT / "src/roamcast" / folder).rglob("*.py"))
     ]
     notes = dict.fromkeys(chain.from_iterable(re.findall(r'[Nn]ote\((?:body, )?"(\w+)"', text) for text in sources))

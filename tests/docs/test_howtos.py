@@ -14,9 +14,9 @@ from typer.main import get_command
 
 from roamcast.cli import app
 from roamcast.experiments.experiment import Experiment, Findings, Row
-from roamcast.live.settings import settings_from
 from roamcast.model.filter import parse_text
 from roamcast.model.filter.write import to_text
+from roamcast.server.settings import settings_from
 from tests.docs.pages import ROOT, blocks, text_of
 
 HOWTOS = sorted((ROOT / "docs/howto").glob("*.md"))

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from roamcast.broker.broker import Broker
+from roamcast.broker.logical.ahead import Ahead
 from roamcast.experiments.assemble import kit_of
 from roamcast.model.movement import VERSION, Habits, MovementModel, save_model
 from roamcast.node.kit import ProtocolKit, Seat
-from roamcast.protocols.broker.broker import Broker
-from roamcast.protocols.broker.logical.ahead import Ahead
 from roamcast.sim.scenario import BadScenario
 
 HOUSE = MovementModel(VERSION, {"hall": Habits(20.0, {"kitchen": 3}), "kitchen": Habits(5.0, {"hall": 2})})

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from roamcast.live.settings import BadSettings, load_movement, load_protocol, load_settings, settings_from
 from roamcast.model.movement import Habits, MovementModel, save_model
+from roamcast.server.settings import BadSettings, load_movement, load_protocol, load_settings, settings_from
 from tests.docs.pages import ROOT
 
 EXAMPLES = sorted((ROOT / "examples/brokers").glob("*.toml"))

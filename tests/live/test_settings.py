@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec import Struct, inspect
 
-from roamcast.live.mqtt.packets import Connect
-from roamcast.live.security import Admitted, BadRules, Identity, Refused, ToVerify, set_password
-from roamcast.live.settings import BadSettings, Listener, Settings, load_policy, load_settings, settings_from
+from roamcast.broker.overlay.params import OverlayParams
+from roamcast.broker.params import BrokerParams
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import Point
-from roamcast.protocols.broker.overlay.params import OverlayParams
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.mqtt.packets import Connect
+from roamcast.server.security import Admitted, BadRules, Identity, Refused, ToVerify, set_password
+from roamcast.server.settings import BadSettings, Listener, Settings, load_policy, load_settings, settings_from
 from tests.docs.pages import blocks, key_tables, text_of
 from tests.docs.test_docs import agrees, rows_of, structs_of
 

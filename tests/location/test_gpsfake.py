@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from roamcast import Client
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import settings_from
 from roamcast.location import Cleaner, Fix, Reason
 from roamcast.location.gpsd import Gpsd, Heard
 from roamcast.location.recorded import Recording
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import settings_from
 from tests.location.clocks import START_US, TestClock, first
 from tests.location.nmea import log_of, no_fix
 from tests.ports import free_port

@@ -5,6 +5,11 @@ from functools import partial
 
 import pytest
 
+from roamcast.broker.broker import Broker
+from roamcast.broker.client import Client
+from roamcast.broker.messages import MESSAGES
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.routing import Strategy
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
@@ -12,11 +17,6 @@ from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US
 from roamcast.node.boundary import Node, Publish, Subscribe, Unsubscribe
 from roamcast.node.codec import Codec
-from roamcast.protocols.broker.broker import Broker
-from roamcast.protocols.broker.client import Client
-from roamcast.protocols.broker.messages import MESSAGES
-from roamcast.protocols.broker.params import BrokerParams
-from roamcast.protocols.broker.routing import Strategy
 from tests.runtimes.nets import LiveNet, Net, SimNet
 
 BROKERS = ("B0", "B1", "B2")

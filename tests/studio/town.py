@@ -16,8 +16,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import settings_from
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import settings_from
 
 CHROMIUM = which("chromium")
 FLAGS = (

@@ -79,10 +79,10 @@ def proximity_kit(given: dict[str, Any]) -> ProtocolKit:
 
 def broker_kit(given: dict[str, Any]) -> ProtocolKit:
     """`brokers` names the groups whose hosts are brokers; all other hosts are clients."""
-    from roamcast.protocols.broker import broker, client
-    from roamcast.protocols.broker import messages as broker_messages
-    from roamcast.protocols.broker import params as broker_params
-    from roamcast.protocols.broker.mesh import client as mesh_client
+    from roamcast.broker import broker, client
+    from roamcast.broker import messages as broker_messages
+    from roamcast.broker import params as broker_params
+    from roamcast.broker.mesh import client as mesh_client
 
     is_broker, changes = brokers_among(given)
     params = params_from(changes, broker_params.BrokerParams)
@@ -131,11 +131,11 @@ def brokers_among(given: dict[str, Any]) -> tuple[Callable[[str], object], dict[
 
 
 def overlay_kit(given: dict[str, Any]) -> ProtocolKit:
-    from roamcast.protocols.broker.overlay import broker as overlay_broker
-    from roamcast.protocols.broker.overlay import client as overlay_client
-    from roamcast.protocols.broker.overlay import messages as overlay_messages
-    from roamcast.protocols.broker.overlay import params as overlay_params
-    from roamcast.protocols.broker.overlay import relay as overlay_relay
+    from roamcast.broker.overlay import broker as overlay_broker
+    from roamcast.broker.overlay import client as overlay_client
+    from roamcast.broker.overlay import messages as overlay_messages
+    from roamcast.broker.overlay import params as overlay_params
+    from roamcast.broker.overlay import relay as overlay_relay
 
     params = params_from(given, overlay_params.OverlayParams)
     is_broker, is_relay = in_groups(params.brokers), in_groups(params.relays)

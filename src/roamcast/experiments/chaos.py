@@ -25,6 +25,10 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.broker.broker import Broker
+from roamcast.broker.client import Client
+from roamcast.broker.messages import MESSAGES
+from roamcast.broker.params import BrokerParams
 from roamcast.experiments.chaos_record import BY_CRASHES, FORBIDDEN, Ledger, Versions
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -37,10 +41,6 @@ from roamcast.model.values import FOREVER_US, Point, Value
 from roamcast.node.boundary import Node, Publish, Subscribe, Unsubscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
-from roamcast.protocols.broker.broker import Broker
-from roamcast.protocols.broker.client import Client
-from roamcast.protocols.broker.messages import MESSAGES
-from roamcast.protocols.broker.params import BrokerParams
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import Track, resting_forever
 from roamcast.sim.residents import Resident

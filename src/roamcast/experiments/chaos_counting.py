@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from roamcast.broker.modulators.interface import derived
+from roamcast.broker.modulators.registry import registered
 from roamcast.experiments.chaos_record import Ledger
 from roamcast.model.event import Event
 from roamcast.model.space import Space
 from roamcast.model.values import Value
-from roamcast.protocols.broker.modulators.interface import derived
-from roamcast.protocols.broker.modulators.registry import registered
 
 COUNTING = "trial/counting"
 

@@ -16,6 +16,9 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.broker.broker import Broker
+from roamcast.broker.client import Client
+from roamcast.broker.params import BrokerParams
 from roamcast.experiments.chaos import PAUSES_S, SETTLES_S, USUAL, Trial, TrialParams
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -27,9 +30,6 @@ from roamcast.model.subscription import Subscription
 from roamcast.model.values import Value
 from roamcast.node.boundary import Moved, Node
 from roamcast.node.kit import Seat
-from roamcast.protocols.broker.broker import Broker
-from roamcast.protocols.broker.client import Client
-from roamcast.protocols.broker.params import BrokerParams
 from roamcast.sim.links import LinkParams
 
 FILTERS = (

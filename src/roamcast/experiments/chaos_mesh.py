@@ -14,6 +14,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from roamcast.broker.broker import Broker
+from roamcast.broker.mesh.client import MeshClient
+from roamcast.broker.mesh.grid import Grid
+from roamcast.broker.mesh.params import MeshParams
+from roamcast.broker.params import BrokerParams
 from roamcast.experiments.chaos import PAUSES_S, Trial, TrialParams
 from roamcast.model.context import Context
 from roamcast.model.movement import VERSION, Habits, MovementModel, cell_name
@@ -22,11 +27,6 @@ from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point, Velocity
 from roamcast.node.boundary import Moved, Node
 from roamcast.node.kit import Seat
-from roamcast.protocols.broker.broker import Broker
-from roamcast.protocols.broker.mesh.client import MeshClient
-from roamcast.protocols.broker.mesh.grid import Grid
-from roamcast.protocols.broker.mesh.params import MeshParams
-from roamcast.protocols.broker.params import BrokerParams
 
 MeshKind = Literal["predictive", "probing", "batch"]
 MOMENTS_S = (*PAUSES_S, 1.0)

@@ -19,6 +19,12 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.broker.overlay.broker import OverlayBroker
+from roamcast.broker.overlay.client import OverlayClient
+from roamcast.broker.overlay.messages import MESSAGES
+from roamcast.broker.overlay.params import OverlayParams
+from roamcast.broker.overlay.relay import Relay
+from roamcast.broker.params import BrokerParams
 from roamcast.experiments.chaos import FILTERS, PAUSES_S, SUBJECT, Failure, accepted_by
 from roamcast.experiments.chaos_counting import COUNTING, Counts
 from roamcast.model.context import Context
@@ -29,12 +35,6 @@ from roamcast.model.values import FOREVER_US, Point, Value
 from roamcast.node.boundary import Does, Message, Node, Publish, Subscribe, Unsubscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
-from roamcast.protocols.broker.overlay.broker import OverlayBroker
-from roamcast.protocols.broker.overlay.client import OverlayClient
-from roamcast.protocols.broker.overlay.messages import MESSAGES
-from roamcast.protocols.broker.overlay.params import OverlayParams
-from roamcast.protocols.broker.overlay.relay import Relay
-from roamcast.protocols.broker.params import BrokerParams
 from roamcast.sim.mobility.legs import Leg, Track, moving, resting, resting_forever
 from roamcast.sim.radio import UnitDiskParams
 from roamcast.sim.residents import Resident

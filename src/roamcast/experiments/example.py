@@ -6,6 +6,9 @@ Experiments measure in them, and tests tell stories in them.
 
 from collections.abc import Iterator, Sequence
 
+from roamcast.broker.logical.params import LogicalParams
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.routing import Strategy
 from roamcast.experiments.chaos import Trial, TrialParams
 from roamcast.experiments.chaos_logical import LogicalTrial
 from roamcast.model.event import Event
@@ -20,9 +23,6 @@ from roamcast.protocols.baseline.resubscribing import (
     ResubscribingClient,
     ResubscribingParams,
 )
-from roamcast.protocols.broker.logical.params import LogicalParams
-from roamcast.protocols.broker.params import BrokerParams
-from roamcast.protocols.broker.routing import Strategy
 from roamcast.sim.links import LinkParams
 from roamcast.sim.observers import SilentObserver
 

@@ -19,6 +19,13 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.broker.broker import Broker
+from roamcast.broker.mesh.client import MeshClient
+from roamcast.broker.mesh.grid import Grid
+from roamcast.broker.mesh.params import MeshParams
+from roamcast.broker.mesh.prediction import Status
+from roamcast.broker.messages import MESSAGES, Carried, Forwarded, Polled, Routed
+from roamcast.broker.params import BrokerParams
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
@@ -26,13 +33,6 @@ from roamcast.model.values import FOREVER_US, Point
 from roamcast.node.boundary import Message, Node, Publish, Subscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
-from roamcast.protocols.broker.broker import Broker
-from roamcast.protocols.broker.mesh.client import MeshClient
-from roamcast.protocols.broker.mesh.grid import Grid
-from roamcast.protocols.broker.mesh.params import MeshParams
-from roamcast.protocols.broker.mesh.prediction import Status
-from roamcast.protocols.broker.messages import MESSAGES, Carried, Forwarded, Polled, Routed
-from roamcast.protocols.broker.params import BrokerParams
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import Leg, Track, moving, resting, resting_forever
 from roamcast.sim.observers import SilentObserver

@@ -20,6 +20,12 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from roamcast.broker.overlay.broker import OverlayBroker
+from roamcast.broker.overlay.client import OverlayClient
+from roamcast.broker.overlay.messages import MESSAGES, Row, Rows
+from roamcast.broker.overlay.params import OverlayParams
+from roamcast.broker.overlay.relay import Relay
+from roamcast.broker.overlay.topology import Topology
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
@@ -27,12 +33,6 @@ from roamcast.model.values import FOREVER_US
 from roamcast.node.boundary import Message, Node, Publish, Subscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
-from roamcast.protocols.broker.overlay.broker import OverlayBroker
-from roamcast.protocols.broker.overlay.client import OverlayClient
-from roamcast.protocols.broker.overlay.messages import MESSAGES, Row, Rows
-from roamcast.protocols.broker.overlay.params import OverlayParams
-from roamcast.protocols.broker.overlay.relay import Relay
-from roamcast.protocols.broker.overlay.topology import Topology
 from roamcast.sim.mobility.legs import Track
 from roamcast.sim.mobility.waypoint import RandomWaypoint
 from roamcast.sim.radio import UnitDiskParams

@@ -10,6 +10,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import ClassVar
 
+from roamcast.broker.modulators.spec import Declarative, spec_to_text
+from roamcast.broker.overlay.broker import OverlayBroker
+from roamcast.broker.overlay.client import OverlayClient
+from roamcast.broker.overlay.messages import MESSAGES
+from roamcast.broker.overlay.params import OverlayParams
 from roamcast.experiments.experiment import Claim, Experiment, Figures, Findings, Parameters, Plot, Verdict
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -19,11 +24,6 @@ from roamcast.model.values import FOREVER_US, Point, Value
 from roamcast.node.boundary import Node, Publish, Subscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
-from roamcast.protocols.broker.modulators.spec import Declarative, spec_to_text
-from roamcast.protocols.broker.overlay.broker import OverlayBroker
-from roamcast.protocols.broker.overlay.client import OverlayClient
-from roamcast.protocols.broker.overlay.messages import MESSAGES
-from roamcast.protocols.broker.overlay.params import OverlayParams
 from roamcast.sim.mobility.legs import Leg, Track, moving, resting, resting_forever
 from roamcast.sim.observers import SilentObserver
 from roamcast.sim.radio import UnitDiskParams

@@ -6,15 +6,15 @@ from typing import Any
 
 from msgspec import Struct
 
+from roamcast.broker.client import Client
+from roamcast.broker.logical.params import LogicalParams
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.routing import Strategy
 from roamcast.experiments.chaos import SETTLES_S, Trial, TrialParams, accepted_by
 from roamcast.experiments.example import Example, Figure5, NaiveExample, NaiveTrial
 from roamcast.experiments.experiment import Claim, Experiment, Figures, Findings, Parameters, Plot, Verdict, between
 from roamcast.model.values import FOREVER_US
 from roamcast.protocols.baseline.resubscribing import ResubscribingParams
-from roamcast.protocols.broker.client import Client
-from roamcast.protocols.broker.logical.params import LogicalParams
-from roamcast.protocols.broker.params import BrokerParams
-from roamcast.protocols.broker.routing import Strategy
 
 # Figure 2: clients that roam.
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from roamcast.broker.logical.params import AheadParams
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.routing import Strategy
 from roamcast.experiments import chaos, chaos_announcing, chaos_logical, chaos_mesh, chaos_overlay
-from roamcast.protocols.broker.logical.params import AheadParams
-from roamcast.protocols.broker.params import BrokerParams
-from roamcast.protocols.broker.routing import Strategy
 
 STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")
 

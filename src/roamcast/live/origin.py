@@ -9,13 +9,13 @@ it: MQTT itself does not say who published a message. docs/PROTOCOL.md, section 
 import msgspec
 from msgspec import Struct
 
-from roamcast.live.mqtt.packets import Pairs
 from roamcast.model.context import Context
 from roamcast.model.event import Event, EventType
 from roamcast.model.region import check_region
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Space
 from roamcast.model.values import BadValue
+from roamcast.mqtt.packets import Pairs
 
 ORIGIN_PROPERTY = "origin"
 """Of a publication: the origin as JSON. Of a subscription: `true` asks for it."""

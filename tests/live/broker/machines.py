@@ -10,7 +10,7 @@ from random import Random
 from typing import Protocol
 
 from roamcast.live.broker.core import Core
-from roamcast.live.server.picture import Camera, Picture, Then
+from roamcast.server.picture import Camera, Picture, Then
 
 EPOCH_US = 1_700_000_000_000_000
 

@@ -15,8 +15,8 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.live.mqtt.packets import AnyPacket, ConnAck, Publish, Will
-from roamcast.live.server.logbook import Due
+from roamcast.mqtt.packets import AnyPacket, ConnAck, Publish, Will
+from roamcast.server.logbook import Due
 from tests.live.broker.stage import SimClient, Stage
 
 TOPICS = ("k/x", "k/y", "f/z")

@@ -4,12 +4,12 @@ import itertools
 import json
 from typing import TypeVar
 
+from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import CoreParams
-from roamcast.live.mqtt.packets import AnyPacket, Disconnect, PubAck, Publish, PubRec, SubAck, Unsubscribe
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.server.tracking import TrackingParams
 from roamcast.model.places import MovementGraph
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.mqtt.packets import AnyPacket, Disconnect, PubAck, Publish, PubRec, SubAck, Unsubscribe
+from roamcast.mqtt.reasons import Reason
+from roamcast.server.tracking import TrackingParams
 from tests.live.broker.stage import SimClient, Stage
 
 REST_S = 0.5

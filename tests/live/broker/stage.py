@@ -12,12 +12,16 @@ from random import Random
 
 from msgspec.structs import replace
 
+from roamcast.broker.overlay.params import OverlayParams
+from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import Core, CoreParams
 from roamcast.live.broker.inputs import Restarted, decode_batch
 from roamcast.live.broker.orders import AnyRecord
-from roamcast.live.mqtt import Decoder, encode
-from roamcast.live.mqtt.limits import Limits
-from roamcast.live.mqtt.packets import (
+from roamcast.live.overlay.core import OverlayCore, granted
+from roamcast.model.places import MovementGraph
+from roamcast.mqtt import Decoder, encode
+from roamcast.mqtt.limits import Limits
+from roamcast.mqtt.packets import (
     V5,
     AnyPacket,
     ConnAck,
@@ -36,17 +40,13 @@ from roamcast.live.mqtt.packets import (
     Will,
     Wish,
 )
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.overlay.core import OverlayCore, granted
-from roamcast.live.server.connection import ClientSocket
-from roamcast.live.server.logbook import Due
-from roamcast.live.server.neighbours import LinkDesk
-from roamcast.live.server.server import BrokerServer
-from roamcast.live.server.tracking import Trackers, TrackingParams
-from roamcast.live.server.watch import SilentWatch
-from roamcast.model.places import MovementGraph
-from roamcast.protocols.broker.overlay.params import OverlayParams
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.mqtt.reasons import Reason
+from roamcast.server.connection import ClientSocket
+from roamcast.server.logbook import Due
+from roamcast.server.neighbours import LinkDesk
+from roamcast.server.server import BrokerServer
+from roamcast.server.tracking import Trackers, TrackingParams
+from roamcast.server.watch import SilentWatch
 from tests.live.broker.machines import Clockwork, Disk, Head, SlowCamera, Wire
 
 

@@ -4,19 +4,19 @@ from collections.abc import Callable
 
 import pytest
 
+from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Arrived, Asked, Left, Published, Will
 from roamcast.live.broker.orders import LetGo
-from roamcast.live.mqtt.messages import Message, Subscription
-from roamcast.live.mqtt.packets import AnyPacket, Publish
-from roamcast.live.mqtt.packets import Will as LastWords
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.mqtt.topics import parse_filter
-from roamcast.live.server.connection import ClientSocket
-from roamcast.live.server.gate import OpenGate, Refusal
-from roamcast.live.server.reception import CLIENT_ID_BYTES_MAX
 from roamcast.model.context import Context
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.packets import AnyPacket, Publish
+from roamcast.mqtt.packets import Will as LastWords
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.topics import parse_filter
+from roamcast.server.connection import ClientSocket
+from roamcast.server.gate import OpenGate, Refusal
+from roamcast.server.reception import CLIENT_ID_BYTES_MAX
 from tests.live.broker.machines import EPOCH_US
 from tests.live.broker.scene import Scene, dismissal
 from tests.live.broker.stage import SimClient

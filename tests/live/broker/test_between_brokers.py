@@ -5,22 +5,22 @@ import json
 import msgspec
 import pytest
 
+from roamcast.broker.messages import Carried, Remember, Wanted
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.wishes import Wish
 from roamcast.live.broker.modulating import Modulators
 from roamcast.live.broker.station import CODEC
 from roamcast.live.broker.visitor import Luggage, Visitor
-from roamcast.live.mqtt import encode
-from roamcast.live.mqtt.messages import Subscription
-from roamcast.live.mqtt.packets import V5, PubAck, PubRec, SubAck, Unsubscribe
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.mqtt.session import Session
-from roamcast.live.mqtt.topics import parse_filter
 from roamcast.model.context import Context
 from roamcast.model.filter import EVERYTHING
 from roamcast.model.space import Plane
-from roamcast.protocols.broker.messages import Carried, Remember, Wanted
-from roamcast.protocols.broker.modulators.limits import Limits
-from roamcast.protocols.broker.params import BrokerParams
-from roamcast.protocols.broker.wishes import Wish
+from roamcast.mqtt import encode
+from roamcast.mqtt.messages import Subscription
+from roamcast.mqtt.packets import V5, PubAck, PubRec, SubAck, Unsubscribe
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.session import Session
+from roamcast.mqtt.topics import parse_filter
 from tests.live.broker.scene import Scene, last
 from tests.live.broker.stage import SimClient
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.earlier import EARLIER_MAX, EARLIER_US, PUT_BACK_MAX, Earlier
 from roamcast.live.broker.properties import subscription_of
-from roamcast.live.mqtt.messages import Subscription
-from roamcast.live.mqtt.topics import parse_filter
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Velocity
+from roamcast.mqtt.messages import Subscription
+from roamcast.mqtt.topics import parse_filter
 from tests.effort import examples
 
 HOSTS = ("ann", "bob", "eve")

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
+from roamcast.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
 from tests.effort import seeds
 from tests.live.broker.stage import SimClient, Stage
 

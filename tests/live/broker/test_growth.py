@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from roamcast.broker.steady import GOT_EVERY
 from roamcast.live.broker.core import Core
-from roamcast.live.mqtt.packets import Will
-from roamcast.protocols.broker.steady import GOT_EVERY
+from roamcast.mqtt.packets import Will
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
 

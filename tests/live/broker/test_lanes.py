@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from roamcast.live.mqtt.encoding import encode
-from roamcast.live.mqtt.packets import V5, V311, Publish
-from roamcast.live.server.connection import ClientSocket
+from roamcast.mqtt.encoding import encode
+from roamcast.mqtt.packets import V5, V311, Publish
+from roamcast.server.connection import ClientSocket
 from tests.live.broker.machines import Wire
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.stage import SimClient
@@ -196,7 +196,7 @@ def test_l2_a_lane_that_is_there_is_not_laid_again() -> None:
 
 
 def test_l2_who_may_publish_where_takes_no_more_room_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roamcast.live.server.lanes.PUBLISHERS_MAX", 5)
+    monkeypatch.setattr("roamcast.server.lanes.PUBLISHERS_MAX", 5)
     scene = Scene()
     reader, *writers = (client_of(scene, name, V5) for name in ("reader", "one", "other"))
     scene.subscribe(reader, "#", 0)

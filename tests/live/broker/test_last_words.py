@@ -1,6 +1,6 @@
 """L2: what a client says in one piece is heard to its end, in its order."""
 
-from roamcast.live.mqtt.packets import V311, Disconnect, PubAck, Publish
+from roamcast.mqtt.packets import V311, Disconnect, PubAck, Publish
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
 

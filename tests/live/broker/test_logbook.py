@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from roamcast.live.broker.inputs import Fired, Reported, ReportedTogether, decode_batch
 from roamcast.live.broker.orders import AnyOrder, Remark
-from roamcast.live.server.logbook import Due, Logbook
-from roamcast.live.server.picture import Camera, NoPicture, Picture, StandStill, Then
 from roamcast.model.context import Context
+from roamcast.server.logbook import Due, Logbook
+from roamcast.server.picture import Camera, NoPicture, Picture, StandStill, Then
 
 
 class Shelf:

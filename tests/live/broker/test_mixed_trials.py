@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from roamcast.live.mqtt.packets import Publish
+from roamcast.mqtt.packets import Publish
 from tests.effort import seeds
 from tests.live.broker.mixture import Mixture, said_in
 

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Arrived, Asked
 from roamcast.live.broker.orders import AnyOrder, Hand, HandTogether
-from roamcast.live.mqtt import encode
-from roamcast.live.mqtt.messages import Subscription
-from roamcast.live.mqtt.packets import V5, V311, Publish
-from roamcast.live.mqtt.runs import Run, read_run
-from roamcast.live.mqtt.topics import parse_filter
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Point, Velocity
+from roamcast.mqtt import encode
+from roamcast.mqtt.messages import Subscription
+from roamcast.mqtt.packets import V5, V311, Publish
+from roamcast.mqtt.runs import Run, read_run
+from roamcast.mqtt.topics import parse_filter
 from tests.effort import examples
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.test_lanes import Counted, client_of

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.live.mqtt import Message, encode
-from roamcast.live.mqtt.packets import V5, Publish
-from roamcast.live.server.logbook import Logbook
+from roamcast.mqtt import Message, encode
+from roamcast.mqtt.packets import V5, Publish
+from roamcast.server.logbook import Logbook
 from tests.effort import examples
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
@@ -214,7 +214,7 @@ def test_l2_whatever_is_kept_of_it_a_topic_stays_in_order(
     said=st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 2_000)), min_size=1, max_size=20),
 )
 def test_l2_what_comes_alone_on_a_lane_stays_behind_what_is_kept(seed: int, said: list[tuple[str, int]]) -> None:
-    """Each in a segment of its own, at a broker without neighbours (`live/server/lanes.py`)."""
+    """Each in a segment of its own, at a broker without neighbours (`server/lanes.py`)."""
     scene = Scene("a", seed=seed)
     reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
     scene.subscribe(reader, "t", 0)

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
+from roamcast.broker.modulators.spec import Declarative, Every, spec_to_text
+from roamcast.broker.overlay.params import OverlayParams
 from roamcast.live.broker.core import Core
 from roamcast.live.overlay.core import OverlayCore
-from roamcast.protocols.broker.modulators.spec import Declarative, Every, spec_to_text
-from roamcast.protocols.broker.overlay.params import OverlayParams
 from tests.effort import seeds
 from tests.live.broker.scene import published
 from tests.live.broker.stage import SimClient, Stage

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from roamcast.live.mqtt.packets import Disconnect
-from roamcast.protocols.broker.logical.params import AheadParams
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.broker.logical.params import AheadParams
+from roamcast.broker.params import BrokerParams
+from roamcast.mqtt.packets import Disconnect
 from tests.effort import seeds
 from tests.live.broker.test_protocol_mesh import KINDS, Kind, mesh_edges, mesh_params
 from tests.live.broker.test_roaming_trials import Trial

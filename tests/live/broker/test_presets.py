@@ -5,11 +5,11 @@ from typing import get_args
 
 import pytest
 
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.routing import Strategy
 from roamcast.live.broker.core import Core, CoreParams
 from roamcast.live.broker.visitor import SPAN_MAX
-from roamcast.live.mqtt.session import SessionLimits
-from roamcast.protocols.broker.params import BrokerParams
-from roamcast.protocols.broker.routing import Strategy
+from roamcast.mqtt.session import SessionLimits
 from tests.live.broker.scene import Scene
 
 

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from roamcast.live.client import Client, PublicationRefused
-from roamcast.live.mqtt.encoding import encode
-from roamcast.live.mqtt.packets import V5, Publish
-from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.origin import Origin, origin_in, origin_text
-from roamcast.live.security.rules import Rule
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import Listener, SecuritySettings, Settings
 from roamcast.model.context import Context
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.values import Point
+from roamcast.mqtt.encoding import encode
+from roamcast.mqtt.packets import V5, Publish
+from roamcast.mqtt.reasons import Reason
+from roamcast.server.running import RunningBroker
+from roamcast.server.security.rules import Rule
+from roamcast.server.settings import Listener, SecuritySettings, Settings
 from tests.effort import seeds
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.test_protocol_presets import apart

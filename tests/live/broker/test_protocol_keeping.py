@@ -6,11 +6,11 @@ import pytest
 
 from roamcast.live.broker.core import CoreParams
 from roamcast.live.broker.retained import ENDED_MAX, Retained
-from roamcast.live.mqtt.messages import Message
-from roamcast.live.mqtt.packets import Subscribe, Wish
-from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.packets import Subscribe, Wish
+from roamcast.mqtt.reasons import Reason
 from tests.live.broker.scene import Scene, published
 
 

@@ -3,8 +3,11 @@
 import msgspec
 import pytest
 
+from roamcast.broker.messages import Hello
 from roamcast.live.broker.station import CODEC
-from roamcast.live.links.frames import (
+from roamcast.mqtt.packets import PubAck, SubAck
+from roamcast.mqtt.reasons import Reason
+from roamcast.server.links.frames import (
     GREETING,
     MAGIC,
     PAYLOAD_BYTES_MAX,
@@ -15,11 +18,8 @@ from roamcast.live.links.frames import (
     read_greeting,
     write_greeting,
 )
-from roamcast.live.mqtt.packets import PubAck, SubAck
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.server.neighbours import PASSING, STREAM
-from roamcast.live.server.server import Redirect
-from roamcast.protocols.broker.messages import Hello
+from roamcast.server.neighbours import PASSING, STREAM
+from roamcast.server.server import Redirect
 from tests.live.broker.scene import Scene, dismissal, last
 from tests.live.broker.stage import SimClient
 

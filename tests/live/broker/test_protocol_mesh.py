@@ -6,15 +6,15 @@ from typing import Literal
 
 import pytest
 
+from roamcast.broker.mesh.grid import Grid, hops
+from roamcast.broker.mesh.handover import MeshHandover
+from roamcast.broker.mesh.params import MeshParams
+from roamcast.broker.messages import Carried, Forwarded, Routed
+from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import Core, CoreParams
-from roamcast.live.mqtt.packets import Disconnect, Will
 from roamcast.model.movement import Habits, MovementModel
 from roamcast.model.space import Plane
-from roamcast.protocols.broker.mesh.grid import Grid, hops
-from roamcast.protocols.broker.mesh.handover import MeshHandover
-from roamcast.protocols.broker.mesh.params import MeshParams
-from roamcast.protocols.broker.messages import Carried, Forwarded, Routed
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.mqtt.packets import Disconnect, Will
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient, Stage
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from roamcast.live.mqtt.packets import SubAck
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, Every, Wasm, spec_to_text
+from roamcast.broker.modulators.spec import Aggregate, ByCount, Declarative, Every, Wasm, spec_to_text
+from roamcast.mqtt.packets import SubAck
+from roamcast.mqtt.reasons import Reason
+from tests.broker.modulator_samples import COUNTING, module
 from tests.live.broker.scene import Scene, last
 from tests.live.broker.stage import SimClient
-from tests.protocols.broker.modulator_samples import COUNTING, module
 
 PAIRS = spec_to_text(Declarative(window=ByCount(2), aggregates=(Aggregate("sum", "v"),)))
 COUNTS = spec_to_text(Wasm(COUNTING))

@@ -6,11 +6,11 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from roamcast.live.mqtt.packets import PubAck, Will
-from roamcast.live.mqtt.reasons import Reason
+from roamcast.broker.modulators.spec import Declarative, Every, spec_to_text
+from roamcast.broker.overlay.params import OverlayParams
 from roamcast.live.overlay.core import OverlayCore
-from roamcast.protocols.broker.modulators.spec import Declarative, Every, spec_to_text
-from roamcast.protocols.broker.overlay.params import OverlayParams
+from roamcast.mqtt.packets import PubAck, Will
+from roamcast.mqtt.reasons import Reason
 from tests.live.broker.scene import Scene, last, published
 from tests.live.broker.stage import SimClient, Stage
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from roamcast.broker.logical.params import AheadParams
+from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import Core, CoreParams
 from roamcast.live.broker.stored import BadState
-from roamcast.live.mqtt.packets import PubAck, Publish, Will
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.protocols.broker.logical.params import AheadParams
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.mqtt.packets import PubAck, Publish, Will
+from roamcast.mqtt.reasons import Reason
 from tests.live.broker.scene import Scene, last
 from tests.live.broker.stage import SimClient
 

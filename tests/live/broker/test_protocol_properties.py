@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from roamcast.live.mqtt.packets import SubAck, Subscribe, Wish
-from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.places import movement_graph
+from roamcast.mqtt.packets import SubAck, Subscribe, Wish
+from roamcast.mqtt.reasons import Reason
 from tests.live.broker.scene import Scene, last, published
 
 BAD_SUBSCRIBE = [

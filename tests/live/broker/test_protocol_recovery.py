@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roamcast.broker.logical.params import LogicalParams
+from roamcast.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
+from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.core import Core, CoreParams
 from roamcast.live.broker.inputs import (
@@ -25,18 +28,15 @@ from roamcast.live.broker.inputs import (
 from roamcast.live.broker.orders import Admit, AnyOrder, LetGo
 from roamcast.live.broker.properties import subscription_of
 from roamcast.live.broker.stored import BadState
-from roamcast.live.mqtt.messages import Message, Subscription
-from roamcast.live.mqtt.topics import parse_filter
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import Settings
-from roamcast.live.storage.log import Log, Quota
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Velocity
-from roamcast.protocols.broker.logical.params import LogicalParams
-from roamcast.protocols.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.topics import parse_filter
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import Settings
+from roamcast.server.storage.log import Log, Quota
 from tests.effort import examples
 from tests.live.broker.machines import EPOCH_US
 from tests.live.broker.scene import Scene

@@ -4,9 +4,9 @@ import pytest
 
 from roamcast.live.broker.core import CoreParams
 from roamcast.live.broker.visitor import packet_id_of
-from roamcast.live.mqtt.packets import Disconnect, PubAck, Publish, PubRec, SubAck, Will
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.mqtt.session import SessionLimits
+from roamcast.mqtt.packets import Disconnect, PubAck, Publish, PubRec, SubAck, Will
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.session import SessionLimits
 from tests.live.broker.scene import Scene, dismissal, last, published
 from tests.live.broker.stage import SimClient
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from roamcast.live.mqtt.packets import SubAck
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.server.tracking import TrackingParams
 from roamcast.model.context import Context
 from roamcast.model.values import Point, Velocity
+from roamcast.mqtt.packets import SubAck
+from roamcast.mqtt.reasons import Reason
+from roamcast.server.tracking import TrackingParams
 from tests.live.broker.scene import Scene, last
 
 

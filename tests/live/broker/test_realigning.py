@@ -4,10 +4,10 @@ from roamcast.live.broker.core import CoreParams
 from roamcast.live.broker.inputs import Asked, Withdrew
 from roamcast.live.broker.subscribing import expiry_timer
 from roamcast.live.broker.visitor import Visitor
-from roamcast.live.mqtt.messages import Subscription
-from roamcast.live.mqtt.packets import Pairs
-from roamcast.live.mqtt.session import SessionLimits
-from roamcast.live.mqtt.topics import parse_filter
+from roamcast.mqtt.messages import Subscription
+from roamcast.mqtt.packets import Pairs
+from roamcast.mqtt.session import SessionLimits
+from roamcast.mqtt.topics import parse_filter
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
 

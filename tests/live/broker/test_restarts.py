@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from roamcast.broker.logical.params import AheadParams, LogicalParams
+from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import CoreParams
 from roamcast.live.broker.station import for_sessions
 from roamcast.live.broker.stored import STATE_VERSION, BadState, check_same_kind, dumped
-from roamcast.live.mqtt.packets import AnyPacket, Publish, Subscribe, Wish
-from roamcast.live.mqtt.session import SessionLimits
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import Settings
-from roamcast.live.storage.log import FILE, Log, Quota
-from roamcast.protocols.broker.logical.params import AheadParams, LogicalParams
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.mqtt.packets import AnyPacket, Publish, Subscribe, Wish
+from roamcast.mqtt.session import SessionLimits
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import Settings
+from roamcast.server.storage.log import FILE, Log, Quota
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
 

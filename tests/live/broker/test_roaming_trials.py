@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import pytest
 
-from roamcast.live.server.logbook import Due
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.broker.params import BrokerParams
+from roamcast.server.logbook import Due
 from tests.effort import seeds
 from tests.live.broker.stage import SimClient, Stage
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from roamcast.live.mqtt import Decoder, encode
-from roamcast.live.mqtt.packets import V5, AnyPacket, ConnAck, Connect, Disconnect, Publish, SubAck, Subscribe, Wish
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import BadSettings, Settings, load_graph, load_modulators, load_settings, settings_from
+from roamcast.mqtt import Decoder, encode
+from roamcast.mqtt.packets import V5, AnyPacket, ConnAck, Connect, Disconnect, Publish, SubAck, Subscribe, Wish
+from roamcast.mqtt.reasons import Reason
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import BadSettings, Settings, load_graph, load_modulators, load_settings, settings_from
 
 pytestmark = pytest.mark.timeout(60)
 REGISTERING = """
-from roamcast.protocols.broker.modulators.interface import derived
-from roamcast.protocols.broker.modulators.registry import registered
+from roamcast.broker.modulators.interface import derived
+from roamcast.broker.modulators.registry import registered
 
 
 @registered("doubling of the running test")

@@ -5,10 +5,10 @@ import pytest
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import decode_batch
 from roamcast.live.broker.orders import RecordDelivery
-from roamcast.live.mqtt.packets import PACKET_ID_MAX, V311, PubAck, Publish
+from roamcast.mqtt.packets import PACKET_ID_MAX, V311, PubAck, Publish
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.stage import SimBroker, SimClient, Stage
-from tests.live.server.test_brake import Stuck
+from tests.server.test_brake import Stuck
 
 MANY = [b"%d" % number for number in range(40)]
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.client import Client
-from roamcast.live.mqtt.messages import Message
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.server.tracking import BadLocation, Location, Trackers, TrackingParams, fix_of
-from roamcast.live.settings import settings_from
 from roamcast.model.context import Context
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
+from roamcast.mqtt.messages import Message
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import settings_from
+from roamcast.server.tracking import BadLocation, Location, Trackers, TrackingParams, fix_of
 from tests.effort import examples
 
 NOW_US = 1_700_000_000_000_000

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import LinkSettings, Listener, Peer, Settings
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import LinkSettings, Listener, Peer, Settings
 
 
 class Town:

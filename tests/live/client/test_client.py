@@ -17,13 +17,13 @@ from roamcast.live.client import (
     PublicationRefused,
     SubscriptionRefused,
 )
-from roamcast.live.mqtt import Limits, Message, Reason
 from roamcast.model.region import Circle
 from roamcast.model.scope import Scope
 from roamcast.model.values import Instant, Point, Value, Velocity
-from tests.live.links.ends import Relay
-from tests.live.mqtt.memory_broker import MemoryBroker
-from tests.live.mqtt.server import Server, serving
+from roamcast.mqtt import Limits, Message, Reason
+from tests.mqtt.memory_broker import MemoryBroker
+from tests.mqtt.server import Server, serving
+from tests.server.links.ends import Relay
 
 pytestmark = pytest.mark.timeout(60)
 PATIENCE_S = 20.0

@@ -9,13 +9,13 @@ import pytest
 from roamcast import Client, Point
 from roamcast.live.client import BrokerGround, PublicationRefused
 from roamcast.live.client.following import Following
-from roamcast.live.mqtt.reasons import Reason
 from roamcast.location import Cleaner, Fix, Limits, source
 from roamcast.location.reckoning import Reckoning
 from roamcast.location.waiting import Lookout
 from roamcast.model.context import Context
 from roamcast.model.space import Plane
 from roamcast.model.values import Velocity
+from roamcast.mqtt.reasons import Reason
 from tests.live.client.brokers import Town
 from tests.live.client.test_client import take
 from tests.live.client.test_with_brokers import in_town

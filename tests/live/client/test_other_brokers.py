@@ -11,11 +11,11 @@ import pytest
 import trustme
 
 from roamcast.live.client import Client, NotConnected
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import Listener, Settings
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import Listener, Settings
 from tests.live.client.test_client import take
-from tests.live.links.ends import Relay
 from tests.ports import free_port
+from tests.server.links.ends import Relay
 
 pytestmark = pytest.mark.timeout(60)
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")

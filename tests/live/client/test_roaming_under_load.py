@@ -9,7 +9,7 @@ import pytest
 
 from roamcast.live.client import Client, NotConnected
 from tests.live.client.brokers import town
-from tests.live.links.ends import Relay
+from tests.server.links.ends import Relay
 
 pytestmark = pytest.mark.timeout(120)
 EVENTS = 1_200

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from roamcast.live.client.session import Arrived, Confirmed, Expired, Incoming, Session, Withdrawn
-from roamcast.live.mqtt import Connection, Decoder, Limits, ProtocolError, Reason, encode
-from roamcast.live.mqtt.packets import (
+from roamcast.mqtt import Connection, Decoder, Limits, ProtocolError, Reason, encode
+from roamcast.mqtt.packets import (
     V5,
     ConnAck,
     Connect,
@@ -25,7 +25,7 @@ from roamcast.live.mqtt.packets import (
     Wish,
 )
 from tests.effort import examples
-from tests.live.mqtt.memory_broker import MemoryBroker
+from tests.mqtt.memory_broker import MemoryBroker
 
 
 class End:

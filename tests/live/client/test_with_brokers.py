@@ -10,9 +10,9 @@ import pytest
 
 from roamcast import Circle, ContentType, Event, EventType, Point, Port, Scope
 from roamcast.live.client import BrokerGround, Client, PublicationRefused, SubscriptionRefused
-from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.region import Anchored, rectangle
 from roamcast.model.values import BadValue, Velocity
+from roamcast.mqtt.reasons import Reason
 from tests.docs.pages import blocks, text_of
 from tests.live.client.brokers import Town, town
 from tests.live.client.test_client import take

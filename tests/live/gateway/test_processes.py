@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trustme
 
-from roamcast.live.security.passwords import set_password
+from roamcast.server.security.passwords import set_password
 from tests.live.adhoc.terminals import Terminal
 from tests.live.processes.fleet import Fleet, certificate_files, shared_fleet
 from tests.live.processes.vendors import connect_paho, paho_client

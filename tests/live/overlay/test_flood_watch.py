@@ -12,10 +12,10 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import FOREVER_US
+from tests.broker.test_modulator_page import FLOOD
 from tests.live.overlay.hosts import FloodWatch, Paths
 from tests.live.overlay.watcher import asking, rain_of
 from tests.networks.namespaces import FOLDER, why_not
-from tests.protocols.broker.test_modulator_page import FLOOD
 
 REASON = why_not()
 needs_namespaces = pytest.mark.skipif(REASON is not None, reason=REASON or "")

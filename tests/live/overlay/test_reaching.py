@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from roamcast.broker.overlay.messages import MESSAGES, NotHome
 from roamcast.live.runtime.host import LiveHost
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.values import FOREVER_US
 from roamcast.node.boundary import Does, Input, LinkDown, LinkUp, Publish, Received, Send
 from roamcast.node.codec import Codec
-from roamcast.protocols.broker.overlay.messages import MESSAGES, NotHome
 from tests.live.adhoc.lan import until
 
 

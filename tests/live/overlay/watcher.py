@@ -16,17 +16,17 @@ import msgspec
 from msgspec import Struct
 
 from roamcast import Event
+from roamcast.broker.modulators.spec import spec_to_text
+from roamcast.broker.overlay.broker import OverlayBroker
+from roamcast.broker.overlay.client import OverlayClient
 from roamcast.experiments.assemble import kit_of
 from roamcast.live.adhoc.keys import Identity
 from roamcast.live.adhoc.running import NodeSettings, RunningNode
 from roamcast.model.context import Context
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Value
-from roamcast.protocols.broker.modulators.spec import spec_to_text
-from roamcast.protocols.broker.overlay.broker import OverlayBroker
-from roamcast.protocols.broker.overlay.client import OverlayClient
+from tests.broker.test_modulator_page import FLOOD
 from tests.networks.routing import LinkState
-from tests.protocols.broker.test_modulator_page import FLOOD
 
 AIR_PORT = 27_239
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import trustme
 
-from tests.live.links.ends import Relay
 from tests.ports import free_ports
+from tests.server.links.ends import Relay
 
 READY_S = 60.0
 COMMAND = (sys.executable, "-c", "from roamcast.cli import main; main()")

@@ -10,7 +10,7 @@ import pytest
 import trustme
 from msgspec import Struct
 
-from roamcast.live.security.passwords import set_password
+from roamcast.server.security.passwords import set_password
 from tests.live.processes.fleet import certificate_files, shared_fleet
 from tests.live.processes.test_pub_sub import roamcast
 from tests.live.processes.vendors import connect_paho, end_paho, mosquitto_pub, need, paho_client, until

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct
 from paho.mqtt.packettypes import PacketTypes
 
-from roamcast.protocols.broker.modulators.spec import Declarative, Every, spec_to_text
+from roamcast.broker.modulators.spec import Declarative, Every, spec_to_text
 from tests.live.processes.fleet import BrokerProcess, Fleet, Proxy, fleet
 from tests.live.processes.vendors import (
     AiomqttReader,

@@ -8,9 +8,9 @@ event had where it began are kept beside it, since in the area they are written 
 import msgspec
 from msgspec import Struct
 
-from roamcast.live.mqtt.packets import Pairs
 from roamcast.model.event import Event, EventType
 from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.mqtt.packets import Pairs
 
 MARK = b"roamcast carried\x00"
 

@@ -1,6 +1,6 @@
 """A whole live node: a protocol's node on a multicast air, a port for its application, a journal (L1).
 
-`RunningNode` is to the ad hoc protocols what `live/server/running.py` is to brokers. It is the `Ground` of its port,
+`RunningNode` is to the ad hoc protocols what `server/running.py` is to brokers. It is the `Ground` of its port,
 so an application that runs in the simulator runs here as it is. All of it lives on one event loop.
 
 When it stops it withdraws what it announced and subscribed to, so that others need not find out by silence.

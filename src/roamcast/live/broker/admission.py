@@ -1,7 +1,7 @@
 """Clients that come and go: sessions, wills, and where a session is when its client comes here from elsewhere (L3).
 
 A client whose session is here is admitted at once. Of any other its session is looked for
-(`protocols/broker/memory.py`) and, when it is found, fetched by relocation; CONNACK follows when all of it is here.
+(`broker/memory.py`) and, when it is found, fetched by relocation; CONNACK follows when all of it is here.
 A client whose session cannot be looked for in time is sent away to try again: to let it in without its session would
 lose what waits for it. When its session was found and then could not be fetched, that is lost, and it is told so.
 
@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from roamcast.broker.messages import Attach, Remind, Reminded
+from roamcast.broker.relocation import NUMBER_MAX
 from roamcast.live.broker.inputs import Arrived, Left
 from roamcast.live.broker.orders import Admit, Deny, Dismiss, Remark
 from roamcast.live.broker.properties import text_of
@@ -23,14 +25,12 @@ from roamcast.live.broker.station import AWAY, Station
 from roamcast.live.broker.subscribing import Subscribing
 from roamcast.live.broker.travelling import Travelling
 from roamcast.live.broker.visitor import Visitor
-from roamcast.live.mqtt.packets import NEVER_S
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.mqtt.session import Session, SessionLimits
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription
+from roamcast.mqtt.packets import NEVER_S
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.session import Session, SessionLimits
 from roamcast.node.boundary import LinkDown, TimerFired
-from roamcast.protocols.broker.messages import Attach, Remind, Reminded
-from roamcast.protocols.broker.relocation import NUMBER_MAX
 
 OTHERS = "this client id has a session of another user"
 ANEW_WAIT_US = 2_000_000

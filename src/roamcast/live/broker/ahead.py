@@ -12,9 +12,9 @@ input. None of this is state: where a log is read again nobody looks.
 from typing import TypeAlias
 
 from roamcast.live.broker.orders import CaughtUp
-from roamcast.live.mqtt.messages import Message
 from roamcast.live.origin import origin_in
 from roamcast.model.values import BadValue
+from roamcast.mqtt.messages import Message
 
 Key: TypeAlias = tuple[str, str]
 """Publisher and topic."""

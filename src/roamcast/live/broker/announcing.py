@@ -12,7 +12,7 @@ have its topic advertised and withdrawn each time. A topic to which nobody has p
 
 Each of these is bounded, and what finds no room is refused or counted. A topic for which something may wait is not
 withdrawn, or that would go out to nobody. When the topic has settled
-(`protocols/broker/advertising.py`), all of it goes out in the order in which it came.
+(`broker/advertising.py`), all of it goes out in the order in which it came.
 """
 
 from collections import deque
@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
+from roamcast.broker.messages import Notified, Pub
+from roamcast.broker.router import CLIENT
+from roamcast.broker.sessions import Session
 from roamcast.live.broker.orders import Remark
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import SOURCE, Visitor
 from roamcast.model.event import Event
-from roamcast.protocols.broker.messages import Notified, Pub
-from roamcast.protocols.broker.router import CLIENT
-from roamcast.protocols.broker.sessions import Session
 
 HOUSE = "\0house"
 """As whose the broker advertises: no client can be called so."""

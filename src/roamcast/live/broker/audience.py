@@ -26,9 +26,6 @@ from roamcast.live.broker.wishes import (
     is_scoped,
     is_simple,
 )
-from roamcast.live.mqtt.messages import Choice
-from roamcast.live.mqtt.messages import Subscription as Asked
-from roamcast.live.mqtt.topics import FilterTree
 from roamcast.matching import Engine
 from roamcast.matching.finding import Said
 from roamcast.model.context import Context
@@ -39,6 +36,9 @@ from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Value
+from roamcast.mqtt.messages import Choice
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.mqtt.topics import FilterTree
 
 PLANS_MAX = 10_000
 UNKNOWN: Plan = []

@@ -36,11 +36,11 @@ from roamcast.live.broker.orders import (
     Remark,
 )
 from roamcast.live.broker.properties import is_lasting, subscription_id
-from roamcast.live.mqtt.messages import Message
-from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.messages import Subscription as Asked
 
 RETAINED_GIVEN = "retained_given"
 

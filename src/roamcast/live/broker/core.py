@@ -3,7 +3,7 @@
     connections  --inputs-->  Core  --orders-->  connections, links, journal
                                |  Visitor, one for each client: plays the client of R3 for it
                                |  Audience: which of the clients here get an event
-                               |  Broker (protocols/broker): routing, counterparts, roaming
+                               |  Broker (broker): routing, counterparts, roaming
 
 States of a client here: unknown; *coming* (its session is being looked for, or fetched from its old broker; it waits
 for CONNACK); *connected*; *away* (its session waits for it, here or until another broker claims it).
@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.admission import Admission
 from roamcast.live.broker.announcing import Announcing
 from roamcast.live.broker.audience import Audience
@@ -57,16 +59,14 @@ from roamcast.live.broker.stored import BadState, check_same_kind, dumped, loade
 from roamcast.live.broker.subscribing import Subscribing
 from roamcast.live.broker.swift import Group, Swift
 from roamcast.live.broker.travelling import Travelling
-from roamcast.live.mqtt.messages import Message
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.mqtt.runs import Run
-from roamcast.live.mqtt.session import SessionLimits
 from roamcast.model.context import Context
 from roamcast.model.movement import MovementModel
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
-from roamcast.protocols.broker.modulators.limits import Limits
-from roamcast.protocols.broker.params import BrokerParams
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.runs import Run
+from roamcast.mqtt.session import SessionLimits
 
 
 class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from roamcast.live.broker.content import attributes_of
 from roamcast.live.broker.modulating import MADE_OF
 from roamcast.live.broker.properties import BadProperty, check_lasting, is_lasting, scopes_of
-from roamcast.live.mqtt.messages import Message, Subscription
 from roamcast.live.origin import ORIGIN_PROPERTY, check_origin, origin_in, origin_of, origin_text
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Space
 from roamcast.model.values import BadValue, Instant, Point, Value
+from roamcast.mqtt.messages import Message, Subscription
 
 MESSAGES_KEPT_MAX = 4_096
 MESSAGES_KEPT_BYTES_MAX = 8 * 1024 * 1024

@@ -20,17 +20,17 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from roamcast.broker.messages import Notified
+from roamcast.broker.router import CLIENT
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.orders import Remark
 from roamcast.live.broker.properties import is_common
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
-from roamcast.live.mqtt.messages import Choice, Message
-from roamcast.live.mqtt.messages import Subscription as Asked
-from roamcast.live.mqtt.topics import FilterTree
 from roamcast.model.context import Context
-from roamcast.protocols.broker.messages import Notified
-from roamcast.protocols.broker.router import CLIENT
+from roamcast.mqtt.messages import Choice, Message
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.mqtt.topics import FilterTree
 
 GROUP_TOPIC = "$roam/group/"
 Key: TypeAlias = tuple[str, str]

@@ -11,10 +11,10 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from roamcast.live.mqtt.messages import Message, Subscription
-from roamcast.live.mqtt.packets import Pairs
-from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.context import Context
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.packets import Pairs
+from roamcast.mqtt.reasons import Reason
 
 
 class Given(Struct, frozen=True, array_like=True, gc=False):

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from roamcast.broker.messages import Notified
+from roamcast.broker.router import Said
 from roamcast.live.broker.events import TO_ALL, Events
 from roamcast.live.broker.groups import GROUP_TOPIC, Groups
 from roamcast.live.broker.lasting import LOOK_EVERY_US, TIMER, Lasting
@@ -18,8 +20,6 @@ from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.protocols.broker.messages import Notified
-from roamcast.protocols.broker.router import Said
 
 KEPT_TOPIC = "$roam/kept"
 PIECE_BYTES_MAX = 256 * 1024

@@ -7,8 +7,8 @@ session from broker to broker.
 
 from collections.abc import Iterator
 
-from roamcast.live.mqtt.messages import Message
 from roamcast.model.event import Event
+from roamcast.mqtt.messages import Message
 
 LOOK_EVERY_US = 1_000_000
 TIMER = "lasting:"

@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from roamcast.broker.modulators.guarded import Guarded
+from roamcast.broker.modulators.interface import BadModulator
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.modulators.make import make_modulator
+from roamcast.broker.modulators.spec import spec_from_text
 from roamcast.model.event import Event
 from roamcast.model.space import Space
-from roamcast.protocols.broker.modulators.guarded import Guarded
-from roamcast.protocols.broker.modulators.interface import BadModulator
-from roamcast.protocols.broker.modulators.limits import Limits
-from roamcast.protocols.broker.modulators.make import make_modulator
-from roamcast.protocols.broker.modulators.spec import spec_from_text
 
 MADE_OF = ">"
 """Between an event's id and the subscription whose modulator made the event from it."""

@@ -13,8 +13,8 @@ from roamcast.live.broker.content import place_of
 from roamcast.live.broker.events import said_by
 from roamcast.live.broker.groups import Groups
 from roamcast.live.broker.station import Station
-from roamcast.live.mqtt.runs import Run
 from roamcast.model.values import Value
+from roamcast.mqtt.runs import Run
 
 Said = dict[str, Value]
 

@@ -8,12 +8,12 @@ again: it looks on behind a guard. Where nobody looks on, that costs one questio
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, Protocol, TypeAlias
 
-from roamcast.live.mqtt.messages import Message
-from roamcast.live.mqtt.messages import Subscription as Asked
-from roamcast.live.mqtt.runs import Run
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.mqtt.runs import Run
 
 PlainPlan: TypeAlias = Sequence[tuple[list[Asked], tuple[str, ...]]]
 """Clients that get every message of a topic, as `Audience.plain` found them."""

@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from roamcast.live.mqtt.messages import Delivery
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.mqtt.runs import Run
-from roamcast.live.mqtt.session import Session
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
+from roamcast.mqtt.messages import Delivery
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.runs import Run
+from roamcast.mqtt.session import Session
 from roamcast.node.boundary import Message
 
 

@@ -12,9 +12,6 @@ A filter is CQL2, as text or JSON. A scope is a filter over hosts, or a JSON obj
 import msgspec
 from msgspec import Struct
 
-from roamcast.live.mqtt.messages import SECOND_US, Message
-from roamcast.live.mqtt.messages import Subscription as Asked
-from roamcast.live.mqtt.packets import Pairs
 from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.model.filter import EVERYTHING, BadFilter, Filter, parse_json, parse_text
 from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, check_region
@@ -22,6 +19,9 @@ from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, BadValue, Point
+from roamcast.mqtt.messages import SECOND_US, Message
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.mqtt.packets import Pairs
 
 SUBSCRIBE_NAMES = ("filter", "interest", "publishers", "modulator", "expiry", ORIGIN_PROPERTY)
 MODULATOR = "modulator"

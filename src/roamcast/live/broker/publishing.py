@@ -5,6 +5,10 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
+from roamcast.broker.border import HOPS_MAX
+from roamcast.broker.messages import Notified, Pub
+from roamcast.broker.router import CLIENT
+from roamcast.broker.sessions import Session
 from roamcast.live.broker.announcing import Announcing
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
@@ -19,15 +23,11 @@ from roamcast.live.broker.station import Station
 from roamcast.live.broker.travelling import Travelling
 from roamcast.live.broker.visitor import SOURCE, Visitor, delivery_of
 from roamcast.live.broker.wishes import Plan, Recipients, alike
-from roamcast.live.mqtt.messages import SECOND_US, Message, Subscription
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.mqtt.runs import Run
 from roamcast.model.event import Event
 from roamcast.model.values import BadValue
-from roamcast.protocols.broker.border import HOPS_MAX
-from roamcast.protocols.broker.messages import Notified, Pub
-from roamcast.protocols.broker.router import CLIENT
-from roamcast.protocols.broker.sessions import Session
+from roamcast.mqtt.messages import SECOND_US, Message, Subscription
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.runs import Run
 
 
 class Publishing:

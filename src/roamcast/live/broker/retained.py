@@ -7,11 +7,11 @@ too, within a bound, or a broker that was cut off would bring back what is gone.
 
 from collections.abc import Iterator
 
-from roamcast.live.mqtt.messages import Message
-from roamcast.live.mqtt.topics import TopicIndex
 from roamcast.model.event import Event
 from roamcast.model.subject import is_pattern
 from roamcast.model.values import FOREVER_US
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.topics import TopicIndex
 
 ENDED_MAX = 10_000
 

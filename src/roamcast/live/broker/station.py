@@ -7,27 +7,9 @@ orders that it collects.
 import msgspec
 from msgspec.structs import replace
 
-from roamcast.live.broker.ahead import Ahead
-from roamcast.live.broker.chronicle import Chronicle
-from roamcast.live.broker.events import Events, with_origin
-from roamcast.live.broker.inputs import Received, Settled, SettledTogether
-from roamcast.live.broker.modulating import Modulators
-from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Release, Remark, Tell
-from roamcast.live.broker.properties import subscription_id, text_of
-from roamcast.live.broker.timers import Timers
-from roamcast.live.broker.visitor import RETAINED, SOURCE, SPAN_MAX, Visitor, delivery_of, modulated_on_the_way
-from roamcast.live.mqtt.messages import Message
-from roamcast.live.mqtt.messages import Subscription as Asked
-from roamcast.model.context import Context
-from roamcast.model.event import Event
-from roamcast.model.movement import MovementModel
-from roamcast.model.space import Space
-from roamcast.node import boundary
-from roamcast.node.boundary import CancelTimer, Disconnect, Does, LinkDown, LinkUp, Note, Send, SetTimer, TimerFired
-from roamcast.node.codec import BadMessage, Codec
-from roamcast.protocols.broker.border import Part
-from roamcast.protocols.broker.broker import Broker
-from roamcast.protocols.broker.messages import (
+from roamcast.broker.border import Part
+from roamcast.broker.broker import Broker
+from roamcast.broker.messages import (
     MESSAGES,
     Abandon,
     Accepted,
@@ -47,9 +29,27 @@ from roamcast.protocols.broker.messages import (
     Replay,
     Routed,
 )
-from roamcast.protocols.broker.modulators.limits import Limits
-from roamcast.protocols.broker.params import BrokerParams
-from roamcast.protocols.broker.sessions import Session
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.sessions import Session
+from roamcast.live.broker.ahead import Ahead
+from roamcast.live.broker.chronicle import Chronicle
+from roamcast.live.broker.events import Events, with_origin
+from roamcast.live.broker.inputs import Received, Settled, SettledTogether
+from roamcast.live.broker.modulating import Modulators
+from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Release, Remark, Tell
+from roamcast.live.broker.properties import subscription_id, text_of
+from roamcast.live.broker.timers import Timers
+from roamcast.live.broker.visitor import RETAINED, SOURCE, SPAN_MAX, Visitor, delivery_of, modulated_on_the_way
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.movement import MovementModel
+from roamcast.model.space import Space
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.node import boundary
+from roamcast.node.boundary import CancelTimer, Disconnect, Does, LinkDown, LinkUp, Note, Send, SetTimer, TimerFired
+from roamcast.node.codec import BadMessage, Codec
 
 LINK_MESSAGE_BYTES_MAX = 4 * 1_048_576
 CODEC = Codec(MESSAGES, LINK_MESSAGE_BYTES_MAX)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from roamcast.protocols.broker.params import BOUNDS, BrokerParams
+from roamcast.broker.params import BOUNDS, BrokerParams
 
 STATE_VERSION = 6
 MAGIC = b"roamcast state "

@@ -3,6 +3,7 @@
 import msgspec
 from msgspec.structs import replace
 
+from roamcast.broker.messages import Sub, Unsub
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.groups import Groups
 from roamcast.live.broker.inputs import Asked, Reported, ReportedTogether, Withdrew
@@ -12,12 +13,11 @@ from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.travelling import Travelling
 from roamcast.live.broker.visitor import RETAINED, Visitor, delivery_of
-from roamcast.live.mqtt.messages import Subscription
-from roamcast.live.mqtt.reasons import Reason
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import FOREVER_US, BadValue
-from roamcast.protocols.broker.messages import Sub, Unsub
+from roamcast.mqtt.messages import Subscription
+from roamcast.mqtt.reasons import Reason
 
 GRANTED = (Reason.SUCCESS, Reason.GRANTED_QOS_1, Reason.GRANTED_QOS_2)
 ALWAYS, IF_NEW, NEVER = 0, 1, 2

@@ -19,7 +19,7 @@ from roamcast.live.broker.orders import HandTogether, Remark
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import Visitor, packet_id_of
 from roamcast.live.broker.wishes import Plan
-from roamcast.live.mqtt.runs import Run, ids_from
+from roamcast.mqtt.runs import Run, ids_from
 
 STEPS_MAX = 64
 """How often free identifiers are looked for further on, for a client that keeps some in use for very long."""

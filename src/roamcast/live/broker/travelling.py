@@ -1,7 +1,7 @@
 """The client of a mesh, played for an MQTT client by the broker that it is connected to (M2, M5, M8, M10).
 
 An MQTT client is at the broker that it connects to, so in a mesh that one is its serving broker, and each CONNECT is
-a report (`protocols/broker/mesh/client.py`). While it is on its way from one broker to the next, its last one sends
+a report (`broker/mesh/client.py`). While it is on its way from one broker to the next, its last one sends
 what comes for it to where it will be, and that one keeps it for the client (`predictive`), or keeps it itself. What
 the client of the paper tells of its trip is taken from what MQTT clients can say:
 
@@ -18,17 +18,17 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from roamcast.broker.mesh.handover import MeshHandover
+from roamcast.broker.mesh.prediction import TRIP_S_MAX, Status, status_of
+from roamcast.broker.messages import Attach, Poll
 from roamcast.live.broker.content import BadReport, context_reported
 from roamcast.live.broker.orders import Remark
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import Visitor
-from roamcast.live.mqtt.packets import Pairs
 from roamcast.model.movement import MovementModel, cell_name
 from roamcast.model.subscription import Subscription
+from roamcast.mqtt.packets import Pairs
 from roamcast.node.boundary import LinkUp
-from roamcast.protocols.broker.mesh.handover import MeshHandover
-from roamcast.protocols.broker.mesh.prediction import TRIP_S_MAX, Status, status_of
-from roamcast.protocols.broker.messages import Attach, Poll
 
 TRIP, NEXT = "trip", "next"
 SAID_NAMES = (TRIP, NEXT)

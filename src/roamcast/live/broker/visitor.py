@@ -11,17 +11,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.broker.mesh.prediction import Status
+from roamcast.broker.relocation import NUMBER_MAX
 from roamcast.live.broker.inputs import Will
 from roamcast.live.broker.modulating import Modulators
 from roamcast.live.broker.properties import MODULATOR, text_of
-from roamcast.live.mqtt.messages import Delivery, Message, Subscription
-from roamcast.live.mqtt.packets import PACKET_ID_MAX
-from roamcast.live.mqtt.session import Releasing, Session
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import FOREVER_US
-from roamcast.protocols.broker.mesh.prediction import Status
-from roamcast.protocols.broker.relocation import NUMBER_MAX
+from roamcast.mqtt.messages import Delivery, Message, Subscription
+from roamcast.mqtt.packets import PACKET_ID_MAX
+from roamcast.mqtt.session import Releasing, Session
 
 RETAINED = "\0retained"
 """Stands first among the subscriptions of a delivery that was there before them."""

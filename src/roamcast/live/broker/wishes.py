@@ -4,12 +4,12 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from roamcast.live.mqtt.messages import Subscription as Asked
 from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.model.filter import EVERYTHING
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US
+from roamcast.mqtt.messages import Subscription as Asked
 
 Recipients: TypeAlias = list[tuple[str, list[Asked]]]
 """Clients, with those of their subscriptions that want something."""

@@ -16,8 +16,8 @@ from roamcast.live.client.errors import ConnectionRefused, NameTaken, NotConnect
 from roamcast.live.client.itinerary import Itinerary
 from roamcast.live.client.line import Address, Line, Over
 from roamcast.live.client.session import Result, Session
-from roamcast.live.mqtt.packets import AnyPacket, ConnAck, Connect
-from roamcast.live.mqtt.reasons import FAILURE_FROM, Reason
+from roamcast.mqtt.packets import AnyPacket, ConnAck, Connect
+from roamcast.mqtt.reasons import FAILURE_FROM, Reason
 
 BRIEF_S = 1.0
 """A connection that ends sooner is as good as none."""

@@ -41,14 +41,14 @@ from roamcast.live.client.packing import (
     subscription_packet,
 )
 from roamcast.live.client.session import Arrived, Confirmed, Expired, Result, Withdrawn
-from roamcast.live.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
-from roamcast.live.mqtt.reasons import FAILURE_FROM, BadPacket
 from roamcast.location.clean import Cleaner, Limits
 from roamcast.location.fix import Source
 from roamcast.location.reckoning import REPORT_S, TOLERANCE_M, Reckoning
 from roamcast.model.filter import Filter
 from roamcast.model.space import Earth, Space
 from roamcast.model.values import Point, Value, Velocity
+from roamcast.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
+from roamcast.mqtt.reasons import FAILURE_FROM, BadPacket
 from roamcast.protocols.recent import Recent
 
 RECEIVE_MAX = 512

@@ -1,6 +1,6 @@
 """What can go wrong between an application and its brokers."""
 
-from roamcast.live.mqtt.reasons import Reason
+from roamcast.mqtt.reasons import Reason
 
 
 class ClientError(Exception):

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from roamcast.live.mqtt.decoding import Decoder
-from roamcast.live.mqtt.encoding import encode
-from roamcast.live.mqtt.packets import V5, AnyPacket, ConnAck, Connect, Disconnect, PingReq, PingResp
-from roamcast.live.mqtt.reasons import BadPacket, ProtocolError, Reason
+from roamcast.mqtt.decoding import Decoder
+from roamcast.mqtt.encoding import encode
+from roamcast.mqtt.packets import V5, AnyPacket, ConnAck, Connect, Disconnect, PingReq, PingResp
+from roamcast.mqtt.reasons import BadPacket, ProtocolError, Reason
 
 PACKET_BYTES_MAX = 4 * 1024 * 1024
 PORTS = {"mqtt": 1883, "mqtts": 8883}

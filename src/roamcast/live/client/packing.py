@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import msgspec
 
 from roamcast.live.client.content import ScopeLike, filter_text, payload_of, plain, scope_text
-from roamcast.live.mqtt.decoding import decode
-from roamcast.live.mqtt.encoding import encode
-from roamcast.live.mqtt.packets import V5, ConnAck, Pairs, Publish, Subscribe, Unsubscribe, Wish
-from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.model.filter import Filter
 from roamcast.model.space import Space
 from roamcast.model.values import Point, Value, Velocity
+from roamcast.mqtt.decoding import decode
+from roamcast.mqtt.encoding import encode
+from roamcast.mqtt.packets import V5, ConnAck, Pairs, Publish, Subscribe, Unsubscribe, Wish
+from roamcast.mqtt.reasons import Reason
 
 ID = "id"
 """The user property with the publisher's own name for an event: what comes twice by QoS 1 is known by it."""

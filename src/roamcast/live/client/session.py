@@ -22,8 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.live.client.packing import not_granted
-from roamcast.live.mqtt.encoding import encode
-from roamcast.live.mqtt.packets import (
+from roamcast.mqtt.encoding import encode
+from roamcast.mqtt.packets import (
     PACKET_ID_MAX,
     V5,
     AnyPacket,
@@ -38,7 +38,7 @@ from roamcast.live.mqtt.packets import (
     UnsubAck,
     Unsubscribe,
 )
-from roamcast.live.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason
+from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason
 
 AGAIN = 0
 """The token of a subscription that is asked for again by the session itself."""

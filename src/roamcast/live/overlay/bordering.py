@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from roamcast.broker.overlay.posts import refused_by
 from roamcast.live.broker.content import REPORT_TOPIC
 from roamcast.live.broker.inputs import Published
 from roamcast.live.broker.orders import Grant
@@ -15,16 +16,15 @@ from roamcast.live.broker.properties import PERSIST, BadProperty, is_lasting, su
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.subscribing import NoRoom, Subscribing
 from roamcast.live.broker.visitor import Visitor
-from roamcast.live.mqtt.messages import Message, Subscription
-from roamcast.live.mqtt.reasons import Reason
-from roamcast.live.mqtt.runs import Run
 from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.live.overlay.guests import QOS_MAX, Guests
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import BadValue
-from roamcast.protocols.broker.overlay.posts import refused_by
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.runs import Run
 
 
 class OverlayPublishing(Publishing):

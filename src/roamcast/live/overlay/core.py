@@ -10,13 +10,13 @@ their connection, nothing is retained, groups share nothing, and QoS 2 is not to
 
 from msgspec.structs import replace
 
+from roamcast.broker.overlay.params import OverlayParams
 from roamcast.live.broker.core import Core, CoreParams
 from roamcast.live.broker.inputs import AnyGiven, Heard, LinkChanged, Restarted
-from roamcast.live.mqtt.limits import Limits
 from roamcast.live.overlay.bordering import OverlayPublishing, OverlaySubscribing
 from roamcast.live.overlay.guests import QOS_MAX, TIMER, Guests
 from roamcast.model.space import Space
-from roamcast.protocols.broker.overlay.params import OverlayParams
+from roamcast.mqtt.limits import Limits
 
 
 def granted(limits: Limits) -> Limits:

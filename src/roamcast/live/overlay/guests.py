@@ -18,17 +18,21 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
+from roamcast.broker.overlay.broker import OverlayBroker
+from roamcast.broker.overlay.client import OverlayClient
+from roamcast.broker.overlay.messages import Leave, Search
+from roamcast.broker.overlay.params import OverlayParams
 from roamcast.live.broker.events import Events, plain
 from roamcast.live.broker.modulating import MADE_OF
 from roamcast.live.broker.orders import Acknowledge, Grant, Hand, Remark
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import Visitor, delivery_of
-from roamcast.live.mqtt.messages import Message
-from roamcast.live.mqtt.reasons import Reason
 from roamcast.live.overlay.underlay import Borne, Underlay, Unreached, guest_name, process_of
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.reasons import Reason
 from roamcast.node import boundary
 from roamcast.node.boundary import (
     Broadcast,
@@ -49,10 +53,6 @@ from roamcast.node.boundary import (
     Unsubscribe,
 )
 from roamcast.node.codec import BadMessage, Codec
-from roamcast.protocols.broker.overlay.broker import OverlayBroker
-from roamcast.protocols.broker.overlay.client import OverlayClient
-from roamcast.protocols.broker.overlay.messages import Leave, Search
-from roamcast.protocols.broker.overlay.params import OverlayParams
 
 LINK_CODEC = Codec((Borne, Unreached), 4 * 1_048_576)
 TIMER = "overlay:"

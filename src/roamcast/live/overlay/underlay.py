@@ -15,11 +15,11 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.broker.overlay.messages import MESSAGES, Search
 from roamcast.live.broker.orders import AnyOrder, Remark, Tell
 from roamcast.live.broker.visitor import SOURCE
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
-from roamcast.protocols.broker.overlay.messages import MESSAGES, Search
 
 AT = ">"
 HOPS_MAX = 64

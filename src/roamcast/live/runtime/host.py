@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from roamcast.live.links.links import Links
 from roamcast.live.runtime.disk import Disk, MemoryDisk
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -40,6 +39,7 @@ from roamcast.node.boundary import (
 )
 from roamcast.node.codec import BadMessage, Codec
 from roamcast.node.host import Host, Observer
+from roamcast.server.links.links import Links
 
 KIND = 0
 """Of the frames that carry nodes' messages; a link has only one kind."""

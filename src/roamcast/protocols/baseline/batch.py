@@ -3,8 +3,8 @@
 The old serving broker then forwards all of it to the new one, one event a packet, with the handover.
 """
 
-from roamcast.protocols.broker.mesh.handover import MeshHandover
-from roamcast.protocols.broker.mesh.prediction import Status
+from roamcast.broker.mesh.handover import MeshHandover
+from roamcast.broker.mesh.prediction import Status
 
 
 class Batch(MeshHandover):

@@ -6,10 +6,10 @@ the client lacks, one event a packet, to the broker through which the probe came
 
 from msgspec.structs import replace
 
+from roamcast.broker.mesh.handover import MeshHandover
+from roamcast.broker.mesh.prediction import Status
+from roamcast.broker.messages import Forwarded, Polled
 from roamcast.node.boundary import Does
-from roamcast.protocols.broker.mesh.handover import MeshHandover
-from roamcast.protocols.broker.mesh.prediction import Status
-from roamcast.protocols.broker.messages import Forwarded, Polled
 
 
 class Probing(MeshHandover):

@@ -19,6 +19,13 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.broker.logical.reach import relaxed
+from roamcast.broker.messages import Carried, Got, Hello, Notified, Pub, Sub, Unsub, Unwanted, Wanted
+from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.router import CLIENT
+from roamcast.broker.routing import Strategy
+from roamcast.broker.wishes import Wish
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter.bind import bind, is_bound
@@ -42,13 +49,6 @@ from roamcast.node.boundary import (
     TimerFired,
     Unsubscribe,
 )
-from roamcast.protocols.broker.logical.reach import relaxed
-from roamcast.protocols.broker.messages import Carried, Got, Hello, Notified, Pub, Sub, Unsub, Unwanted, Wanted
-from roamcast.protocols.broker.neighbourhood import Neighbourhood
-from roamcast.protocols.broker.params import BrokerParams
-from roamcast.protocols.broker.router import CLIENT
-from roamcast.protocols.broker.routing import Strategy
-from roamcast.protocols.broker.wishes import Wish
 from roamcast.protocols.judging import wanted_here
 
 MESSAGES: tuple[type[Message], ...] = (Hello, Carried, Got, Notified, Pub, Sub, Unsub)

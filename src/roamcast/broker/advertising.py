@@ -1,0 +1,174 @@
+"""Advertisements: wishes go only where what they want is published (R1; Rebeca, section 2.1).
+
+A client's announcement is an advertisement of its subject at its border broker, and what it publishes unannounced is
+advertised for it. Each broker tells its neighbours once of each subject that is advertised on another side
+(`Advertised`), and withdraws it with the last (`Unadvertised`). A wish is asked of a neighbour only if it overlaps
+what that one advertises (`gated.py`).
+
+A new advertisement must not be followed by events before the wishes are there, so it settles first, as an echo over
+the tree:
+
+    `Advertised` arrives  -> the broker asks back for the wishes it has, and tells its other neighbours if it has not;
+    all those answered    -> `Settled` goes back, behind all wishes that they asked for meanwhile;
+    the border broker     -> has all answers: whatever waited goes out.
+
+Guarantee: when an advertisement has settled, every wish in the network that overlaps it and was there when it was
+made has arrived, because links keep order. Publications wait until then, in their order, and are not accepted before;
+so a producer that moves on meanwhile takes them along. A neighbour that goes away is not waited for.
+"""
+
+from msgspec import Struct
+
+from roamcast.broker.gated import AskAdvertised
+from roamcast.broker.messages import Advertised, Settled, Unadvertised, Unwanted, Wanted
+from roamcast.broker.router import CLIENT, Router, Said
+from roamcast.broker.routing import Change
+from roamcast.model.event import Event
+
+
+class Told(Struct):
+    """A subject that a neighbour was told of."""
+
+    number: int
+    settled: bool = False
+
+
+class Heard(Struct):
+    """A subject that a neighbour advertises, or a client."""
+
+    number: int
+    answered: bool = False
+
+
+class Advertising:
+    def __init__(self, router: Router) -> None:
+        self.router = router
+        self.heard: dict[str, dict[str, Heard]] = {}
+        """By subject and source."""
+        self.told: dict[str, dict[str, Told]] = {}
+        """By neighbour and subject."""
+        self.settled: dict[str, None] = {}
+        """The clients of which an advertisement has settled since somebody asked."""
+        self._count = 0
+        router.gated = True
+        router.beside.append(self)
+
+    def hear(self, message: Advertised | Unadvertised | Settled, sender: str) -> Said:
+        match message:
+            case Advertised(subject, number):
+                return self.advertise(sender, subject, number)
+            case Unadvertised(subject):
+                return self.unadvertise(sender, subject)
+            case Settled(subject, number):
+                told = self.told.get(sender, {}).get(subject)
+                if told is None or told.number != number:
+                    return []
+                told.settled = True
+                return self._answer(subject)
+
+    def advertise(self, source: str, subject: str, number: int = 0) -> Said:
+        """First asks the source for what others want of it, then lets the others know."""
+        known = self.heard.setdefault(subject, {}).get(source)
+        if known is not None and known.number == number:
+            return []
+        self.heard[subject][source] = Heard(number)
+        said = self._open(source, subject) if known is None else []
+        for peer in self.router.neighbours:
+            if peer != source:
+                said += self._tell(peer, subject)
+        return [*said, *self._answer(subject)]
+
+    def unadvertise(self, source: str, subject: str) -> Said:
+        heard = self.heard.get(subject, {})
+        if heard.pop(source, None) is None:
+            return []
+        said = self._shut(source, subject)
+        for peer in list(self.told):
+            if not any(other != peer for other in heard) and self.told[peer].pop(subject, None) is not None:
+                said.append((peer, Unadvertised(subject)))
+        if not heard:
+            del self.heard[subject]
+        return [*said, *self._answer(subject)]
+
+    def is_settled(self, client: str, subject: str) -> bool:
+        heard = self.heard.get(subject, {}).get(CLIENT + client)
+        return heard is not None and heard.answered
+
+    def take_settled(self) -> list[str]:
+        clients, self.settled = list(self.settled), {}
+        return clients
+
+    # Beside the strategies.
+
+    def meet(self, peer: str) -> Said:
+        self.told[peer] = {}
+        said: Said = []
+        for subject, heard in self.heard.items():
+            if any(source != peer for source in heard):
+                said += self._tell(peer, subject)
+        return said
+
+    def part(self, peer: str) -> Said:
+        self.told.pop(peer, None)
+        said: Said = []
+        for subject in list(self.heard):
+            said += self.unadvertise(peer, subject)
+        for subject in self.heard:
+            said += self._answer(subject)
+        return said
+
+    def concerned(self, event: Event) -> dict[str, None]:
+        return {}
+
+    def lead(self, peer: str, opens: bool, subject: str) -> Said:
+        return []
+
+    def __len__(self) -> int:
+        return sum(map(len, self.heard.values()))
+
+    # Inside.
+
+    def _tell(self, peer: str, subject: str) -> Said:
+        if subject in self.told[peer]:
+            return []
+        self._count += 1
+        self.told[peer][subject] = Told(self._count)
+        return [(peer, Advertised(subject, self._count))]
+
+    def _answer(self, subject: str) -> Said:
+        """To every source behind whose back everybody has answered."""
+        said: Said = []
+        for source, heard in self.heard.get(subject, {}).items():
+            others = (told for peer, told in self.told.items() if peer != source)
+            if heard.answered or not all(told[subject].settled for told in others if subject in told):
+                continue
+            heard.answered = True
+            if source.startswith(CLIENT):
+                self.settled[source.removeprefix(CLIENT)] = None
+            else:
+                said.append((source, Settled(subject, heard.number)))
+        return said
+
+    def _open(self, source: str, subject: str) -> Said:
+        gate = self.router.neighbours.get(source)
+        if not isinstance(gate, AskAdvertised):
+            return []
+        said = changed(source, gate.advertise(subject))
+        for each in self.router.beside:
+            said += each.lead(source, True, subject)
+        return said
+
+    def _shut(self, source: str, subject: str) -> Said:
+        gate = self.router.neighbours.get(source)
+        if not isinstance(gate, AskAdvertised):
+            return []
+        said = changed(source, gate.unadvertise(subject))
+        for each in self.router.beside:
+            said += each.lead(source, False, subject)
+        return said
+
+
+def changed(peer: str, change: Change) -> Said:
+    said: Said = [(peer, Wanted(wish)) for wish in change.ask]
+    said += [(peer, Unwanted(wish_id)) for wish_id in change.withdraw]
+    return said

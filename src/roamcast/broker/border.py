@@ -1,0 +1,368 @@
+"""The border of a broker: its clients, each with a session, their subscriptions, and what they get (R1, R3).
+
+A subscription becomes a wish that needs no reader. One whose filter depends on the client's place or state is
+followed (`logical/following.py`); of any other that reads its client the wish is what can be judged without, and the
+client drops what it does not want.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from roamcast.broker.advertising import Advertising
+from roamcast.broker.counterpart import Counterpart
+from roamcast.broker.logical.following import Following
+from roamcast.broker.logical.reach import relaxed
+from roamcast.broker.logical.template import NOWHERE, State, Template
+from roamcast.broker.mesh.identity import EventIds
+from roamcast.broker.messages import Accepted, Attach, Early, Lost, Notified, Numbered, Pub, Resend
+from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.router import CLIENT, Said
+from roamcast.broker.sessions import Session
+from roamcast.broker.wishes import Wish
+from roamcast.model.event import Event
+from roamcast.model.filter.evaluate import accepts
+from roamcast.model.filter.scene import Scene
+from roamcast.model.space import Space
+from roamcast.model.subject import subject_matches
+from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import CancelTimer, Does, Note, Send, SetTimer
+
+Part: TypeAlias = tuple[Event, tuple[str, ...]]
+HOPS_MAX = 500
+"""More than any tree of brokers is wide: an event that has gone so far goes round in a circle."""
+
+
+class Border:
+    def __init__(
+        self, neighbourhood: Neighbourhood, params: BrokerParams, space: Space, following: Following
+    ) -> None:
+        self.neighbourhood = neighbourhood
+        self.params = params
+        self.space = space
+        self.following = following
+        self.sessions: dict[str, Session] = {}
+        self._wishes_made = 0
+        self.advertising: Advertising | None = None
+        self.passing: Callable[[Event, int], None] | None = None
+        """Who is told of every event that passes (R7)."""
+        self.tracks_changes = False
+        self.changed: dict[str, None] = {}
+        """The clients whose session or subscriptions have changed, if anybody wants to know."""
+        self.ids: EventIds | None = None
+        """Who gives events system-wide ids, in a mesh (M3)."""
+        self.follows_clients = False
+        """Whether what comes for a client that is elsewhere is sent after it, by the handover (M5)."""
+        self.stranded: list[tuple[Session, Numbered]] = []
+        """What came for such clients since the broker's last input."""
+        self.audience: Callable[[Event], Iterable[tuple[str, tuple[str, ...]]]] | None = None
+        """Who of the clients gets an event, for which subscriptions, where somebody knows that exactly. What clients
+        want is then asked of neighbours for all of them together."""
+        self.pack: Callable[[str], bytes] | None = None
+        """What of a client is to go to its next broker beside its events, where there is anything."""
+        self.modulate: Callable[[Session, Event, tuple[str, ...]], list[Part]] | None = None
+        """What becomes of an event for these subscriptions of a client, where they have modulators (O1)."""
+        self.together: Callable[[str], bool] | None = None
+        """Whether a subject has settled that is advertised for all clients together, where somebody does that for
+        them; else each client has advertisements of its own."""
+        self.settled_together = False
+        """Whether one of these has settled since somebody looked."""
+        self.parting: Callable[[Session], None] | None = None
+        """Who is told of a session that is closed, and may keep what it had not published yet."""
+
+    def adopt(self, params: BrokerParams) -> None:
+        """What clients have already stays, also where the bounds are smaller."""
+        self.params = params
+        for session in self.sessions.values():
+            session.counterpart.events_max = params.counterpart_events_max
+            session.counterpart.marks_max = params.marks_max
+
+    def pack_of(self, client: str) -> bytes | None:
+        return None if self.pack is None else self.pack(client)
+
+    def source_of(self, session: Session) -> str:
+        """As whose the router knows a client's wishes."""
+        return CLIENT + session.client if self.audience is None else CLIENT
+
+    # Sessions.
+
+    def full(self) -> bool:
+        return len(self.sessions) >= self.params.sessions_max
+
+    def open(self, client: str, attach: Attach) -> tuple[Session, list[Does]]:
+        counterpart = Counterpart(self.params.counterpart_events_max, self.params.marks_max, attach.after + 1)
+        session = self.sessions[client] = Session(client, attach.epoch, counterpart)
+        session.client_state = attach.state or NOWHERE
+        return session, self.take_over(session, attach)
+
+    def return_to(self, session: Session, attach: Attach) -> list[Does]:
+        """The client is back at the broker it was at: what it lacks goes to it at once."""
+        session.epoch = attach.epoch
+        session.attached = True
+        effects: list[Does] = [CancelTimer(f"away:{session.client}"), *self.report(session, attach.state or NOWHERE)]
+        effects += self.take_over(session, attach)
+        session.counterpart.acknowledge(attach.after)
+        if session.awaits is None:
+            effects += self.tell_missing(session)
+        # While a replay is awaited, what has come of it while the client was away is here, and will not come again.
+        return [*effects, *self.send(session, session.counterpart.after(attach.after))]
+
+    def tell_missing(self, session: Session) -> list[Does]:
+        """The client is told as soon as it is here."""
+        if not session.missing or not session.attached:
+            return []
+        session.missing = False
+        return [Send(session.client, Lost(None))]
+
+    def take_over(self, session: Session, attach: Attach) -> list[Does]:
+        """The client's word on what it wants replaces what was known."""
+        wanted = {each.id for each in attach.subscriptions}
+        effects: list[Does] = []
+        for subscription in attach.subscriptions:
+            effects += self.subscribe(session, subscription)
+        for subscription_id in [each for each in session.subscriptions if each not in wanted]:
+            effects += self.unsubscribe(session, subscription_id)
+        for subject in attach.announced:
+            effects += self.advertise(session, subject)
+        for subject in [each for each in session.announced if each not in attach.announced]:
+            effects += self.unadvertise(session, subject)
+        return effects
+
+    def close(self, session: Session) -> list[Does]:
+        """Nothing of a session stays behind but what a claim may have been promised."""
+        effects: list[Does] = [CancelTimer(f"away:{session.client}")]
+        if self.parting is not None:
+            self.parting(session)
+        for subscription_id in list(session.subscriptions):
+            effects += self.unsubscribe(session, subscription_id)
+        self.sessions.pop(session.client, None)
+        for subject in list(session.announced):
+            effects += self.unadvertise(session, subject)
+        self._touch(session)
+        return effects
+
+    def _touch(self, session: Session) -> None:
+        if self.tracks_changes:
+            self.changed[session.client] = None
+
+    def link_down(self, now_us: int, client: str) -> list[Does]:
+        session = self.sessions.get(client)
+        if session is None:
+            return []
+        session.attached = False
+        expires_us = now_us + round(self.params.counterpart_age_s_max * 1e6)
+        return [SetTimer(f"away:{client}", expires_us), *self.neighbourhood.say(self._followed(session))]
+
+    # Subscriptions.
+
+    def subscribe(self, session: Session, subscription: Subscription) -> list[Does]:
+        if session.subscriptions.get(subscription.id) == subscription:
+            return []
+        if self.neighbourhood.router.full():
+            return [Note("wish_refused", subscription.id)]
+        self._touch(session)
+        if self.following.follows(subscription.filter):
+            return self._follow(session, subscription)
+        before = session.wishes.get(subscription.id)
+        self._wishes_made += 1
+        wish = wish_of(subscription, f"{subscription.id} {self._wishes_made}")
+        session.subscriptions[subscription.id] = subscription
+        session.wishes[subscription.id] = wish.id
+        router, source = self.neighbourhood.router, self.source_of(session)
+        said = router.want(source, wish)
+        if before is not None:
+            said += self._withdraw(source, before)
+        return self.neighbourhood.say(said)
+
+    def unsubscribe(self, session: Session, subscription_id: str) -> list[Does]:
+        if session.subscriptions.pop(subscription_id, None) is None:
+            return []
+        self._touch(session)
+        wish_id = session.wishes.pop(subscription_id)
+        return self.neighbourhood.say(self._withdraw(self.source_of(session), wish_id))
+
+    def _withdraw(self, source: str, wish_id: str) -> Said:
+        return [*self.neighbourhood.router.unwant(source, wish_id), *self.following.release(source, wish_id)]
+
+    # Subscriptions that depend on their client.
+
+    def report(self, session: Session, state: State) -> list[Does]:
+        """The client's word on where and what it is."""
+        session.client_state = state
+        return self.neighbourhood.say(self._followed(session))
+
+    def _followed(self, session: Session) -> Said:
+        said: Said = []
+        for subscription in session.subscriptions.values():
+            if self._is_followed(session, subscription):
+                said += self.following.hold(self.source_of(session), self._template(session, subscription))
+        return said
+
+    def _follow(self, session: Session, subscription: Subscription) -> list[Does]:
+        before = session.wishes.get(subscription.id)
+        session.subscriptions[subscription.id] = subscription
+        if before is None or not self.following.filter_of(self.source_of(session), before):
+            # No other broker gives it this name: the client attaches once in an epoch.
+            session.wishes[subscription.id] = f"{subscription.id}@{session.epoch}"
+        source = self.source_of(session)
+        said = self.following.hold(source, self._template(session, subscription))
+        if before is not None and before != session.wishes[subscription.id]:
+            said += self._withdraw(source, before)
+        return self.neighbourhood.say(said)
+
+    def _is_followed(self, session: Session, subscription: Subscription) -> bool:
+        wish_id = session.wishes[subscription.id]
+        return self.following.filter_of(self.source_of(session), wish_id) is not None
+
+    def _template(self, session: Session, subscription: Subscription) -> Template:
+        return Template(
+            session.wishes[subscription.id],
+            subscription.subject,
+            subscription.filter,
+            session.client_state,
+            session.client_state.access_us,
+            not session.attached,
+        )
+
+    # Advertisements.
+
+    def advertise(self, session: Session, subject: str) -> list[Does]:
+        if self.advertising is None or subject in session.announced:
+            return []
+        if self.neighbourhood.router.full():
+            return [Note("advertisement_refused", subject)]
+        session.announced[subject] = None
+        return self.neighbourhood.say(self.advertising.advertise(CLIENT + session.client, subject))
+
+    def unadvertise(self, session: Session, subject: str) -> list[Does]:
+        if self.advertising is None or subject not in session.announced:
+            return []
+        if session.client in self.sessions and any(pub.event.subject == subject for pub in session.publications):
+            # What waits for it to settle must still go out; the advertisement ends with the session.
+            return []
+        del session.announced[subject]
+        return self.neighbourhood.say(self.advertising.unadvertise(CLIENT + session.client, subject))
+
+    def settled(self, client: str) -> list[Does]:
+        """An advertisement of the client has settled: what waited for it goes out."""
+        session = self.sessions.get(client)
+        self.settled_together = self.settled_together or session is None
+        return [] if session is None or session.awaits is not None else self.publish_held(session)
+
+    def publish_held(self, session: Session) -> list[Does]:
+        publications, session.publications = session.publications, []
+        effects: list[Does] = []
+        for pub in publications:
+            effects += self.publish(session, pub)
+        if session.refused and not session.publications:
+            session.refused = False
+            effects.append(Send(session.client, Resend()))
+        return effects
+
+    # Events.
+
+    def route(self, notified: Notified, source: str) -> list[Does]:
+        if notified.hops > HOPS_MAX:
+            return [Note("event_looped", notified.event.id)]
+        router = self.neighbourhood.router
+        # Where somebody else knows which clients get it, the router is asked for neighbours alone.
+        said, clients = router.route(notified, source) if router.neighbours or self.audience is None else ([], [])
+        effects = self.neighbourhood.say(said)
+        if self.passing is not None:
+            self.passing(notified.event, notified.serial)
+        if self.audience is not None:
+            for client, wanted in self.audience(notified.event):
+                if client in self.sessions:
+                    effects += self.give(self.sessions[client], notified.event, notified.serial, wanted)
+            return effects
+        for client in clients:
+            effects += self.deliver(self.sessions[client], notified.event, notified.serial)
+        return effects
+
+    def publish(self, session: Session, pub: Pub) -> list[Does]:
+        """Held while a replay is awaited: it must come behind what the client had published elsewhere. Held also
+        until its advertisement has settled, and behind what is held."""
+        own = session.awaits is None and self.together is None
+        effects = self.advertise(session, pub.event.subject) if own else []
+        if session.awaits is not None or session.publications or not self._may_publish(session, pub):
+            return [*effects, *self._hold(session, pub)]
+        if pub.serial <= session.published:
+            return [Send(session.client, Accepted(session.published))]
+        session.published = pub.serial
+        event_id = None if self.ids is None else self.ids.next()
+        effects += self.route(Notified(pub.event, pub.serial, event_id), CLIENT + session.client)
+        return [*effects, Send(session.client, Accepted(pub.serial))]
+
+    def _hold(self, session: Session, pub: Pub) -> list[Does]:
+        """Nothing is taken behind one that found no room, or the client would believe that one accepted too."""
+        if session.publications and pub.serial <= session.publications[-1].serial:
+            return []
+        if session.refused or len(session.publications) >= self.params.publications_max:
+            session.refused = True
+            return [Note("publication_refused", pub.event.id)]
+        session.publications.append(pub)
+        return []
+
+    def _may_publish(self, session: Session, pub: Pub) -> bool:
+        """What is not advertised for a bound goes out as it is, to where wishes stand already."""
+        subject = pub.event.subject
+        if self.together is not None:
+            return self.together(subject)
+        if self.advertising is None or subject not in session.announced:
+            return True
+        return self.advertising.is_settled(session.client, subject)
+
+    def deliver(self, session: Session, event: Event, serial: int) -> list[Does]:
+        wanted = self._wanted(session, event)
+        return self.give(session, event, serial, wanted) if wanted else []
+
+    def give(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Does]:
+        """An event for these subscriptions of a client."""
+        if session.awaits is not None:
+            session.hold(event, serial, wanted)
+            return self.deliver_early(session, event, serial)
+        numbered = self.number(session, event, serial, wanted)
+        return [] if session.quiet else self.send(session, numbered)
+
+    def number(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Numbered]:
+        parts = [(event, wanted)] if self.modulate is None else self.modulate(session, event, wanted)
+        if not parts:
+            # A copy that comes by another way must not be modulated again.
+            session.counterpart.mark(event.publisher.host, serial)
+        return [session.counterpart.add(part, serial, names) for part, names in parts]
+
+    def deliver_early(self, session: Session, event: Event, serial: int) -> list[Does]:
+        """Ahead of its number, in an attachment for which everything before it is known to be with the client."""
+        wanted = self._wanted(session, event)
+        if not wanted or not session.attached or session.early_epoch != session.epoch:
+            return []
+        return [Send(session.client, Early(session.epoch, event, serial, wanted))]
+
+    def _wanted(self, session: Session, event: Event) -> tuple[str, ...]:
+        """For which of its subscriptions."""
+        scene, source = Scene(event.attributes.get, None, event.publisher), CLIENT + session.client
+        return tuple(
+            each.id
+            for each in session.subscriptions.values()
+            if subject_matches(each.subject, event.subject)
+            and accepts(
+                self.following.filter_of(source, session.wishes[each.id]) or relaxed(each.filter), scene, self.space
+            )
+        )
+
+    def send(self, session: Session, numbered: Iterable[Numbered]) -> list[Does]:
+        if not session.attached:
+            self.stranded += [(session, each) for each in numbered] if self.follows_clients else []
+            return []
+        effects: list[Does] = []
+        if session.counterpart.lost:
+            effects += [
+                Send(session.client, Lost(session.counterpart.lost)),
+                Note("counterpart_lost", session.client),
+            ]
+            session.counterpart.lost = 0
+        return [*effects, *[Send(session.client, each) for each in numbered]]
+
+
+def wish_of(subscription: Subscription, wish_id: str) -> Wish:
+    return Wish(wish_id, subscription.subject, relaxed(subscription.filter))

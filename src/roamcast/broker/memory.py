@@ -1,0 +1,105 @@
+"""Memory for clients that have none: what does this client want, and since when? (R3)
+
+Rebeca's clients tell a new broker what they want. A client of a standard protocol that comes back relies on its
+session, and the session is wherever the client was before. So its new broker asks before it attaches the client:
+
+    client --Remind--> new broker --Remember--> ... along the arrows (`arrows.py`), or to all neighbours ...
+    client <-Reminded- new broker <-Remembered-- ... whoever has the session, or all of them: nobody
+
+Nothing changes at those who answer. With the answer the client attaches as any other that knows what it wants, and
+what happens between question and attachment is the old broker's as before: nothing is lost in between. A question
+that is not answered, because a link is down, is the asker's to give up; what is remembered of it here is bounded.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roamcast.broker.arrows import Arrow
+from roamcast.broker.border import Border
+from roamcast.broker.messages import Remember, Remembered, Remind, Reminded
+from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.node.boundary import Does, Note, Send
+
+QUESTIONS_MAX = 10_000
+
+
+class Question(Struct):
+    """One that went to several neighbours: who has not answered yet, and the latest epoch that anybody knew."""
+
+    asked: set[str]
+    epoch: int
+
+
+class Memory:
+    def __init__(
+        self,
+        host: str,
+        border: Border,
+        neighbourhood: Neighbourhood,
+        arrow_of: Callable[[str], Arrow | None],
+    ) -> None:
+        self.host = host
+        self.border = border
+        self.neighbourhood = neighbourhood
+        self.arrow_of = arrow_of
+        self.questions: dict[tuple[str, str, int], Question] = {}
+        """By who asked, about whom, and the number of the question."""
+
+    def remind(self, client: str, remind: Remind) -> list[Does]:
+        return self._ask(Remember(client, remind.number, (self.host,)), None)
+
+    def hear(self, message: Remember | Remembered, sender: str) -> list[Does]:
+        if isinstance(message, Remembered):
+            return self._answered(message, sender)
+        if not message.path or message.path[-1] != sender or self.host in message.path:
+            return [Note("bad_question", message.client)]
+        return self._ask(replace(message, path=(*message.path, self.host)), sender)
+
+    def _ask(self, question: Remember, sender: str | None) -> list[Does]:
+        client = question.client
+        session, arrow = self.border.sessions.get(client), self.arrow_of(client)
+        epoch = 0 if arrow is None else arrow.claim.epoch
+        answer = Remembered(client, question.number, question.path, False, epoch)
+        if session is not None:
+            awaited = session.luggage if session.awaits is not None else None
+            # Before the replay has come, this border knows of the client what it was reminded of itself.
+            luggage = self.border.pack_of(client) if awaited is None else awaited
+            known = tuple(session.subscriptions.values())
+            found = replace(answer, found=True, epoch=max(epoch, session.epoch), subscriptions=known)
+            return self._answer(replace(found, luggage=luggage))
+        if arrow is not None and arrow.towards in self.neighbourhood.streams.of and arrow.towards != sender:
+            others = [arrow.towards]
+        elif arrow is not None and (arrow.towards is None or arrow.towards == sender):
+            others = []
+        else:
+            others = [peer for peer in self.neighbourhood.router.neighbours if peer != sender]
+        if not others:
+            return self._answer(answer)
+        if len(self.questions) >= QUESTIONS_MAX:
+            del self.questions[next(iter(self.questions))]
+        self.questions[key_of(question)] = Question(set(others), epoch)
+        return self.neighbourhood.say([(peer, question) for peer in others])
+
+    def _answered(self, answer: Remembered, sender: str) -> list[Does]:
+        question = self.questions.get(key_of(answer))
+        if question is None or sender not in question.asked:
+            return []
+        question.asked.discard(sender)
+        question.epoch = max(question.epoch, answer.epoch)
+        if question.asked and not answer.found:
+            return []
+        del self.questions[key_of(answer)]
+        return self._answer(replace(answer, epoch=question.epoch))
+
+    def _answer(self, answer: Remembered) -> list[Does]:
+        if len(answer.path) > 1:
+            path = answer.path[:-1]
+            return self.neighbourhood.say([(path[-1], replace(answer, path=path))])
+        reminded = Reminded(answer.number, answer.found, answer.epoch, answer.subscriptions, answer.luggage)
+        return [Send(answer.client, reminded)]
+
+
+def key_of(message: Remember | Remembered) -> tuple[str, str, int]:
+    return (message.path[0], message.client, message.number)

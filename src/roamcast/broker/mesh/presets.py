@@ -1,0 +1,24 @@
+"""Which handover a parameter names."""
+
+from roamcast.broker.border import Border
+from roamcast.broker.mesh.grid import Grid
+from roamcast.broker.mesh.handover import MeshHandover
+from roamcast.broker.mesh.predictive import Predictive
+from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.params import BrokerParams
+from roamcast.model.movement import MovementModel
+from roamcast.protocols.baseline.batch import Batch
+from roamcast.protocols.baseline.probing import Probing
+
+HANDOVERS: dict[str, type[MeshHandover]] = {"predictive": Predictive, "probing": Probing, "batch": Batch}
+
+
+def mesh_handover(
+    host: str,
+    params: BrokerParams,
+    border: Border,
+    neighbourhood: Neighbourhood,
+    grid: Grid,
+    movement: MovementModel | None,
+) -> MeshHandover:
+    return HANDOVERS[params.handover](host, params, border, neighbourhood, grid, movement)

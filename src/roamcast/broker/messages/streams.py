@@ -1,0 +1,76 @@
+"""The stream between two brokers that survives its link (`steady.py`), and all that it may carry."""
+
+from typing import TypeAlias
+
+from roamcast.broker.messages.mesh import Routed
+from roamcast.broker.messages.roaming import (
+    Abandon,
+    Farewell,
+    Letter,
+    NotFound,
+    Relocate,
+    Remember,
+    Remembered,
+    Replay,
+)
+from roamcast.broker.messages.routing import (
+    Advertised,
+    Located,
+    Notified,
+    Settled,
+    Unadvertised,
+    Unlocated,
+    Unwanted,
+    Wanted,
+)
+from roamcast.node.boundary import Message
+
+Between: TypeAlias = (
+    Wanted
+    | Unwanted
+    | Located
+    | Unlocated
+    | Notified
+    | Relocate
+    | Replay
+    | NotFound
+    | Farewell
+    | Abandon
+    | Routed
+    | Letter
+    | Advertised
+    | Unadvertised
+    | Settled
+    | Remember
+    | Remembered
+)
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """Said by a broker on every new link: that it is one, which life of it this is, and how much of the peer's stream
+    it has got."""
+
+    life: int
+    peer_life: int
+    got: int
+
+
+class Carried(Message, frozen=True, tag="carried"):
+    """The next message of the stream to a neighbour."""
+
+    number: int
+    message: Between
+
+    @property
+    def kind(self) -> str:
+        return self.message.kind
+
+    @property
+    def event_id(self) -> str | None:
+        return self.message.event_id
+
+
+class Got(Message, frozen=True, tag="got"):
+    """Everything of the stream up to this number has arrived."""
+
+    number: int

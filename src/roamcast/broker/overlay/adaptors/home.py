@@ -1,0 +1,53 @@
+"""The home broker adaptor (O3; section 2.4, step 2, and figure 6): does a client get another home broker?
+
+1. If one of the two brokers is overloaded, it is the other one.
+2. If both are, it is the one with the lighter load.
+3. If none is, it is the one on the shorter path, on average over the producers; if they are equal, the present one.
+
+The candidate counts with the load that the client would bring, so that nobody moves to make things worse.
+
+A client that nobody publishes for (it may be a producer itself) goes to the nearer one.
+"""
+
+from roamcast.broker.overlay.channel import NearestBroker, SystemEvent
+from roamcast.broker.overlay.services import Services
+from roamcast.node.boundary import Does
+
+
+class HomeBrokerAdaptor:
+    interests: tuple[type[SystemEvent], ...] = (NearestBroker,)
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+
+    def process(self, now_us: int, event: SystemEvent) -> list[Does]:
+        if not isinstance(event, NearestBroker):
+            return []
+        self.services.brokers.note_loads((event.candidate,))
+        if not self._is_better(event):
+            return []
+        return self.services.departing.horizontal(now_us, event.client, event.candidate.broker)
+
+    def _is_better(self, event: NearestBroker) -> bool:
+        params, mine = self.services.params, self.services.monitor.load
+        theirs = event.candidate.load + self._brings(event.client)
+        overloaded, candidate_overloaded = mine > params.load_max, theirs > params.load_max
+        if not params.balance or not (overloaded or candidate_overloaded):
+            return self._path(event, event.candidate.broker, event.candidate.hops) < self._path(
+                event, self.services.host, event.home_hops
+            )
+        if overloaded and candidate_overloaded:
+            return theirs < mine
+        return overloaded
+
+    def _brings(self, client: str) -> float:
+        posts = self.services.clients.posts.values()
+        return sum(post.load for post in posts if post.subscription.subscriber == client)
+
+    def _path(self, event: NearestBroker, broker: str, hops: int) -> float:
+        """From a producer to the client, if this broker were its home."""
+        session = self.services.clients.sessions[event.client]
+        homes = self.services.brokers.directory.homes_of_producers(event.client) if session.subscriptions else []
+        lengths = [self.services.brokers.path_length(home, broker) for home in homes]
+        known = [length for length in lengths if length is not None]
+        return hops + (sum(known) / len(known) if known else 0.0)

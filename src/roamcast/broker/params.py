@@ -1,0 +1,68 @@
+"""Parameters of brokers and their clients."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from roamcast.broker.logical.params import AheadParams, LogicalParams
+from roamcast.broker.mesh.params import MeshParams
+from roamcast.broker.routing import Strategy
+
+BOUNDS = (
+    "counterpart_events_max",
+    "counterpart_age_s_max",
+    "marks_max",
+    "replay_events_max",
+    "replay_wait_s_max",
+    "stream_messages_max",
+    "stream_patience_s",
+    "sessions_max",
+    "arrows_max",
+    "wishes_max",
+    "publications_max",
+)
+"""Parameters that a broker may change while it goes on: how much, and how long."""
+
+
+class BrokerParams(Struct, frozen=True, forbid_unknown_fields=True):
+    routing: Strategy = "covering"
+    merged_wishes_max: int = 16
+    """Past so many wishes of a subject, merging takes inexact mergers too."""
+    counterpart_events_max: int = 1_000
+    """How many events wait for a client that is away; the oldest goes first, and is counted as lost."""
+    counterpart_age_s_max: float = 600.0
+    """How long a client may be away before everything kept for it is dropped."""
+    marks_max: int = 1_024
+    """Of how many publishers a session remembers how far it has them, to know copies that are still under way."""
+    replay_events_max: int = 64
+    """How many events one replay message carries."""
+    replay_wait_s_max: float = 75.0
+    """How long a new broker waits for what the old one kept: longer than a link may be down."""
+    stream_messages_max: int = 10_000
+    """How many messages wait for a neighbour whose link is down; beyond that it is given up."""
+    stream_patience_s: float = 60.0
+    """How long a link may be down before its neighbour is given up."""
+    sessions_max: int = 100_000
+    arrows_max: int = 1_000_000
+    wishes_max: int = 1_000_000
+    publications_max: int = 10_000
+    """How many publications wait at a client for a broker to accept them."""
+    advertisements: bool = False
+    """Whether wishes go only to where what they want is announced; publications wait until that is settled."""
+    logical: LogicalParams = LogicalParams()
+    ahead: AheadParams = AheadParams()
+
+    handover: Literal["relocation", "predictive", "probing", "batch"] = "relocation"
+    """What becomes of a client that goes elsewhere. All but relocation need a mesh."""
+    mesh: MeshParams = MeshParams()
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not isinstance(value, bool) and not 0 < value < float("inf"):
+                raise ValueError(f"{name} is {value}; give a number above 0")
+        if self.replay_wait_s_max <= self.stream_patience_s:
+            raise ValueError(
+                f"replay_wait_s_max is {self.replay_wait_s_max} and stream_patience_s {self.stream_patience_s}; wait "
+                "longer for a replay than a link may be down, or what a client missed is lost on the way"
+            )

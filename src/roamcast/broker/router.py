@@ -1,0 +1,117 @@
+"""The router of a broker: what neighbours and clients want, what neighbours are asked for, where an event goes (R1,
+R2).
+
+A *source* of wishes is a neighbour, by its name, or a client of this broker, by its name behind `CLIENT`. What the
+router has to say to neighbours it returns as a list of (neighbour, message); how that gets there is not its business.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from msgspec.structs import replace
+
+from roamcast.broker.gated import AskAdvertised
+from roamcast.broker.messages import Between, Notified, Unwanted, Wanted
+from roamcast.broker.routing import Asking, Change, Strategy, asking_for
+from roamcast.broker.wishes import Table, Wish
+from roamcast.model.event import Event
+from roamcast.model.space import Space
+
+CLIENT = "client\0"
+"""No host can be called so, hence no neighbour is taken for a client."""
+Said: TypeAlias = list[tuple[str, Between]]
+
+
+class Beside(Protocol):
+    """Wishes that are routed beside the strategies, by rules of their own (R4)."""
+
+    def meet(self, peer: str) -> Said: ...
+    def part(self, peer: str) -> Said: ...
+    def concerned(self, event: Event) -> dict[str, None]: ...
+    def lead(self, peer: str, opens: bool, subject: str) -> Said:
+        """A subject is advertised behind the neighbour from now on, or no longer (R1)."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class Router:
+    def __init__(self, strategy: Strategy, space: Space, merged_wishes_max: int, wishes_max: int) -> None:
+        self.strategy: Strategy = strategy
+        self.space = space
+        self.merged_wishes_max = merged_wishes_max
+        self.wishes_max = wishes_max
+        self.table = Table(space)
+        self.neighbours: dict[str, Asking] = {}
+        self.beside: list[Beside] = []
+        self.gated = False
+        """Whether a neighbour is asked only for what is advertised behind it (R1)."""
+        self.to_all: Callable[[Event], bool] | None = None
+        """Which events go to every broker, whoever wants them, where there are such."""
+
+    def meet(self, peer: str) -> Said:
+        """A new neighbour is asked for whatever anybody else wants."""
+        asking = asking_for(self.strategy, self.space, self.merged_wishes_max)
+        if self.gated:
+            asking = AskAdvertised(asking)
+        self.neighbours[peer] = asking
+        for source, wishes in self.table.wishes.items():
+            if source != peer:
+                for wish in wishes.values():
+                    asking.add(source, wish)
+        said: Said = [(peer, Wanted(wish)) for wish in asking.asked()]
+        for each in self.beside:
+            said += each.meet(peer)
+        return said
+
+    def part(self, peer: str) -> Said:
+        """A neighbour is gone, and with it whatever it wanted."""
+        self.neighbours.pop(peer, None)
+        said: Said = []
+        for wish in self.table.of(peer):
+            said += self.unwant(peer, wish.id)
+        for each in self.beside:
+            said += each.part(peer)
+        return said
+
+    def leads(self, peer: str, subject: str) -> bool:
+        """Whether what these subjects match may come from the neighbour."""
+        asking = self.neighbours.get(peer)
+        return not isinstance(asking, AskAdvertised) or asking.leads(subject)
+
+    def full(self) -> bool:
+        return len(self.table) + sum(map(len, self.beside)) >= self.wishes_max
+
+    def want(self, source: str, wish: Wish) -> Said:
+        """Wishes do not change: who wants something else asks for that under another id, then withdraws this one."""
+        if wish.id in self.table.wishes.get(source, {}):
+            return []
+        self.table.add(source, wish)
+        return self._ask_others(source, lambda asking: asking.add(source, wish))
+
+    def unwant(self, source: str, wish_id: str) -> Said:
+        if self.table.remove(source, wish_id) is None:
+            return []
+        return self._ask_others(source, lambda asking: asking.remove(source, wish_id))
+
+    def _ask_others(self, source: str, change_of: Callable[[Asking], Change]) -> Said:
+        """First asks, then withdraws: there is never a moment at which nobody is asked."""
+        said: Said = []
+        for peer, asking in self.neighbours.items():
+            if peer != source:
+                change = change_of(asking)
+                said += [(peer, Wanted(wish)) for wish in change.ask]
+                said += [(peer, Unwanted(wish_id)) for wish_id in change.withdraw]
+        return said
+
+    def route(self, notified: Notified, source: str) -> tuple[Said, list[str]]:
+        """The event on its way to the neighbours that want it, and the clients here that do."""
+        concerned = self.table.concerned(notified.event)
+        for each in self.beside:
+            concerned.update(each.concerned(notified.event))
+        flooding = self.strategy == "flooding" or (self.to_all is not None and self.to_all(notified.event))
+        onward = replace(notified, hops=notified.hops + 1)
+        said: Said = [
+            (peer, onward) for peer in self.neighbours if peer != source and (flooding or peer in concerned)
+        ]
+        return said, [name.removeprefix(CLIENT) for name in concerned if name.startswith(CLIENT)]

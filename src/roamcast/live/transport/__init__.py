@@ -1,6 +1,0 @@
-"""What lies between a TCP socket and a protocol: WebSocket frames, and TLS."""
-
-from roamcast.live.transport.tls import BadTls, link_context, server_context
-from roamcast.live.transport.websocket import WebSocketProtocol
-
-__all__ = ["BadTls", "WebSocketProtocol", "link_context", "server_context"]

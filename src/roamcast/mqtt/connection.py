@@ -1,0 +1,476 @@
+"""The server's side of one MQTT connection, without a socket or a clock.
+
+    CONNECTING --CONNECT--> ASKING --accept--> OPEN --DISCONNECT, error, silence, order--> CLOSED
+                               |--refuse--> CLOSED
+
+Bytes go in by `receive`, time by `tick` (at the latest at `deadline_us`), the broker's decisions by the orders;
+what comes of it is fetched with `events` for the broker and `outgoing` for the socket. When `closed` is true and
+`outgoing` has been sent, the socket is to be closed; `lost` tells that it is gone.
+
+Acknowledgements are the broker's to order, each after what it promises is safe: `acknowledge` (PUBACK, PUBREC),
+`complete` (PUBCOMP) and `release` (PUBREL). Orders that come after the connection has closed change the session and
+say nothing on the wire; those about QoS 2 are carried out by the connection that holds the session by then.
+
+Everything is bounded, partly by not reading on: while `wants_bytes` is false, the socket is not to be read.
+"""
+
+from enum import Enum
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from roamcast.mqtt.decoding import Decoder
+from roamcast.mqtt.dialogue import Dialogue
+from roamcast.mqtt.encoding import encode
+from roamcast.mqtt.events import AnyEvent, ConnectRequested, Disconnected
+from roamcast.mqtt.fitting import Answer, fitting
+from roamcast.mqtt.handshake import acceptance, agree, objection, refusal_of_bytes
+from roamcast.mqtt.limits import Limits
+from roamcast.mqtt.messages import SECOND_US, Delivery
+from roamcast.mqtt.outgoing import Frames, mark_safe
+from roamcast.mqtt.packets import (
+    V5,
+    AnyPacket,
+    ConnAck,
+    Connect,
+    Disconnect,
+    Pairs,
+    PubAck,
+    PubRec,
+    SubAck,
+    UnsubAck,
+)
+from roamcast.mqtt.reasons import (
+    CONNACK_REASONS,
+    DISCONNECT_REASONS,
+    FAILURE_FROM,
+    BadPacket,
+    ProtocolError,
+    Reason,
+)
+from roamcast.mqtt.requests import Granted
+from roamcast.mqtt.runs import Run
+from roamcast.mqtt.session import Phase, Session
+
+Acknowledgement = TypeVar("Acknowledgement", PubAck, PubRec)
+SILENCE_FACTOR_US = SECOND_US * 3 // 2
+"""A client is taken for gone after one and a half keep-alive periods."""
+
+
+class State(Enum):
+    CONNECTING = 0
+    ASKING = 1
+    OPEN = 2
+    CLOSED = 3
+
+
+OPEN = State.OPEN
+"""Asked for every message; to find it in its enumeration takes longer than all else that is asked then."""
+
+
+class Connection:
+    def __init__(self, now_us: int, limits: Limits, frames: Frames, together: bool = False) -> None:
+        """`together`: plain messages that came in one piece may be told as such, by `PublishedTogether`."""
+        self.limits = limits
+        self._together = together
+        self.state = State.CONNECTING
+        self.connect: Connect | None = None
+        """What the client said, once it has."""
+        self._decoder = Decoder(bytes_max=limits.packet_bytes_max)
+        self._frames = frames
+        self._heard_us = now_us
+        self._events: list[AnyEvent] = []
+        self._output: list[bytes] = []
+        self._dialogue: Dialogue | None = None
+        self._paused = False
+        self.is_v5 = True
+        """Which of the two ways to write messages it is; known when it is accepted."""
+        self.stalled = False
+        """Reading has stopped for the broker's sake; the client's silence counts from when it goes on."""
+
+    @property
+    def session(self) -> Session | None:
+        return None if self._dialogue is None else self._dialogue.session
+
+    # What the runtime does.
+
+    def receive(self, now_us: int, data: bytes) -> None:
+        if self.state is State.CLOSED:
+            return
+        self._decoder.feed(data)
+        self._read(now_us)
+        if self.stalled and self._decoder.waiting_bytes > 2 * self.limits.packet_bytes_max + len(data):
+            self._fail(now_us, Reason.QUOTA_EXCEEDED, "more bytes than may wait")
+
+    def hears_one(self, now_us: int) -> bool:
+        """Whether a message that comes now is the next thing to be read; then its client has been heard."""
+        if self.state is not OPEN or self.stalled or not self._decoder.empty:
+            return False
+        self._heard_us = now_us
+        return True
+
+    def takes_as_it_is(self, version: int) -> bool:
+        """Whether packets with plain messages of QoS 0 from a client of that version may be said to this one."""
+        if self._dialogue is None or self.state is not State.OPEN or version != self._decoder.version:
+            return False
+        return self._dialogue.outgoing.takes_as_it_is
+
+    def say(self, frames: bytes) -> None:
+        """Packets as they are."""
+        self._output.append(frames)
+
+    @property
+    def eventful(self) -> bool:
+        """Whether `events` has anything to tell."""
+        return bool(self._events)
+
+    def events(self) -> list[AnyEvent]:
+        events = self._events[:]
+        self._events.clear()
+        return events
+
+    @property
+    def has_output(self) -> bool:
+        return bool(self._output)
+
+    def outgoing(self) -> bytes:
+        output = self._output
+        if not output:
+            return b""
+        data = output[0] if len(output) == 1 else b"".join(output)
+        output.clear()
+        return data
+
+    @property
+    def closed(self) -> bool:
+        return self.state is State.CLOSED
+
+    @property
+    def wants_bytes(self) -> bool:
+        if self._dialogue is None:
+            return self.state is State.CONNECTING
+        return self.state is State.OPEN and self._dialogue.wants_more
+
+    def pause_writing(self) -> None:
+        """The socket takes no more for now."""
+        self._paused = True
+        if self._dialogue is not None:
+            self._dialogue.outgoing.paused = True
+
+    def resume_writing(self, now_us: int) -> None:
+        self._paused = False
+        if self._dialogue is not None:
+            self._dialogue.outgoing.paused = False
+            self.flush(now_us)
+
+    def deadline_us(self) -> int | None:
+        """When to call `tick` if nothing happens before. While nothing is read, silence is not the client's fault."""
+        if self.state is State.CONNECTING:
+            return self._heard_us + self.limits.connect_timeout_us
+        dialogue = self._dialogue
+        if dialogue is not None and dialogue.agreed.keep_alive_s and self.wants_bytes:
+            return self._heard_us + dialogue.agreed.keep_alive_s * SILENCE_FACTOR_US
+        return None
+
+    def tick(self, now_us: int) -> None:
+        deadline_us = self.deadline_us()
+        if deadline_us is not None and now_us >= deadline_us:
+            self._fail(now_us, Reason.KEEP_ALIVE_TIMEOUT, "nothing was heard of the client")
+
+    def listens_again(self, now_us: int) -> None:
+        """The socket was not read for a while: the client's silence counts from now."""
+        self._heard_us = now_us
+
+    def lost(self, now_us: int) -> None:
+        """The socket is gone."""
+        self._close(now_us, Reason.UNSPECIFIED_ERROR, "the network connection was lost", by_client=True)
+
+    # What the broker orders.
+
+    def accept(
+        self,
+        now_us: int,
+        session: Session,
+        session_present: bool,
+        user_properties: Pairs = (),
+        response_information: str | None = None,
+    ) -> bool:
+        """Answers `ConnectRequested`: the session is this connection's from here on. False if the client has left,
+        or takes no packet as large as the answer: then the session is not touched."""
+        connect = self.connect
+        if self.state is not State.ASKING or connect is None:
+            return False
+        if session_present and connect.clean_start:
+            raise ValueError("a client that starts clean has no session present")
+        agreed = agree(connect, self.limits)
+        answer = acceptance(connect, agreed, self.limits, session.client_id, session_present)
+        if connect.request_response_information:
+            answer = replace(answer, response_information=response_information)
+        dialogue = Dialogue(session, agreed, self.limits, self._frames, self._output.append, self._events.append)
+        dialogue.outgoing.paused = self._paused
+        if not dialogue.answer(replace(answer, user_properties=user_properties)):
+            self.state = State.CLOSED
+            return False
+        session.attach(self, agreed.session_expiry_s)
+        self._dialogue = dialogue
+        self.is_v5 = self._decoder.version == V5
+        self.state = State.OPEN
+        self._heard_us = now_us
+        dialogue.outgoing.resume_session(now_us)
+        self._read(now_us)
+        return True
+
+    def refuse(
+        self,
+        now_us: int,
+        reason: Reason,
+        reason_text: str | None = None,
+        server_reference: str | None = None,
+        user_properties: Pairs = (),
+    ) -> None:
+        """Answers `ConnectRequested` with no; `server_reference` goes with USE_ANOTHER_SERVER and SERVER_MOVED."""
+        if self.state is State.ASKING and self.connect is not None:
+            code = reason if reason in CONNACK_REASONS else Reason.SERVER_UNAVAILABLE
+            answer = ConnAck(code, reason_text=reason_text, user_properties=user_properties)
+            answer = replace(answer, server_reference=server_reference)
+            longest = self.connect.packet_bytes_max
+            answer = fitting(answer, self.connect.version, longest, self.connect.request_problem_information)
+            data = encode(answer, self.connect.version)
+            if longest is None or len(data) <= longest:
+                self._output.append(data)
+            self.state = State.CLOSED
+
+    def hang_up(self) -> None:
+        """Answers `ConnectRequested` with nothing: many clients give up for good when they are refused, and come back
+        when their connection just ends."""
+        if self.state is State.ASKING:
+            self.state = State.CLOSED
+
+    def deliver(self, now_us: int, delivery: Delivery) -> bool:
+        """Sends it now or as soon as the client has room. False when the connection is closed: what is to wait for
+        the client goes into the session's queue then."""
+        if self._dialogue is None or self.state is not State.OPEN:
+            return False
+        self._dialogue.outgoing.deliver(now_us, delivery)
+        return True
+
+    def deliver_together(self, now_us: int, run: Run, qos: int, first_id: int, ids: tuple[int, ...]) -> None:
+        """The same of a run. With QoS 1 its messages get the packet identifiers from `first_id` on, which are free,
+        and the broker does not ask what becomes of them: the session ends with this connection."""
+        if self._dialogue is not None and self.state is State.OPEN:
+            self._dialogue.outgoing.deliver_together(now_us, run, qos, first_id, ids)
+
+    def flush(self, now_us: int) -> None:
+        """Sends what was put into the session's queue directly, for instance to be stored before it is sent."""
+        if self._dialogue is not None and self.state is State.OPEN:
+            self._dialogue.outgoing.pump(now_us)
+
+    def acknowledge(
+        self,
+        now_us: int,
+        packet_id: int,
+        reason: Reason = Reason.SUCCESS,
+        reason_text: str | None = None,
+        user_properties: Pairs = (),
+    ) -> None:
+        """Answers `Published`. 3.1.1 cannot refuse: not authorized is passed over in silence, all else closes."""
+        dialogue = self._dialogue
+        if dialogue is None:
+            return
+        if dialogue.incoming.expects_ack(packet_id):
+            answer = PubAck(packet_id, reason, reason_text, user_properties)
+            if self.state is State.OPEN and self._can_say(now_us, answer):
+                dialogue.incoming.acknowledge(packet_id, dialogue.fitted(self._spoken(answer)))
+                self._read_on(now_us)
+        elif dialogue.session.incoming.get(packet_id) is Phase.PENDING:
+            received = PubRec(packet_id, reason, reason_text, user_properties)
+            holder = dialogue.session.holder
+            if holder is not None:
+                holder.answer_received(now_us, received)
+            else:
+                dialogue.session.settle_incoming(received.packet_id, received.reason < FAILURE_FROM)
+
+    def acknowledge_together(self, now_us: int, packet_ids: list[int]) -> None:
+        """Answers `PublishedTogether`."""
+        if self._dialogue is not None and self.state is State.OPEN:
+            self._dialogue.incoming.acknowledge_together(packet_ids)
+            self._read_on(now_us)
+
+    def complete(self, now_us: int, packet_id: int) -> None:
+        """Answers `Released`: PUBCOMP."""
+        session = self.session
+        if session is not None and session.incoming.get(packet_id) is Phase.RELEASING:
+            del session.incoming[packet_id]
+            if session.holder is not None:
+                session.holder.answer_released(packet_id)
+
+    def release(self, now_us: int, packet_id: int) -> None:
+        """Answers `Received`: PUBREL."""
+        session = self.session
+        if session is not None and mark_safe(session, packet_id) and session.holder is not None:
+            session.holder.send_release(packet_id)
+
+    def answer_subscribe(
+        self,
+        now_us: int,
+        packet_id: int,
+        reasons: list[Reason],
+        reason_text: str | None = None,
+        user_properties: Pairs = (),
+    ) -> list[Granted]:
+        """Answers `SubscribeRequested`: SUBACK. What is granted is in the session from here on."""
+        if self._dialogue is None or self.state is not State.OPEN:
+            return []
+        answered = self._dialogue.requests.grant(packet_id, reasons)
+        if answered is None:
+            return []
+        self._say(now_us, SubAck(packet_id, tuple(answered[0]), reason_text, user_properties))
+        self._read_on(now_us)
+        return answered[1]
+
+    def answer_unsubscribe(self, now_us: int, packet_id: int, refused: dict[str, Reason] | None = None) -> None:
+        """Answers `UnsubscribeRequested`: UNSUBACK. What is not refused is out of the session from here on."""
+        if self._dialogue is not None and self.state is State.OPEN:
+            told = self._dialogue.requests.revoke(packet_id, refused or {})
+            if told is not None:
+                self._say(now_us, UnsubAck(packet_id, tuple(told)))
+                self._read_on(now_us)
+
+    def disconnect(
+        self,
+        now_us: int,
+        reason: Reason,
+        reason_text: str | None = None,
+        server_reference: str | None = None,
+        user_properties: Pairs = (),
+    ) -> None:
+        """Ends it from this side: taken over, shutting down, to be found elsewhere (with `server_reference`)."""
+        if self.state is State.ASKING:
+            self.refuse(now_us, reason, reason_text, server_reference, user_properties)
+            return
+        if self.state is State.OPEN and self._dialogue is not None and self._decoder.version == V5:
+            code = reason if reason in DISCONNECT_REASONS else Reason.UNSPECIFIED_ERROR
+            self._dialogue.answer(Disconnect(code, None, reason_text, user_properties, server_reference))
+        self._close(now_us, reason, reason_text or reason.name.lower())
+
+    # What the holder of a session is asked, also by a connection that held it before.
+
+    def answer_received(self, now_us: int, packet: PubRec) -> None:
+        dialogue = self._dialogue
+        if dialogue is None or not self._can_say(now_us, packet):
+            return
+        answer = self._spoken(packet)
+        dialogue.session.settle_incoming(packet.packet_id, answer.reason < FAILURE_FROM)
+        dialogue.incoming.answer_received(packet.packet_id, dialogue.fitted(answer))
+        self._read_on(now_us)
+
+    def answer_released(self, packet_id: int) -> None:
+        if self._dialogue is not None:
+            self._dialogue.incoming.answer_released(packet_id)
+
+    def send_release(self, packet_id: int) -> None:
+        if self._dialogue is not None:
+            self._dialogue.outgoing.send_release(packet_id)
+
+    # Inside.
+
+    def _can_say(self, now_us: int, packet: PubAck | PubRec) -> bool:
+        """False when the version has no words for it, and the connection has been closed instead."""
+        if packet.reason < FAILURE_FROM or self._decoder.version == V5 or packet.reason is Reason.NOT_AUTHORIZED:
+            return True
+        if isinstance(packet, PubRec) and self._dialogue is not None:
+            self._dialogue.session.settle_incoming(packet.packet_id, False)
+        self._fail(now_us, packet.reason, packet.reason_text or "a message was refused")
+        return False
+
+    def _spoken(self, packet: Acknowledgement) -> Acknowledgement:
+        """What 3.1.1 cannot refuse and need not close for is acknowledged."""
+        if self._decoder.version == V5 or packet.reason is Reason.SUCCESS:
+            return packet
+        return replace(packet, reason=Reason.SUCCESS)
+
+    def _read_on(self, now_us: int) -> None:
+        """After an answer: what had to wait for it, if reading had stopped."""
+        if self.stalled:
+            self._read(now_us)
+
+    def _read(self, now_us: int) -> None:
+        if self.stalled:
+            self._heard_us = now_us
+            self.stalled = not self.wants_bytes
+        try:
+            while self._decoder.has_more and not self.stalled:
+                if not self._read_next(now_us):
+                    break
+                self._heard_us = now_us
+        except BadPacket as problem:
+            self._fail(now_us, problem.reason, problem.detail)
+            self.stalled = True
+        if self._paused and sum(map(len, self._output)) > self.limits.output_bytes_max:
+            self._fail(now_us, Reason.QUOTA_EXCEEDED, "the client sends and does not read")
+
+    def _read_next(self, now_us: int) -> bool:
+        """False if there is no whole packet."""
+        dialogue = self._dialogue
+        if dialogue is not None and self._together:
+            if dialogue.handle_plain(self._decoder):
+                # Nothing has to be answered, so there is as much room for more as before.
+                return True
+            if dialogue.handle_many(now_us, self._decoder):
+                self.stalled = not self.wants_bytes
+                return True
+        packet = self._decoder.next_packet()
+        if packet is None:
+            return False
+        if dialogue is None:
+            self._handle_first(now_us, packet)
+        else:
+            last_word = dialogue.handle(now_us, packet)
+            if last_word is not None:
+                self._left(now_us, last_word)
+        self.stalled = not self.wants_bytes
+        return True
+
+    def _handle_first(self, now_us: int, packet: AnyPacket) -> None:
+        if not isinstance(packet, Connect):
+            raise ProtocolError("the first packet is not CONNECT")
+        self.connect = packet
+        self.state = State.ASKING
+        problem = objection(packet, self.limits)
+        if problem is None:
+            self._events.append(ConnectRequested(packet))
+        else:
+            self.refuse(now_us, problem[0], problem[1])
+
+    def _left(self, now_us: int, packet: Disconnect) -> None:
+        if packet.reason is Reason.SUCCESS and self.connect is not None:
+            self.connect = replace(self.connect, will=None)
+        text = packet.reason_text or "the client left"
+        self._close(now_us, packet.reason, text, by_client=True, user_properties=packet.user_properties)
+
+    def _fail(self, now_us: int, reason: Reason, detail: str) -> None:
+        """Says why, in whichever way the version and the moment allow, and closes."""
+        if self.state is State.OPEN:
+            self.disconnect(now_us, reason, detail)
+            return
+        if self.state is State.CONNECTING:
+            self._output.append(refusal_of_bytes(self._decoder.refused_level, reason))
+        self._close(now_us, reason, detail)
+
+    def _close(
+        self, now_us: int, reason: Reason, detail: str, by_client: bool = False, user_properties: Pairs = ()
+    ) -> None:
+        before, self.state = self.state, State.CLOSED
+        if before is State.CONNECTING or before is State.CLOSED:
+            return
+        will = None
+        if self._dialogue is not None:
+            self._dialogue.outgoing.forget_plain()
+            if self._dialogue.session.holder is self:
+                self._dialogue.session.detach(now_us)
+            will = None if self.connect is None else self.connect.will
+        self._events.append(Disconnected(reason, detail, by_client, will, user_properties))
+
+    def _say(self, now_us: int, packet: Answer) -> None:
+        if self._dialogue is not None and not self._dialogue.answer(packet):
+            self._close(now_us, Reason.PACKET_TOO_LARGE, "the client takes no answer to what it asks")

@@ -1,0 +1,181 @@
+"""What is said between CONNACK and the end of a connection."""
+
+from collections.abc import Callable
+
+from roamcast.mqtt.aliases import AliasesIn
+from roamcast.mqtt.decoding import PUBACK, Decoder
+from roamcast.mqtt.encoding import PINGRESP, encode
+from roamcast.mqtt.events import (
+    AnyEvent,
+    Published,
+    PublishedTogether,
+    Released,
+    SubscribeRequested,
+    UnsubscribeRequested,
+)
+from roamcast.mqtt.fitting import Answer, fitting
+from roamcast.mqtt.handshake import Agreement
+from roamcast.mqtt.incoming import Incoming
+from roamcast.mqtt.limits import Limits
+from roamcast.mqtt.messages import message_of
+from roamcast.mqtt.outgoing import Frames, Outgoing
+from roamcast.mqtt.packets import (
+    V5,
+    AnyPacket,
+    Disconnect,
+    PingReq,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+    SubAck,
+    Subscribe,
+    Unsubscribe,
+)
+from roamcast.mqtt.reasons import DISCONNECT_FROM_CLIENT, ProtocolError, Reason
+from roamcast.mqtt.requests import Requests
+from roamcast.mqtt.runs import PLAIN_ONCE, PLAIN_SAFE, Run
+from roamcast.mqtt.session import Session
+
+
+class Dialogue:
+    __slots__ = (
+        "_limits",
+        "_report",
+        "_send",
+        "_version",
+        "agreed",
+        "aliases",
+        "incoming",
+        "outgoing",
+        "requests",
+        "session",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        agreed: Agreement,
+        limits: Limits,
+        frames: Frames,
+        send: Callable[[bytes], None],
+        report: Callable[[AnyEvent], None],
+    ) -> None:
+        self.session = session
+        self.agreed = agreed
+        self._version = agreed.version
+        self.aliases = AliasesIn(limits.topic_alias_max)
+        self.requests = Requests(session)
+        self.incoming = Incoming(session, agreed.version, limits.receive_max, send)
+        self.outgoing = Outgoing(session, agreed, frames, send, report, limits)
+        self._limits = limits
+        self._send = send
+        self._report = report
+
+    @property
+    def wants_more(self) -> bool:
+        if len(self.requests) >= self._limits.requests_max:
+            return False
+        # An MQTT 5 client knows the maximum and is cut off beyond it; one of 3.1.1 is slowed down instead.
+        return self._version == V5 or self.incoming.unanswered < self._limits.receive_max
+
+    def answer(self, packet: Answer) -> bool:
+        """False when the client takes no packet of that size, and nothing was sent."""
+        data = encode(self.fitted(packet), self.agreed.version)
+        longest = self.agreed.packet_bytes_max
+        if longest is not None and len(data) > longest:
+            return False
+        self._send(data)
+        return True
+
+    def fitted(self, packet: Answer) -> Answer:
+        agreed = self.agreed
+        return fitting(packet, agreed.version, agreed.packet_bytes_max, agreed.tells_problems)
+
+    def handle_plain(self, decoder: Decoder) -> bool:
+        """Messages of QoS 0, many at once. False: what is next is something else."""
+        if decoder.next_byte != PLAIN_ONCE:
+            return False
+        run = decoder.next_run()
+        if run is None:
+            return False
+        self._report(PublishedTogether(run))
+        return True
+
+    def handle_many(self, now_us: int, decoder: Decoder) -> bool:
+        """The same of what else there is much of. False: the next packet is to be looked at by itself."""
+        first = decoder.next_byte
+        if first == PLAIN_SAFE and self._limits.qos_max:
+            run = decoder.next_run(self.incoming.room)
+            if run is not None:
+                self._published_together(now_us, run)
+            return run is not None
+        ids = decoder.next_acknowledged() if first == PUBACK else []
+        if ids:
+            self.outgoing.acknowledged_together(now_us, ids)
+        return bool(ids)
+
+    def _published_together(self, now_us: int, run: Run) -> None:
+        """With QoS 1."""
+        if self.incoming.arrived_together(run.packet_ids):
+            self._report(PublishedTogether(run))
+            return
+        for packet in run.packets():
+            self._published(now_us, packet)
+
+    def handle(self, now_us: int, packet: AnyPacket) -> Disconnect | None:
+        """The client's last word, when this was it."""
+        match packet:
+            case Publish():
+                self._published(now_us, packet)
+            case PubAck():
+                self.outgoing.acknowledged(now_us, packet)
+            case PubRec():
+                self.outgoing.received(now_us, packet)
+            case PubRel():
+                if self.incoming.released(packet):
+                    self._report(Released(packet.packet_id))
+            case PubComp():
+                self.outgoing.completed(now_us, packet)
+            case Subscribe():
+                self._subscribe(packet)
+            case Unsubscribe():
+                self.requests.unsubscribe(packet)
+                self._report(UnsubscribeRequested(packet.packet_id, packet.filters, packet.user_properties))
+            case PingReq():
+                self._send(PINGRESP)
+            case Disconnect():
+                self._left(packet)
+                return packet
+            case _:
+                raise ProtocolError(f"{type(packet).__name__} is not for a client to say now")
+        return None
+
+    def _published(self, now_us: int, packet: Publish) -> None:
+        topic = packet.topic if packet.topic_alias is None else self.aliases.topic_of(packet)
+        if packet.subscription_ids:
+            raise ProtocolError("a subscription identifier in a PUBLISH from a client")
+        if packet.qos > self._limits.qos_max:
+            raise ProtocolError(f"at most QoS {self._limits.qos_max}", Reason.QOS_NOT_SUPPORTED)
+        if packet.retain and not self._limits.retain_available:
+            raise ProtocolError("nothing is retained here", Reason.RETAIN_NOT_SUPPORTED)
+        if packet.qos == 0 or self.incoming.arrived(packet):
+            self._report(Published(message_of(packet, topic, now_us), packet.packet_id))
+
+    def _subscribe(self, packet: Subscribe) -> None:
+        wanted = self.requests.subscribe(packet)
+        if wanted:
+            self._report(SubscribeRequested(packet.packet_id, wanted, packet.user_properties))
+            return
+        refused = self.requests.grant(packet.packet_id, [])
+        if refused is not None and not self.answer(SubAck(packet.packet_id, tuple(refused[0]))):
+            raise ProtocolError("the client takes no answer to what it asks", Reason.PACKET_TOO_LARGE)
+
+    def _left(self, packet: Disconnect) -> None:
+        if packet.reason not in DISCONNECT_FROM_CLIENT or packet.server_reference is not None:
+            raise ProtocolError("DISCONNECT says what only a server can say")
+        if packet.session_expiry_s is not None:
+            if self.session.expiry_s == 0 and packet.session_expiry_s != 0:
+                raise ProtocolError("a session that ends with its connection cannot be kept when leaving")
+            self.session.expiry_s = min(packet.session_expiry_s, self._limits.session_expiry_max_s)

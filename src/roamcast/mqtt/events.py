@@ -1,0 +1,122 @@
+"""What a connection tells the broker.
+
+`ConnectRequested`, `Published` (QoS 1 and 2), `SubscribeRequested`, `UnsubscribeRequested`, `Received` and `Released`
+want an answer, each by the order that its text names; the others only tell.
+"""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.packets import Connect, Pairs, Will
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.runs import Run
+
+
+class Event(Struct, frozen=True, gc=False):
+    """Base of all."""
+
+
+class ConnectRequested(Event, frozen=True, gc=False):
+    """Who is it, and may it? Answer with `accept` or `refuse`. An empty client id is to be made up by the broker."""
+
+    connect: Connect
+
+
+class Published(Event, frozen=True, gc=False):
+    """With QoS 1 and 2, `acknowledge(packet_id)` once the message is safe; with QoS 0 the packet id is 0."""
+
+    message: Message
+    packet_id: int = 0
+
+
+class PublishedTogether(Event, frozen=True, gc=False):
+    """As many messages as `run` has; of QoS 1, `acknowledge_all(run.packet_ids)` once they are safe."""
+
+    run: Run
+
+
+class Released(Event, frozen=True, gc=False):
+    """The client will not send this QoS 2 message again: `complete(packet_id)` once that is safe."""
+
+    packet_id: int
+
+
+class SubscribeRequested(Event, frozen=True, gc=False):
+    """Answer with `answer_subscribe(packet_id, reasons)`, one reason for each subscription here."""
+
+    packet_id: int
+    subscriptions: tuple[Subscription, ...]
+    user_properties: Pairs = ()
+
+
+class UnsubscribeRequested(Event, frozen=True, gc=False):
+    """Answer with `answer_unsubscribe(packet_id)`. The filters are as the client wrote them."""
+
+    packet_id: int
+    filters: tuple[str, ...]
+    user_properties: Pairs = ()
+
+
+class Received(Event, frozen=True, gc=False):
+    """The client has this QoS 2 delivery: `release(packet_id)` once that is safe, or it could get it twice."""
+
+    packet_id: int
+    token: int
+
+
+class Acknowledged(Event, frozen=True, gc=False):
+    """The delivery is finished. A reason from 0x80 on says that the client did not want it."""
+
+    packet_id: int
+    token: int
+    reason: Reason = Reason.SUCCESS
+
+
+class AcknowledgedTogether(Event, frozen=True, gc=False):
+    """Many deliveries are finished, as far as they were known."""
+
+    packet_ids: tuple[int, ...]
+    tokens: tuple[int, ...]
+
+
+DropCause: TypeAlias = Literal["expired", "too_large", "queue_full", "unsendable"]
+"""Its time has passed; the client takes no packet of that size; too much waits; it has no form on the wire."""
+
+
+class Dropped(Event, frozen=True, gc=False):
+    """The delivery will not happen."""
+
+    token: int
+    cause: DropCause
+
+
+class Disconnected(Event, frozen=True, gc=False):
+    """It is over; comes exactly once after `ConnectRequested`, unless the broker refused.
+
+    `will` is there when the client did not take it back by leaving in order; publish it after its delay, or when the
+    session ends if that is earlier, unless the client is back before.
+    """
+
+    reason: Reason
+    detail: str
+    by_client: bool = False
+    will: Will | None = None
+    user_properties: Pairs = ()
+    """Of its DISCONNECT."""
+
+
+AnyEvent: TypeAlias = (
+    ConnectRequested
+    | Published
+    | PublishedTogether
+    | Released
+    | SubscribeRequested
+    | UnsubscribeRequested
+    | Received
+    | Acknowledged
+    | AcknowledgedTogether
+    | Dropped
+    | Disconnected
+)

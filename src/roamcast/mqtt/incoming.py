@@ -1,0 +1,155 @@
+"""What the client publishes with QoS 1 and 2, on one connection.
+
+The broker says when a message is safe, and in whichever order it says so, PUBACKs and PUBRECs leave in the order in
+which the messages came. The standard asks this of clients (MQTT-4.6.0-2 and -3); some of them expect it of a server
+too. QoS 2 identifiers live in the session: a message that comes again on a later connection is not told twice.
+"""
+
+from collections.abc import Callable
+
+from roamcast.mqtt.encoding import encode
+from roamcast.mqtt.packets import V5, PubAck, PubComp, Publish, PubRec, PubRel
+from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason
+from roamcast.mqtt.runs import acknowledgements
+from roamcast.mqtt.session import Phase, Session
+
+
+class Incoming:
+    __slots__ = ("_acks", "_recs", "_releases", "_send", "_session", "_version", "_window", "receive_max")
+
+    def __init__(self, session: Session, version: int, receive_max: int, send: Callable[[bytes], None]) -> None:
+        self.receive_max = receive_max
+        self._session = session
+        self._version = version
+        self._send = send
+        self._acks: dict[int, bytes | None] = {}
+        self._recs: dict[int, bytes | None] = {}
+        self._releases: dict[int, bytes | None] = {}
+        self._window: set[int] = set()
+        """Identifiers that count against the receive maximum; that begins anew with each connection."""
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._acks) + len(self._recs)
+
+    @property
+    def room(self) -> int:
+        """How many messages more may wait to be acknowledged."""
+        return self.receive_max - max(len(self._window), len(self._acks))
+
+    def arrived_together(self, packet_ids: list[int]) -> bool:
+        """Of QoS 1, all different, and not more than there is room for. False if they are to be looked at one by one:
+        some are in use."""
+        if not self._window.isdisjoint(packet_ids) or (self._session.incoming and self._is_known(packet_ids)):
+            return False
+        self._acks.update(dict.fromkeys(packet_ids))
+        self._window.update(packet_ids)
+        return True
+
+    def _is_known(self, packet_ids: list[int]) -> bool:
+        return not self._session.incoming.keys().isdisjoint(packet_ids)
+
+    def acknowledge_together(self, packet_ids: list[int]) -> None:
+        """All with success."""
+        if len(self._acks) == len(packet_ids):
+            # Nothing else is waited for, so nothing can be out of order.
+            self._acks.clear()
+            self._window.difference_update(packet_ids)
+            self._send(acknowledgements(packet_ids))
+            return
+        for packet_id in packet_ids:
+            self.acknowledge(packet_id, PubAck(packet_id))
+
+    def arrived(self, packet: Publish) -> bool:
+        """Whether the broker must hear of it; what it has heard of already is only answered again."""
+        packet_id = packet.packet_id
+        if packet.qos == 1:
+            return self._arrived_once(packet_id, packet.dup)
+        if packet_id in self._acks:
+            raise ProtocolError(f"packet identifier {packet_id} is in use")
+        phase = self._session.incoming.get(packet_id)
+        if packet_id in self._recs:
+            if not packet.dup:
+                raise ProtocolError(f"packet identifier {packet_id} is in use")
+            return False
+        if phase is Phase.RELEASING:
+            raise ProtocolError(f"packet identifier {packet_id} was released")
+        self._count(packet_id)
+        self._recs[packet_id] = None
+        if phase is None:
+            self._session.incoming[packet_id] = Phase.PENDING
+            return True
+        if phase is Phase.RECEIVED:
+            self.answer_received(packet_id)
+        return False
+
+    def _arrived_once(self, packet_id: int, dup: bool) -> bool:
+        if packet_id in self._acks or packet_id in self._recs:
+            if dup and packet_id in self._acks:
+                return False
+            raise ProtocolError(f"packet identifier {packet_id} is in use")
+        self._count(packet_id)
+        self._acks[packet_id] = None
+        if packet_id in self._session.incoming:
+            # The client has forgotten a QoS 2 message that this side remembers.
+            self.acknowledge(packet_id, PubAck(packet_id, Reason.PACKET_IDENTIFIER_IN_USE))
+            return False
+        return True
+
+    def _count(self, packet_id: int) -> None:
+        if len(self._window) >= self.receive_max and packet_id not in self._window and self._version == V5:
+            raise ProtocolError(
+                f"more than {self.receive_max} messages are not acknowledged", Reason.RECEIVE_MAXIMUM_EXCEEDED
+            )
+        self._window.add(packet_id)
+
+    def expects_ack(self, packet_id: int) -> bool:
+        return packet_id in self._acks
+
+    def acknowledge(self, packet_id: int, packet: PubAck) -> None:
+        if self._acks.get(packet_id, b"") is None:
+            self._acks[packet_id] = encode(packet, self._version)
+            for done in self._flush(self._acks):
+                self._window.discard(done)
+
+    def answer_received(self, packet_id: int, packet: PubRec | None = None) -> None:
+        """PUBREC, if the client waits for one here. A refused message frees its identifier."""
+        if self._recs.get(packet_id, b"") is None:
+            answer = packet or PubRec(packet_id)
+            if answer.reason >= FAILURE_FROM:
+                self._window.discard(packet_id)
+            self._recs[packet_id] = encode(answer, self._version)
+            self._flush(self._recs)
+
+    def released(self, packet: PubRel) -> bool:
+        """Whether the broker must hear of it."""
+        packet_id = packet.packet_id
+        phase = self._session.incoming.get(packet_id)
+        if phase is None:
+            self._send(encode(PubComp(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND), self._version))
+            return False
+        if phase is Phase.PENDING:
+            raise ProtocolError(f"packet identifier {packet_id} is released before it was received")
+        self._releases.setdefault(packet_id, None)
+        if phase is Phase.RELEASING:
+            return False
+        self._session.incoming[packet_id] = Phase.RELEASING
+        return True
+
+    def answer_released(self, packet_id: int) -> None:
+        """PUBCOMP, if the client waits for one here."""
+        if self._releases.get(packet_id, b"") is None:
+            del self._releases[packet_id]
+            self._window.discard(packet_id)
+            self._send(encode(PubComp(packet_id), self._version))
+
+    def _flush(self, answers: dict[int, bytes | None]) -> list[int]:
+        done: list[int] = []
+        for packet_id, answer in answers.items():
+            if answer is None:
+                break
+            self._send(answer)
+            done.append(packet_id)
+        for packet_id in done:
+            del answers[packet_id]
+        return done

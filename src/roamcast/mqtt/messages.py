@@ -1,0 +1,143 @@
+"""What a broker holds between the PUBLISH that comes in and those that go out.
+
+A `Message` says when it ends as a time, not as an interval, so that it can wait; times are microseconds since 1970,
+so that a session means the same on the broker it moves to. A `Delivery` is one message on its way to one client.
+"""
+
+from msgspec import Struct
+
+from roamcast.mqtt.packets import Pairs, Publish, Will, Wish
+from roamcast.mqtt.topics import TopicFilter
+
+SECOND_US = 1_000_000
+
+
+class Choice(Struct, frozen=True, array_like=True, gc=False):
+    """Which member of a group gets a message."""
+
+    group: str
+    pattern: str
+    client: str
+
+
+class Message(Struct, frozen=True, gc=False):
+    """`qos` and `retain` are what the publisher said."""
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
+    expires_us: int | None = None
+    payload_format: int | None = None
+    content_type: str | None = None
+    response_topic: str | None = None
+    correlation_data: bytes | None = None
+    user_properties: Pairs = ()
+    chosen: tuple[Choice, ...] = ()
+    """Of groups with members at several brokers; the broker that took the message says so."""
+
+    def expired(self, now_us: int) -> bool:
+        return self.expires_us is not None and self.expires_us <= now_us
+
+    def remaining_s(self, now_us: int) -> int | None:
+        """What is left to live, rounded up: a message whose sending has begun is finished even past its time."""
+        if self.expires_us is None:
+            return None
+        return max(1, -((now_us - self.expires_us) // SECOND_US))
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes to hold it."""
+        size = len(self.payload) + len(self.topic) + len(self.correlation_data or b"") + OVERHEAD_BYTES
+        if self.user_properties:
+            size += sum(len(name) + len(value) + 4 for name, value in self.user_properties)
+        return size
+
+
+OVERHEAD_BYTES = 64
+UNASKED = 0
+"""The token of a delivery of which the broker does not ask what becomes of it."""
+
+
+class Delivery(Struct, frozen=True, gc=False):
+    """`token` is the broker's own name for it and comes back when the client has it, or never will.
+
+    `qos` and `retain` are what this client is to see; `subscription_ids` are those of its subscriptions that match.
+    """
+
+    token: int
+    message: Message
+    qos: int = 0
+    retain: bool = False
+    subscription_ids: tuple[int, ...] = ()
+
+
+class Subscription(Struct, frozen=True, gc=False):
+    """`user_properties` are those of the SUBSCRIBE: filter, interest and so on."""
+
+    filter: TopicFilter
+    qos: int = 0
+    no_local: bool = False
+    retain_as_published: bool = False
+    retain_handling: int = 0
+    subscription_id: int | None = None
+    user_properties: Pairs = ()
+
+
+def message_of(packet: Publish, topic: str, now_us: int) -> Message:
+    """`topic` is given besides, since an alias may stand for it in the packet."""
+    expiry_s = packet.message_expiry_s
+    return Message(
+        topic,
+        packet.payload,
+        packet.qos,
+        packet.retain,
+        None if expiry_s is None else now_us + expiry_s * SECOND_US,
+        packet.payload_format,
+        packet.content_type,
+        packet.response_topic,
+        packet.correlation_data,
+        packet.user_properties,
+    )
+
+
+def message_of_will(will: Will, now_us: int) -> Message:
+    """Its life begins when it is published, not when it was left behind."""
+    expiry_s = will.message_expiry_s
+    return Message(
+        will.topic,
+        will.payload,
+        will.qos,
+        will.retain,
+        None if expiry_s is None else now_us + expiry_s * SECOND_US,
+        will.payload_format,
+        will.content_type,
+        will.response_topic,
+        will.correlation_data,
+        will.user_properties,
+    )
+
+
+def subscription_of(wish: Wish, parsed: TopicFilter, subscription_id: int | None, pairs: Pairs) -> Subscription:
+    return Subscription(
+        parsed, wish.qos, wish.no_local, wish.retain_as_published, wish.retain_handling, subscription_id, pairs
+    )
+
+
+def publish_of(message: Message, delivery: Delivery, now_us: int) -> Publish:
+    return Publish(
+        message.topic,
+        message.payload,
+        delivery.qos,
+        delivery.retain,
+        False,
+        0,
+        message.payload_format,
+        message.remaining_s(now_us),
+        None,
+        message.response_topic,
+        message.correlation_data,
+        message.user_properties,
+        delivery.subscription_ids,
+        message.content_type,
+    )

@@ -1,0 +1,211 @@
+"""Topic names, topic filters, and the two prefixes that stand before a filter.
+
+A filter may use `+` for one level and, at its end, `#` for any number of levels; neither matches a first level that
+begins with `$`. Before a filter may stand `$share/<group>/` (one of the group's members gets each message) and
+`$roam/<name>/` (a second subscription of the same session on the same filter, told apart by its name), in this order
+when there are both.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from roamcast.mqtt.reasons import BadPacket, MalformedPacket, Reason
+
+SHARE = "$share"
+ROAM = "$roam"
+LEVELS_MAX = 16
+LEVEL_COUNT = -1
+Entry = TypeVar("Entry")
+
+
+class BadTopicFilter(BadPacket):
+    """A filter whose prefix is wrong: it can be read, but nobody can be subscribed to it."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Reason.TOPIC_FILTER_INVALID, detail)
+
+
+class TopicFilter(Struct, frozen=True, gc=False):
+    """`text` is what the client said, `pattern` the part that topics are compared with."""
+
+    text: str
+    pattern: str
+    group: str | None = None
+    name: str | None = None
+
+    def matches(self, topic: str) -> bool:
+        return matches(self.pattern, topic)
+
+
+def check_topic_name(topic: str) -> None:
+    """Text rules (UTF-8, no U+0000, length) are checked where the text is read."""
+    if not topic:
+        raise MalformedPacket("a topic name is empty")
+    if "+" in topic or "#" in topic:
+        raise MalformedPacket("a topic name contains a wildcard")
+
+
+def check_topic_filter(pattern: str) -> None:
+    if not pattern:
+        raise MalformedPacket("a topic filter is empty")
+    if "+" not in pattern and "#" not in pattern:
+        return
+    levels = pattern.split("/")
+    for level in levels:
+        if len(level) > 1 and ("+" in level or "#" in level):
+            raise MalformedPacket("a wildcard in a topic filter must be a level of its own")
+    if "#" in levels[:-1]:
+        raise MalformedPacket("'#' stands for the rest of a topic and must come last in a filter")
+
+
+def parse_filter(text: str) -> TopicFilter:
+    check_topic_filter(text)
+    pattern = text
+    group, name = None, None
+    if pattern == SHARE or pattern.startswith(SHARE + "/"):
+        group, pattern = _after_prefix(pattern, SHARE)
+    if pattern == ROAM or pattern.startswith(ROAM + "/"):
+        name, pattern = _after_prefix(pattern, ROAM)
+    if name is not None and pattern.split("/", 1)[0] in (SHARE, ROAM):
+        raise BadTopicFilter(f"after {ROAM}/<name>/ comes a plain topic filter")
+    if group is not None and pattern.split("/", 1)[0] == SHARE:
+        raise BadTopicFilter(f"{SHARE} stands once in a filter")
+    return TopicFilter(text, pattern, group, name)
+
+
+def _after_prefix(text: str, prefix: str) -> tuple[str, str]:
+    _, _, rest = text.partition("/")
+    word, slash, pattern = rest.partition("/")
+    if not word or not slash or not pattern or "+" in word or "#" in word:
+        raise BadTopicFilter(f"expected {prefix}/<name without wildcards>/<topic filter>")
+    check_topic_filter(pattern)
+    return word, pattern
+
+
+def matches(pattern: str, topic: str) -> bool:
+    if pattern == topic:
+        return True
+    if topic[0] == "$" and pattern[0] in "+#":
+        return False
+    wanted = pattern.split("/")
+    levels = topic.split("/")
+    if wanted[-1] == "#":
+        # The parent belongs to it too: `a/#` matches `a`.
+        wanted.pop()
+        if len(levels) < len(wanted):
+            return False
+    elif len(levels) != len(wanted):
+        return False
+    return all(want in ("+", level) for want, level in zip(wanted, levels, strict=False))
+
+
+class TopicIndex:
+    """Topics, found by pattern. Each is listed under what stands at each of its levels, and under how many it has; a
+    pattern is compared with the shortest list that it names, which it names however many wildcards come first.
+
+    Only the first levels are listed, or a topic of very many would take a hundred times its length.
+    """
+
+    def __init__(self, topics: Iterable[str] = ()) -> None:
+        self._all: dict[str, None] = {}
+        self._lists: dict[tuple[int, str], dict[str, None]] = {}
+        for topic in topics:
+            self.add(topic)
+
+    def add(self, topic: str) -> None:
+        self._all[topic] = None
+        for place in places_of(topic):
+            self._lists.setdefault(place, {})[topic] = None
+
+    def remove(self, topic: str) -> None:
+        """One that is there."""
+        del self._all[topic]
+        for place in places_of(topic):
+            del self._lists[place][topic]
+            if not self._lists[place]:
+                del self._lists[place]
+
+    def match(self, pattern: str) -> list[str]:
+        named = [self._lists.get(place, {}) for place in places_of(pattern)]
+        return [topic for topic in min(named, key=len, default=self._all) if matches(pattern, topic)]
+
+
+def places_of(pattern: str) -> list[tuple[int, str]]:
+    """Under which lists every topic stands that the pattern matches."""
+    places = [(place, level) for place, level in enumerate(pattern.split("/", LEVELS_MAX)[:LEVELS_MAX])]
+    if not pattern.endswith("#"):
+        places.append((LEVEL_COUNT, str(pattern.count("/"))))
+    return [place for place in places if place[1] not in ("+", "#")]
+
+
+class _Branch(Generic[Entry]):
+    __slots__ = ("branches", "entries")
+
+    def __init__(self) -> None:
+        self.branches: dict[str, _Branch[Entry]] = {}
+        self.entries: dict[str, Entry] = {}
+
+
+class FilterTree(Generic[Entry]):
+    """Entries under topic patterns, found by topic in time that depends on the matching patterns and not on all.
+
+    An entry has a key of its own below its pattern, and takes the place of an earlier one with the same pattern and
+    key. Nothing recurses, so a topic of 65,535 levels is only slow.
+    """
+
+    def __init__(self) -> None:
+        self._root: _Branch[Entry] = _Branch()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, pattern: str, key: str, entry: Entry) -> None:
+        branch = self._root
+        for level in pattern.split("/"):
+            branch = branch.branches.setdefault(level, _Branch())
+        self._size += key not in branch.entries
+        branch.entries[key] = entry
+
+    def remove(self, pattern: str, key: str) -> Entry | None:
+        way: list[tuple[_Branch[Entry], str]] = []
+        branch = self._root
+        for level in pattern.split("/"):
+            way.append((branch, level))
+            following = branch.branches.get(level)
+            if following is None:
+                return None
+            branch = following
+        if key not in branch.entries:
+            return None
+        removed = branch.entries.pop(key)
+        self._size -= 1
+        for parent, level in reversed(way):
+            if branch.entries or branch.branches:
+                break
+            del parent.branches[level]
+            branch = parent
+        return removed
+
+    def match(self, topic: str) -> Iterator[Entry]:
+        levels = topic.split("/")
+        last = len(levels)
+        open_to_wildcards = not topic.startswith("$")
+        waiting: list[tuple[_Branch[Entry], int]] = [(self._root, 0)]
+        while waiting:
+            branch, depth = waiting.pop()
+            wild = depth > 0 or open_to_wildcards
+            rest = branch.branches.get("#") if wild else None
+            if rest is not None:
+                yield from rest.entries.values()
+            if depth == last:
+                yield from branch.entries.values()
+                continue
+            one = branch.branches.get("+") if wild else None
+            if one is not None:
+                waiting.append((one, depth + 1))
+            same = branch.branches.get(levels[depth])
+            if same is not None:
+                waiting.append((same, depth + 1))

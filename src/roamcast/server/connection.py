@@ -1,0 +1,195 @@
+"""One client's socket: bytes to its MQTT connection and back, no more often than once a tick each way."""
+
+import asyncio
+from typing import Protocol, cast
+
+from roamcast.mqtt.connection import Connection
+from roamcast.mqtt.events import AnyEvent
+from roamcast.mqtt.limits import Limits
+from roamcast.mqtt.outgoing import Frames
+from roamcast.server.http.metrics import ListenerKind
+
+CLOSE_US = 40
+"""What follows so soon probably comes in one tick with more of its kind; two writes cost more than a wait."""
+
+
+class Desk(Protocol):
+    """Who decides on what clients say."""
+
+    frames: Frames
+    limits: Limits
+
+    def now_us(self) -> int: ...
+    def may_open(self, client: "ClientSocket") -> bool:
+        """False: there are too many. Who may must be told of by `closed`, in the end."""
+        ...
+
+    def opened(self, client: "ClientSocket") -> None: ...
+    def takes(self, client: "ClientSocket", data: bytes) -> bool:
+        """Whether what came from a client's socket has gone on already, unread."""
+        ...
+
+    def unsettled(self) -> None:
+        """A socket cannot be written to as before."""
+        ...
+
+    def told(self, client: "ClientSocket", event: AnyEvent) -> None: ...
+    def wrote(self, client: "ClientSocket") -> None:
+        """It has something to send at the end of this tick."""
+        ...
+
+    def closed(self, client: "ClientSocket") -> None: ...
+
+
+class ClientSocket(asyncio.Protocol):
+    """States: open, then closing (what is left to say is sent), then gone."""
+
+    def __init__(self, desk: Desk, listener: ListenerKind = "tcp") -> None:
+        self.desk = desk
+        self.listener: ListenerKind = listener
+        self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames, together=True)
+        self.client: str | None = None
+        """Its name, once it has said it and may use it."""
+        self.arrival = 0
+        """Which of the broker's connections this is, once it has asked to come in."""
+        self.since_us = desk.now_us()
+        self.transport: asyncio.Transport | None = None
+        self.address = ""
+        self.dirty = False
+        self._may_open = False
+        self._telling = False
+        self._said_us = 0
+        """When it was last said something at once."""
+        self._reading = True
+        self.held_until_us: int | None = None
+        """How long nothing is read from it, if that is so."""
+        self._held = False
+        """Nothing is read for a while: the client sends too much."""
+        self._waits = False
+        """Nothing is read until the disk has caught up."""
+
+    @property
+    def name(self) -> str:
+        return self.client or ""
+
+    def knock(self, transport: asyncio.BaseTransport) -> bool:
+        """A connection begins, and may not be able to carry anything yet: it counts from now on."""
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._may_open = self.desk.may_open(self)
+        return self._may_open
+
+    def give_up(self) -> None:
+        """It ends before it could carry anything."""
+        self.desk.closed(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        if self._may_open or self.knock(transport):
+            self.desk.opened(self)
+        else:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self.desk.takes(self, data):
+            return
+        self.mqtt.receive(self.desk.now_us(), data)
+        self.attend()
+
+    def attend(self) -> None:
+        """Tells what happened, and has written what there is to say."""
+        if self.mqtt.eventful and not self._telling:
+            self._tell()
+        mqtt = self.mqtt
+        if not self.dirty and (mqtt.has_output or mqtt.closed or mqtt.stalled == self._reading):
+            self.dirty = True
+            self.desk.wrote(self)
+
+    def _tell(self) -> None:
+        """An answer that is given at once may have more read, and so more to tell; all of it in its order."""
+        self._telling = True
+        try:
+            while self.mqtt.eventful:
+                for event in self.mqtt.events():
+                    self.desk.told(self, event)
+        finally:
+            self._telling = False
+
+    def mark(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            self.desk.wrote(self)
+
+    def say(self, now_us: int, frames: bytes) -> None:
+        """Packets as they are: at once, or with others that come in the same tick where they come close together."""
+        mqtt, since_us = self.mqtt, now_us - self._said_us
+        self._said_us = now_us
+        if since_us < CLOSE_US or self.dirty or mqtt.has_output:
+            mqtt.say(frames)
+            if not self.dirty:
+                self.mark()
+        elif self.transport is not None:
+            self.transport.write(frames)
+
+    def flush(self) -> None:
+        """At the end of a tick."""
+        self.dirty = False
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        mqtt = self.mqtt
+        data = mqtt.outgoing()
+        if data:
+            transport.write(data)
+        if mqtt.closed:
+            transport.close()
+        elif (mqtt.stalled or self._held or self._waits) == self._reading:
+            self._read_or_not(transport)
+
+    def _read_or_not(self, transport: asyncio.Transport) -> None:
+        reading = not (self.mqtt.stalled or self._held or self._waits)
+        if reading != self._reading:
+            self._reading = reading
+            if reading:
+                self.mqtt.listens_again(self.desk.now_us())
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        self.mqtt.pause_writing()
+        self.desk.unsettled()
+
+    def resume_writing(self) -> None:
+        self.mqtt.resume_writing(self.desk.now_us())
+        self.attend()
+
+    def hold(self, held: bool) -> None:
+        self._held = held
+        self._pause_or_not()
+
+    def wait(self, waits: bool) -> None:
+        self._waits = waits
+        self._pause_or_not()
+
+    def _pause_or_not(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self._read_or_not(self.transport)
+
+    def tick(self, now_us: int) -> None:
+        if self._held or self._waits:
+            # Who is not read from cannot be heard.
+            return
+        deadline_us = self.mqtt.deadline_us()
+        if deadline_us is not None and now_us >= deadline_us:
+            self.mqtt.tick(now_us)
+            self.attend()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self.mqtt.lost(self.desk.now_us())
+        self._tell()
+        self.transport = None
+        self.desk.closed(self)

@@ -1,0 +1,361 @@
+"""Inputs before orders: a batch of inputs is on disk before anything that it brings about is seen by anybody (L8).
+
+All inputs of a tick, and of the ticks while the disk is busy, are one batch: one commit for many clients. Where
+clients are, and nothing else, waits a little longer for others to share the commit: nobody was promised anything, and
+whatever comes of it is in a batch behind it. Of reports that nothing else came between (`reported`) the last one of
+each client is written, before the next input that may depend on it; and where nothing comes, after a while, if a
+client is among them whose session outlives its connection.
+
+When the log has grown by more than a snapshot takes, or would take too long to be read again, a picture of the whole
+state is taken (`picture.py`) together with the next batch, which it covers. Batches go on while it is made; when it
+is there it is stored in the place of everything that it covers.
+
+A batch that cannot be stored stays, with its orders, and `full` tells to take nothing new. At once the whole state is
+tried in its place: it is not held to the quota, since clients that have drained their queues make it smaller than
+what was logged. `full` ends when a batch can be stored again; that is tried every `RETRY_S`.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from roamcast.live.broker.inputs import (
+    Announced,
+    AnyGiven,
+    Arrived,
+    Asked,
+    Entry,
+    Heard,
+    Left,
+    Published,
+    Reported,
+    ReportedTogether,
+    Will,
+    encode_batch,
+)
+from roamcast.live.broker.orders import AnyOrder
+from roamcast.model.context import Context
+from roamcast.mqtt.packets import Pairs
+from roamcast.server.picture import Camera, NoPicture, Picture
+
+RETRY_S = 1.0
+REPORTS_S = 0.5
+"""How long reports wait for something that must be stored, and so how much older places may be after a crash."""
+REPORTS_BYTES_MAX = 64 * 1024
+ENTRY_BYTES = 100
+"""What an input takes besides what it carries, about."""
+
+
+class Store(Protocol):
+    """Where batches go; `done` is called on the loop, in order, once one is safe, or with what went wrong."""
+
+    def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None: ...
+    def snapshot(self, state: bytes, behind: int, done: Callable[[Exception | None], None]) -> None:
+        """`state` takes the place of all batches but the last `behind`."""
+        ...
+
+
+class Due(Struct, frozen=True):
+    """When a snapshot is: after so many bytes, or so many seconds of work, since the last; but not before as much as
+    the snapshot itself takes."""
+
+    logged_bytes: int = 64 * 1024 * 1024
+    replay_s: float = 2.0
+
+
+class Logged(Struct):
+    """What was logged since a moment."""
+
+    batches: int = 0
+    bytes: int = 0
+    work_s: float = 0.0
+    """How long it took to work it out, and so about how long it would take again."""
+
+    def add(self, size: int, work_s: float) -> None:
+        self.batches += 1
+        self.bytes += size
+        self.work_s += work_s
+
+
+class Waiting(Struct):
+    """What is not given to the disk yet, or could not be stored."""
+
+    entries: list[Entry] = []
+    orders: list[AnyOrder] = []
+    work_s: float = 0.0
+    pressing: bool = False
+    """There is more than reports that brought nothing about."""
+
+
+class Logbook:
+    """States: idle; busy (one batch or snapshot is on its way to the disk, or a picture is waited for, with nothing
+    else going on); full (idle or busy, and trying). Beside it, a picture may be under way."""
+
+    def __init__(
+        self,
+        store: Store | None,
+        perform: Callable[[list[AnyOrder]], None],
+        later: Callable[[float, Callable[[], None]], object],
+        camera: Camera,
+        snapshot_done: Callable[[Exception | None], None] = lambda _: None,
+        due: Due | None = None,
+    ) -> None:
+        """`camera` takes pictures of what all inputs added so far have made."""
+        self._store = store
+        self._perform = perform
+        self._later = later
+        self._camera = camera
+        self._snapshot_done = snapshot_done
+        self._due = due or Due()
+        self._state_bytes, self._picture_s = 0, 0.0
+        """Of the last snapshot: its length, and how long its making took."""
+        self._state_is_due = False
+        self._waiting = Waiting()
+        self._logged = Logged()
+        """Since the last snapshot, or since the last that failed."""
+        self._uncovered: Logged | None = None
+        """Since the picture that is under way, or waits to be stored."""
+        self._taken: Picture | None = None
+        """A picture that waits to be stored."""
+        self.busy = False
+        self._reports: dict[str, Context] = {}
+        """By client, the last report since anything else was added."""
+        self._reported_us = 0
+        self._reports_wait = False
+        self.full: Exception | None = None
+        """Why the last batch could not be stored."""
+        self.waiting_bytes = 0
+        """About how much is not given to the disk yet."""
+
+    def add(self, now_us: int, given: AnyGiven, orders: list[AnyOrder], work_s: float = 0.0) -> None:
+        if self._store is not None:
+            if self._reports:
+                self._enter_reports(now_us)
+            self._waiting.entries.append(Entry(now_us, given))
+            self._waiting.pressing |= bool(orders) or not isinstance(given, Reported)
+            self._waiting.work_s += work_s
+            self.waiting_bytes += ENTRY_BYTES + size_bytes(given)
+        self._waiting.orders += orders
+
+    def add_behind(self, orders: list[AnyOrder], size: int) -> None:
+        """These need no storing, and wait for what does: they are performed behind all that was added before."""
+        self._waiting.orders += orders
+        self._waiting.pressing |= bool(self._waiting.entries)
+        self.waiting_bytes += size
+
+    def reported(self, now_us: int, context: Context, lasts: bool) -> None:
+        """A report that is in the state already; `lasts` says that a session is to know it after a crash. It takes no
+        room but in a table: the context is held by the state too."""
+        if self._store is None:
+            return
+        self._reports[context.host] = context
+        self._reported_us = now_us
+        if lasts and not self._reports_wait:
+            self._reports_wait = True
+            self._later(REPORTS_S, self._press)
+
+    def _enter_reports(self, now_us: int) -> None:
+        given = ReportedTogether(tuple(self._reports.values()))
+        self._reports = {}
+        self._waiting.entries.append(Entry(now_us, given))
+        self.waiting_bytes += ENTRY_BYTES + size_bytes(given)
+
+    @property
+    def settled(self) -> bool:
+        """Nothing waits to be stored or performed."""
+        return not (self.busy or self._state_is_due or self._waiting.entries or self._waiting.orders)
+
+    @property
+    def owes(self) -> bool:
+        """Something waits to be performed until it is stored, or cannot be stored."""
+        return self.busy or self.full is not None or bool(self._waiting.orders)
+
+    def commit(self) -> None:
+        """At the end of a tick."""
+        if self._store is None:
+            self._perform(self._take().orders)
+        elif not self.busy and self.full is None:
+            if self._state_is_due:
+                self._write_state()
+            elif self._taken is not None:
+                self._write_picture(self._store, self._taken)
+            elif self._waiting.orders and not self._waiting.entries:
+                self._perform(self._take().orders)
+            elif self._waiting.pressing or self.waiting_bytes > REPORTS_BYTES_MAX:
+                self._write_batch(self._store)
+            elif self._waiting.entries and not self._reports_wait:
+                self._reports_wait = True
+                self._later(REPORTS_S, self._press)
+
+    def _press(self) -> None:
+        self._reports_wait = False
+        if self._reports:
+            self._enter_reports(self._reported_us)
+        self._waiting.pressing = bool(self._waiting.entries)
+        self.commit()
+
+    def snapshot(self) -> None:
+        """Have the whole state stored, with what waits, as soon as the disk is free."""
+        self._state_is_due = self._store is not None
+        self.commit()
+
+    def _take(self) -> Waiting:
+        taken, self._waiting, self.waiting_bytes = self._waiting, Waiting(), 0
+        return taken
+
+    def _put_back(self, taken: Waiting) -> None:
+        later = self._waiting
+        self._waiting = Waiting(
+            taken.entries + later.entries, taken.orders + later.orders, taken.work_s + later.work_s, True
+        )
+        self.waiting_bytes += sum(ENTRY_BYTES + size_bytes(each.given) for each in taken.entries)
+
+    # Batches, and pictures beside them.
+
+    def _write_batch(self, store: Store) -> None:
+        taken = self._take()
+        batch = encode_batch(taken.entries)
+        self.busy = True
+        covered = self._uncovered is None and self._is_due()
+        if covered:
+            self._take_picture()
+        uncovered = None if covered else self._uncovered
+
+        def done(problem: Exception | None) -> None:
+            self.busy = False
+            if problem is not None:
+                self.full = problem
+                self._put_back(taken)
+                self._write_state()
+                return
+            self._logged.add(len(batch), taken.work_s)
+            if uncovered is not None:
+                uncovered.add(len(batch), taken.work_s)
+            self._perform(taken.orders)
+            self.commit()
+
+        store.submit(batch, done)
+
+    def _is_due(self) -> bool:
+        logged, due = self._logged, self._due
+        too_long = logged.work_s >= max(due.replay_s, self._picture_s)
+        return too_long or logged.bytes >= max(due.logged_bytes, self._state_bytes)
+
+    def _take_picture(self) -> None:
+        uncovered = self._uncovered = Logged()
+
+        def then(result: Picture | NoPicture) -> None:
+            if self._uncovered is not uncovered:
+                # The whole state is stored since, or about to be.
+                return
+            if isinstance(result, NoPicture):
+                self._picture_over(result)
+            else:
+                self._taken = result
+                self.commit()
+
+        self._camera.take(then)
+
+    def _write_picture(self, store: Store, picture: Picture) -> None:
+        uncovered = self._uncovered
+        assert uncovered is not None
+        self._taken = None
+
+        def done(problem: Exception | None) -> None:
+            self.busy = False
+            if problem is None:
+                self._stands(picture, uncovered)
+            self._picture_over(problem)
+            self.commit()
+
+        self.busy = True
+        store.snapshot(picture.state, uncovered.batches, done)
+
+    def _stands(self, picture: Picture, since: Logged) -> None:
+        self._logged, self._state_bytes, self._picture_s = since, len(picture.state), picture.took_s
+
+    def _picture_over(self, problem: Exception | None) -> None:
+        if problem is not None:
+            # The log is as it was: another is tried when it has grown by as much again.
+            self._logged = Logged()
+        self._uncovered = None
+        self._snapshot_done(problem)
+
+    # The whole state, with what waits.
+
+    def _write_state(self) -> None:
+        taken = self._take()
+        self.busy = True
+        self._state_is_due = False
+        self._uncovered = self._taken = None
+        self._camera.take(lambda result: self._pictured(taken, result))
+
+    def _pictured(self, taken: Waiting, result: Picture | NoPicture) -> None:
+        assert self._store is not None
+        if isinstance(result, NoPicture):
+            self._state_stored(taken, Picture(b""), result)
+        else:
+            self._store.snapshot(result.state, 0, lambda problem: self._state_stored(taken, result, problem))
+
+    def _state_stored(self, taken: Waiting, picture: Picture, problem: Exception | None) -> None:
+        self.busy = False
+        self._snapshot_done(problem)
+        if problem is not None:
+            self.full = problem
+            self._put_back(taken)
+            self._later(RETRY_S, self._try)
+            return
+        self._stands(picture, Logged())
+        self._perform(taken.orders)
+        if self.full is not None:
+            self._try(again=False)
+        else:
+            self.commit()
+
+    def _try(self, again: bool = True) -> None:
+        """Whether there is room for a batch; if there is none, `again` may make some."""
+        assert self._store is not None
+
+        def done(problem: Exception | None) -> None:
+            self.busy = False
+            self.full = problem
+            if problem is None:
+                self.commit()
+            elif again and self._waiting.entries:
+                self._write_state()
+            else:
+                self._later(RETRY_S, self._try)
+
+        self.busy = True
+        self._store.submit(encode_batch([]), done)
+
+
+def size_bytes(given: AnyGiven) -> int:
+    match given:
+        case Published(_, _, message):
+            return message.size_bytes
+        case Heard(_, data):
+            return len(data)
+        case Reported(context):
+            return text_bytes(context)
+        case ReportedTogether(contexts):
+            return ENTRY_BYTES * len(contexts) + sum(map(text_bytes, contexts))
+        case Arrived(will=Will(message)):
+            return message.size_bytes
+        case Asked(subscriptions=subscriptions):
+            return sum(pairs_bytes(each.user_properties) + len(each.filter.text) for each in subscriptions)
+        case Announced(topic):
+            return len(topic)
+        case Left(said=said):
+            return pairs_bytes(said)
+        case _:
+            return 0
+
+
+def pairs_bytes(pairs: Pairs) -> int:
+    return sum(len(text) for pair in pairs for text in pair)
+
+
+def text_bytes(context: Context) -> int:
+    return sum(len(value) for value in context.attributes.values() if isinstance(value, str))

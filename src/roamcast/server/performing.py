@@ -1,0 +1,244 @@
+"""Orders of the state machine, performed on the sockets of those they concern."""
+
+from itertools import repeat
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
+
+from roamcast.live.broker.inputs import Left
+from roamcast.live.broker.orders import (
+    Acknowledge,
+    Admit,
+    AnyOrder,
+    AnyRecord,
+    CaughtUp,
+    Complete,
+    Cut,
+    Deny,
+    Dismiss,
+    Grant,
+    Hand,
+    HandTogether,
+    LetGo,
+    RecordContext,
+    RecordDelivery,
+    RecordGone,
+    RecordNote,
+    RecordPublication,
+    RecordSubscription,
+    Release,
+    Remark,
+    Revoke,
+    Tell,
+)
+from roamcast.mqtt.outgoing import mark_safe
+from roamcast.mqtt.reasons import FAILURE_FROM, Reason
+from roamcast.node.boundary import Message
+
+if TYPE_CHECKING:
+    from roamcast.server.connection import ClientSocket
+    from roamcast.server.server import BrokerServer
+
+TRY_AGAIN = (Reason.SERVER_UNAVAILABLE, Reason.SERVER_BUSY)
+"""Where a client is not refused, but comes too early."""
+
+
+class Neighbours(Protocol):
+    """The links to other brokers."""
+
+    def tell(self, peer: str, message: Message, link: int | None = None) -> None: ...
+    def link_to(self, peer: str) -> int:
+        """Which link to it this is, of all that there were to anybody; 0 if there is none."""
+        ...
+
+    def cut(self, peer: str) -> None: ...
+
+
+class Performing:
+    def __init__(self, server: "BrokerServer") -> None:
+        self.server = server
+        self.neighbours: Neighbours | None = None
+        self._alone = True
+        """Whether there is one order at a time."""
+
+    def perform(self, orders: list[AnyOrder]) -> None:
+        """Each by itself: what cannot be done for one client is no reason to forget the others."""
+        self._alone = len(orders) == 1
+        last = {id(each.session): each for each in orders if type(each) is LetGo} if len(orders) > 1 else {}
+        for order in orders:
+            if last and type(order) is LetGo and last[id(order.session)] is not order:
+                # What it lets go, a later one does too.
+                continue
+            try:
+                self._perform(order)
+            except Exception as problem:
+                client = getattr(order, "client", None)
+                socket = None if client is None else self.server.clients.get(client)
+                self.failed(type(order).__name__, problem, socket)
+
+    def failed(self, what: str, problem: Exception, socket: "ClientSocket | None") -> None:
+        """A client for which something could not be done starts again."""
+        self.server.watch.remark("internal_error", f"{what}: {problem!r}")
+        if socket is not None and socket.transport is not None:
+            socket.transport.abort()
+
+    def _perform(self, order: AnyOrder) -> None:
+        if isinstance(order, HandTogether):
+            self._hand_together(self.server.heard_us, order)
+            return
+        watch, now_us = self.server.watch, self.server.now_us()
+        match order:
+            case Hand(names, delivery):
+                for name in names:
+                    socket = self.server.clients.get(name)
+                    if socket is not None:
+                        socket.mqtt.deliver(now_us, delivery)
+                        socket.attend()
+                watch.handed(delivery.qos, len(delivery.message.payload) * len(names), len(names))
+            case LetGo():
+                self._let_go(now_us, order)
+            case Tell(peer, message, link):
+                if self.neighbours is not None:
+                    self.neighbours.tell(peer, message, link)
+            case Cut(peer):
+                if self.neighbours is not None:
+                    self.neighbours.cut(peer)
+            case (
+                RecordContext()
+                | RecordGone()
+                | RecordPublication()
+                | RecordDelivery()
+                | RecordSubscription()
+                | RecordNote()
+            ):
+                self.record(order)
+            case Remark(what, detail):
+                watch.remark(what, detail)
+            case CaughtUp(keys):
+                self.server.ahead.caught_up(keys)
+            case Admit() | Deny():
+                self._answer_arrival(now_us, order)
+            case _:
+                socket = self.server.clients.get(order.client)
+                if socket is not None:
+                    self._order(now_us, socket, order)
+                    socket.attend()
+                else:
+                    self._order_absent(order)
+
+    def _hand_together(self, now_us: int, order: HandTogether) -> None:
+        run, qos, clients, names = order.run, order.qos, self.server.clients, order.clients
+        if not (run.qos or order.subscription_ids):
+            names = tuple(self.server.lanes.hand(now_us, run, names, self._alone))
+        for name, first_id in zip(names, order.first_ids or repeat(1), strict=False):
+            socket = clients.get(name)
+            if socket is not None:
+                socket.mqtt.deliver_together(now_us, run, qos, first_id, order.subscription_ids)
+                if socket.mqtt.eventful:
+                    socket.attend()
+                elif not socket.dirty:
+                    socket.mark()
+        count = len(order.clients)
+        self.server.watch.handed(qos, run.payload_bytes * count, run.count * count)
+
+    def bound_to_links(self, orders: list[AnyOrder]) -> list[AnyOrder]:
+        """What goes to neighbours goes over the links of now or not at all: over the next one it could come before
+        what that one has to bring again."""
+        neighbours = self.neighbours
+        if neighbours is None:
+            return orders
+        return [
+            replace(each, link=neighbours.link_to(each.peer)) if isinstance(each, Tell) else each for each in orders
+        ]
+
+    def recorded(self, orders: list[AnyOrder]) -> list[AnyOrder]:
+        """Writes down what is for the journal, and answers with the others."""
+        if not self.server.core.station.chronicle.on:
+            return orders
+        others: list[AnyOrder] = []
+        for order in orders:
+            if isinstance(order, AnyRecord):
+                self.record(order)
+            else:
+                others.append(order)
+        return others
+
+    def record(self, order: AnyRecord) -> None:
+        """With the time at which the state machine worked, so that what it knew then is what the journal says. What
+        cannot be written down happened all the same, and must be logged."""
+        try:
+            self.server.watch.record(self.server.core.station.now_us, order)
+        except Exception as problem:
+            self.server.watch.remark("internal_error", f"{type(order).__name__}: {problem!r}")
+
+    def _order(
+        self,
+        now_us: int,
+        socket: "ClientSocket",
+        order: Acknowledge | Complete | Release | Grant | Revoke | Dismiss,
+    ) -> None:
+        match order:
+            case Acknowledge(_, packet_id, reason, text):
+                socket.mqtt.acknowledge(now_us, packet_id, reason, text)
+            case Complete(_, packet_id):
+                socket.mqtt.complete(now_us, packet_id)
+            case Release(_, packet_id):
+                socket.mqtt.release(now_us, packet_id)
+            case Grant(_, packet_id, reasons, text):
+                socket.mqtt.answer_subscribe(now_us, packet_id, list(reasons), text)
+            case Revoke(_, packet_id):
+                socket.mqtt.answer_unsubscribe(now_us, packet_id)
+            case Dismiss(client, reason, text):
+                # Its session is not this broker's any more, so its leaving changes nothing here.
+                del self.server.clients[client]
+                self.server.lanes.forget()
+                if self.server.trackers is not None:
+                    self.server.trackers.forget(client)
+                socket.mqtt.disconnect(now_us, reason, text)
+
+    def _order_absent(self, order: Acknowledge | Complete | Release | Grant | Revoke | Dismiss) -> None:
+        """The client has no connection at this moment: what is safe is so for its next one too."""
+        visitor = self.server.core.station.visitors.get(order.client)
+        if visitor is None:
+            return
+        match order:
+            case Acknowledge(_, packet_id, reason):
+                visitor.session.settle_incoming(packet_id, reason < FAILURE_FROM)
+            case Complete(_, packet_id):
+                visitor.session.incoming.pop(packet_id, None)
+            case Release(_, packet_id):
+                mark_safe(visitor.session, packet_id)
+            case _:
+                return
+
+    def _answer_arrival(self, now_us: int, order: Admit | Deny) -> None:
+        socket = self.server.arriving.get(order.client)
+        if socket is None or socket.arrival != order.arrival:
+            # It has gone, or come again since: that one has an answer of its own.
+            return
+        del self.server.arriving[order.client]
+        if isinstance(order, Deny):
+            if order.reason in TRY_AGAIN:
+                socket.mqtt.hang_up()
+            else:
+                socket.mqtt.refuse(now_us, order.reason, order.text)
+            socket.attend()
+            return
+        self.server.clients[order.client] = socket
+        # One that was laid since it came, while the disk was busy, passes it by.
+        self.server.lanes.forget()
+        if socket.mqtt.accept(now_us, order.session, order.present):
+            socket.attend()
+            return
+        del self.server.clients[order.client]
+        # Its connection was never accepted, and neither was its will.
+        self.server.give(Left(order.client, None, True))
+        socket.mark()
+
+    def _let_go(self, now_us: int, order: LetGo) -> None:
+        for delivery in order.session.let_go(order.through):
+            self.server.watch.handed(delivery.qos, len(delivery.message.payload), 1)
+        socket = self.server.clients.get(order.client)
+        if socket is not None and socket.mqtt.session is order.session:
+            socket.mqtt.flush(now_us)
+            socket.attend()

@@ -1,0 +1,308 @@
+"""What clients say to a broker: each event of their MQTT connections becomes an input, or is refused.
+
+Who comes in is asked of the gate, as is what may be published and subscribed to. While nothing can be stored,
+whatever would have to be is refused with 0x97 (docs/PROTOCOL.md, P-57).
+"""
+
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING
+
+from roamcast.live.broker.admission import OTHERS
+from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
+from roamcast.live.broker.inputs import (
+    Announced,
+    Arrived,
+    Asked,
+    Left,
+    Published,
+    Received,
+    Released,
+    Reported,
+    Settled,
+    SettledTogether,
+    Will,
+    Withdrew,
+)
+from roamcast.live.broker.properties import is_lasting
+from roamcast.live.broker.travelling import SAID_NAMES
+from roamcast.live.broker.visitor import packet_id_of
+from roamcast.model.context import Context
+from roamcast.mqtt import events, packets
+from roamcast.mqtt.messages import Message, Subscription, message_of_will
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.runs import Run
+from roamcast.server.connection import ClientSocket
+from roamcast.server.gate import Refusal
+from roamcast.server.lanes import Kind
+from roamcast.server.tracking import LOCATION_REMARK, BadLocation, Trackers
+
+if TYPE_CHECKING:
+    from roamcast.server.server import BrokerServer
+
+CLIENT_ID_BYTES_MAX = 256
+"""Names of clients travel between brokers, many in one message."""
+LOGGED_CHARS_MAX = 256
+"""Of a name that nobody has looked at yet, in the log."""
+
+
+class Reception:
+    def __init__(self, server: "BrokerServer") -> None:
+        self.server = server
+
+    def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
+        match event:
+            case events.PublishedTogether(run):
+                self._published_together(client, run)
+            case events.Published():
+                self._published(client, event)
+            case events.Acknowledged(packet_id, token):
+                self.server.give(Settled(client.name, packet_id, token))
+            case events.AcknowledgedTogether(packet_ids, tokens):
+                self.server.give(SettledTogether(client.name, packet_ids, tokens))
+            case events.Received(packet_id):
+                self.server.give(Received(client.name, packet_id))
+            case events.Released(packet_id):
+                self.server.give(Released(client.name, packet_id))
+            case events.Dropped(token, cause):
+                self.server.watch.remark(f"dropped_{cause}", client.name)
+                if token:
+                    self.server.give(Settled(client.name, packet_id_of(token), token))
+            case events.SubscribeRequested():
+                self._asked(client, event)
+            case events.UnsubscribeRequested(packet_id, filters):
+                self.server.give(Withdrew(client.name, packet_id, filters))
+                self.server.brake.said(client)
+            case events.ConnectRequested() if self.server.redirect is not None:
+                to, reason = self.server.redirect.to, self.server.redirect.reason
+                client.mqtt.refuse(self.server.now_us(), reason, "this broker takes no clients", to)
+                client.mark()
+            case events.ConnectRequested(connect):
+                self.server.gate.check(client, connect, self.server.now_us(), partial(self._checked, client, connect))
+            case events.Disconnected():
+                self._disconnected(client, event)
+
+    def _checked(self, socket: ClientSocket, connect: packets.Connect, refusal: Refusal) -> None:
+        """The gate has decided, perhaps some time later."""
+        now_us = self.server.now_us()
+        refusal = refusal or self._refusal_of_client(connect.client_id)
+        if refusal is not None:
+            self._turn_away(socket, connect, refusal)
+            return
+        client = socket.client = connect.client_id or f"auto-{secrets.token_hex(8)}"
+        user = self.server.gate.user_of(socket)
+        # Who is not let in must not push out who is here.
+        refusal = self._refusal_of_user(client, user) or self._refusal_of_will(socket, connect, now_us)
+        if refusal is not None:
+            self._turn_away(socket, connect, refusal)
+            return
+        for before in (self.server.clients.get(client), self.server.arriving.pop(client, None)):
+            if before is not None:
+                before.mqtt.disconnect(now_us, Reason.SESSION_TAKEN_OVER, "another connection uses this client id")
+                before.attend()
+        socket.arrival, socket.since_us = self.server.next_arrival(), now_us
+        self.server.arriving[client] = socket
+        expiry_s = min(connect.session_expiry_s, self.server.limits.session_expiry_max_s)
+        will = None
+        if connect.will is not None:
+            message = message_of_will(connect.will, now_us)
+            will = Will(message, connect.will.delay_s, connect.will.message_expiry_s)
+        is_new = not connect.client_id
+        self.server.give(Arrived(client, connect.clean_start, expiry_s, will, is_new, socket.arrival, user))
+
+    def _turn_away(self, socket: ClientSocket, connect: packets.Connect, refusal: tuple[Reason, str]) -> None:
+        client = connect.client_id[:LOGGED_CHARS_MAX] or "no client id"
+        user = "no user" if connect.username is None else f"user '{connect.username[:LOGGED_CHARS_MAX]}'"
+        self.server.watch.remark("connect_refused", f"{client}, {user}, from {socket.address}: {refusal[1]}")
+        socket.mqtt.refuse(self.server.now_us(), *refusal)
+        socket.mark()
+
+    def _refusal_of_client(self, client: str) -> Refusal:
+        full = self.server.logbook.full
+        # Whoever has a session here may come: taking what waits makes room.
+        if full is not None and not self.server.core.station.knows(client):
+            return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {full}"
+        if self.server.brake.crowded:
+            return Reason.QUOTA_EXCEEDED, "too much waits for the disk of the broker; try again"
+        if len(client.encode()) > CLIENT_ID_BYTES_MAX:
+            return Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client id has at most {CLIENT_ID_BYTES_MAX} bytes"
+        return None
+
+    def _refusal_of_user(self, client: str, user: str | None) -> Refusal:
+        visitor = self.server.core.station.visitors.get(client)
+        if visitor is not None and visitor.user != user:
+            return Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS
+        return None
+
+    def _refusal_of_will(self, socket: ClientSocket, connect: packets.Connect, now_us: int) -> Refusal:
+        """What a client leaves behind is asked about as if it published it now."""
+        if connect.will is None:
+            return None
+        message = message_of_will(connect.will, now_us)
+        if message.topic.startswith("$"):
+            return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
+        return self.server.gate.may_publish(socket, message, self.context_of(socket.name), now_us)
+
+    def _disconnected(self, client: ClientSocket, event: events.Disconnected) -> None:
+        if client.client is None:
+            return
+        if self.server.clients.get(client.client) is client:
+            del self.server.clients[client.client]
+            if self.server.trackers is not None:
+                self.server.trackers.forget(client.client)
+            session = client.mqtt.session
+            expiry_s = None if session is None else session.expiry_s
+            said = tuple(pair for pair in event.user_properties if pair[0] in SAID_NAMES)
+            self.server.give(Left(client.client, expiry_s, event.will is None, said))
+        elif self.server.arriving.get(client.client) is client:
+            del self.server.arriving[client.client]
+            self.server.give(Left(client.client, None, True))
+        self.server.watch.disconnected(client.client, event.reason, event.detail)
+
+    def _published(self, client: ClientSocket, event: events.Published) -> None:
+        message, packet_id, name = event.message, event.packet_id, client.name
+        self.pace(client, self.server.gate.pace_us(client, len(message.payload), 0, self.server.now_us()))
+        refusal = self._refusal(client, event)
+        if refusal is not None:
+            self.server.watch.remark("publish_refused", f"{name}: {refusal[1]}")
+            if message.qos:
+                client.mqtt.acknowledge(self.server.now_us(), packet_id, *refusal)
+                client.mark()
+            return
+        if self.server.trackers is not None:
+            self._tracked(self.server.trackers, client, message)
+        if message.qos or message.retain or is_lasting(message):
+            self.server.give(Published(name, packet_id, message))
+            self.server.brake.said(client)
+        elif message.topic == REPORT_TOPIC:
+            self.reported(client, message.payload)
+        else:
+            if self.server.core.announcing.asks(message.topic, self.server.heard_us):
+                self._announce(client, message.topic)
+            self.server.watch.passed(0, 1, len(message.payload))
+            self.server.pass_on(name, message)
+
+    def _announce(self, client: ClientSocket, topic: str) -> None:
+        if self.server.logbook.full is None:
+            self.server.give(Announced(topic))
+            self.server.brake.said(client)
+
+    def _published_together(self, client: ClientSocket, run: Run) -> None:
+        server, now_us = self.server, self.server.heard_us
+        if run.topic.startswith("$"):
+            self._told_the_broker(client, run)
+            return
+        if server.trackers is None and (
+            server.pass_on_together(now_us, client, run) or server.pass_nearby(client, run)
+        ):
+            self.pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
+            server.watch.passed(run.qos, run.count, run.payload_bytes)
+            if run.qos:
+                client.mqtt.acknowledge_together(now_us, run.packet_ids)
+                client.mark()
+            return
+        self._published_apart(client, run)
+
+    def _published_apart(self, client: ClientSocket, run: Run) -> None:
+        packet_ids = run.packet_ids or [0] * run.count
+        for message, packet_id in zip(run.messages(), packet_ids, strict=True):
+            self._published(client, events.Published(message, packet_id))
+
+    def _told_the_broker(self, client: ClientSocket, run: Run) -> None:
+        """Where it is, nearly always."""
+        server, now_us = self.server, self.server.heard_us
+        if run.qos or run.topic != REPORT_TOPIC or not server.gate.may_publish_anywhere(client, REPORT_TOPIC):
+            self._published_apart(client, run)
+            return
+        self.pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
+        for payload in run.payloads():
+            self.reported(client, payload)
+        if run.count == 1:
+            server.lanes.lay_empty(run, Kind.REPORT)
+
+    def pace(self, client: ClientSocket, wait_us: int) -> None:
+        """Who sends too much is not read from for a while: TCP tells it to wait. All that came in one piece is taken,
+        and each message of it makes the wait longer."""
+        if wait_us:
+            is_held = client.held_until_us is not None
+            client.held_until_us = max(client.held_until_us or 0, self.server.now_us() + wait_us)
+            if not is_held:
+                client.hold(True)
+                self.server.loop.call_later(wait_us / 1e6, partial(self._read_again, client))
+
+    def _read_again(self, client: ClientSocket) -> None:
+        left_us = (client.held_until_us or 0) - self.server.now_us()
+        if left_us > 0:
+            self.server.loop.call_later(left_us / 1e6, partial(self._read_again, client))
+        else:
+            client.held_until_us = None
+            client.hold(False)
+
+    def _refusal(self, client: ClientSocket, event: events.Published) -> Refusal:
+        message = event.message
+        if message.topic.startswith("$") and message.topic != REPORT_TOPIC:
+            return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
+        if self.server.logbook.full is not None and (message.qos or message.retain or is_lasting(message)):
+            return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.server.logbook.full}"
+        return self.server.gate.may_publish(client, message, self.context_of(client.name), self.server.now_us())
+
+    def reported(self, client: ClientSocket, payload: bytes) -> None:
+        try:
+            context = context_reported(
+                payload, self.context_of(client.name), self.server.heard_us, self.server.core.space
+            )
+        except BadReport as problem:
+            self.server.watch.remark("bad_report", f"{client.name}: {problem}")
+            return
+        self._give_report(client, context)
+
+    def _tracked(self, trackers: Trackers, client: ClientSocket, message: Message) -> None:
+        try:
+            context = trackers.context(message, self.context_of(client.name), self.server.now_us())
+        except BadLocation as problem:
+            self.server.watch.remark(f"{LOCATION_REMARK}{problem}", client.name)
+            return
+        if context is not None:
+            self._give_report(client, context)
+
+    def _give_report(self, client: ClientSocket, context: Context) -> None:
+        server = self.server
+        if server.logbook.full is None:
+            if server.core.reported(server.heard_us, context):
+                server.logbook.reported(server.heard_us, context, self._lasts(context.host))
+            else:
+                server.give(Reported(context))
+                server.brake.said(client)
+        else:
+            # The next one says the same, and nothing may pile up for a disk that takes nothing.
+            self.server.watch.remark("report_dropped", context.host)
+
+    def _lasts(self, client: str) -> bool:
+        """Whether its session outlives its connection."""
+        visitor = self.server.core.station.visitors.get(client)
+        return visitor is not None and visitor.session.expiry_s > 0
+
+    def context_of(self, client: str) -> Context:
+        return self.server.core.station.context_of(client)
+
+    def _asked(self, client: ClientSocket, event: events.SubscribeRequested) -> None:
+        if self.server.logbook.full is not None:
+            reasons = [Reason.QUOTA_EXCEEDED] * len(event.subscriptions)
+            client.mqtt.answer_subscribe(
+                self.server.now_us(), event.packet_id, reasons, str(self.server.logbook.full)
+            )
+            client.mark()
+            return
+        self.pace(client, self.server.gate.pace_us(client, None, len(event.subscriptions), self.server.now_us()))
+        refused = {
+            each.filter.text: reason
+            for each in event.subscriptions
+            if (reason := self._may_subscribe(client, each)) is not None
+        }
+        self.server.give(Asked(client.name, event.packet_id, event.subscriptions, refused))
+        self.server.brake.said(client)
+
+    def _may_subscribe(self, client: ClientSocket, asked: Subscription) -> Reason | None:
+        if asked.filter.group is not None and not self.server.limits.shared_available:
+            return Reason.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
+        return self.server.gate.may_subscribe(client, asked, self.server.now_us())

@@ -1,0 +1,314 @@
+"""A broker from its settings: opens everything in order, serves, and closes everything in order.
+
+Recovery comes first: the last snapshot, and the inputs that were logged since. Only when the broker is what it was do
+links and listeners open.
+"""
+
+import asyncio
+import errno
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from roamcast.broker.overlay.params import OverlayParams
+from roamcast.complaints import network_reason
+from roamcast.live.broker.core import Core
+from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
+from roamcast.live.broker.stored import BadState
+from roamcast.live.overlay.core import OverlayCore, granted
+from roamcast.server.connection import ClientSocket
+from roamcast.server.guard import Guard
+from roamcast.server.http import HttpServer, Metrics, Routes, health_route, metrics_route
+from roamcast.server.links.links import Links
+from roamcast.server.logbook import Due
+from roamcast.server.neighbours import LinkDesk
+from roamcast.server.picture import Forking
+from roamcast.server.server import BrokerServer, Redirect
+from roamcast.server.settings import (
+    Listener,
+    Settings,
+    load_graph,
+    load_map,
+    load_modulators,
+    load_movement,
+    load_policy,
+    load_protocol,
+)
+from roamcast.server.storage import GroupCommit, Log
+from roamcast.server.studio.studio import Address, Studio
+from roamcast.server.tracking import Trackers
+from roamcast.server.transport.tls import link_context, server_context
+from roamcast.server.transport.websocket import HANDSHAKE_S, WebSocketProtocol
+from roamcast.server.witness import Witness
+
+SETTLING_S = 2.0
+SNAPSHOT_S = 30.0
+"""So long may the last snapshot take; without it the next start reads the log."""
+LOOK_S = 0.005
+
+
+class CannotListen(OSError):
+    """A port that is taken or may not be used; the message says which and what to do."""
+
+
+class RunningBroker:
+    """`start`, then `stop`; both on the loop that it serves on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.addresses: list[Address] = []
+        self.metrics = Metrics()
+        self.replayed = 0
+        """How many inputs were read again from the log."""
+        self._listeners: list[asyncio.Server] = []
+        self._links: Links | None = None
+        self._desk: LinkDesk | None = None
+        self._http: HttpServer | None = None
+        self.studio: Studio | None = None
+        self._commit: GroupCommit | None = None
+
+    async def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
+        settings = self.settings
+        policy, _ = load_policy(settings)
+        load_modulators(settings)
+        streets = load_map(settings)
+        journal, space = Path(settings.journal) if settings.journal else None, settings.model_space()
+        self.witness = Witness(settings.name, space, self.metrics, journal, settings.log_level)
+        core = self._stored(progress) if settings.overlay is None else self._fleeting(settings.overlay)
+        self.guard = Guard(policy, settings.security.limits, space)
+        redirect = Redirect(settings.redirect_to, settings.redirect_moved) if settings.redirect_to else None
+        self.server = BrokerServer(
+            core,
+            settings.connections if settings.overlay is None else granted(settings.connections),
+            self._commit,
+            self.guard,
+            self.witness,
+            redirect=redirect,
+            camera=Forking(core.snapshot, asyncio.get_running_loop()),
+            due=Due(settings.storage.snapshot_every_bytes, settings.storage.snapshot_replay_s),
+            trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
+        )
+        core.station.chronicle.on = journal is not None
+        if settings.shows_studio:
+            peers = [peer.name for peer in settings.links.peers]
+            self.studio = Studio(
+                core,
+                settings.name,
+                settings.studio,
+                self.addresses,
+                streets,
+                self.server.now_us,
+                peers,
+                remark=self.witness.remark,
+            )
+        self.server.give(Restarted())
+        try:
+            await self._open()
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _stored(self, progress: Callable[[str], None]) -> Core:
+        """What the broker was when it stopped, with a log to go on in."""
+        settings = self.settings
+        log = Log.open(Path(settings.data), settings.storage)
+        try:
+            progress("reading what was stored")
+            core = self._recovered(log)
+            core.audience.warm_up()
+            self.witness.open_journal(max(core.station.now_us, time.time_ns() // 1_000), load_graph(settings))
+            self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
+        except BaseException:
+            log.close()
+            raise
+        return core
+
+    def _fleeting(self, overlay: OverlayParams) -> Core:
+        """A broker of an overlay keeps nothing, and begins anew each time."""
+        settings = self.settings
+        core = OverlayCore(settings.name, time.time_ns() // 1_000, overlay, settings.keeping, settings.model_space())
+        core.station.now_us = time.time_ns() // 1_000
+        return core
+
+    def _recovered(self, log: Log) -> Core:
+        settings = self.settings
+        loaded = log.load()
+        if loaded.snapshot is None:
+            # Written before anything else, so that this life of the broker stays the same whenever it is killed.
+            core = Core(
+                settings.name,
+                loaded.life,
+                load_protocol(settings),
+                settings.keeping,
+                settings.model_space(),
+                load_graph(settings),
+                load_movement(settings, "mesh"),
+            )
+            log.append(encode_batch([]))
+            log.snapshot(core.snapshot())
+            return core
+        core = Core.restored(loaded.snapshot)
+        if core.host != settings.name:
+            raise BadState(
+                f"{settings.data} is the data of a broker called '{core.host}', not '{settings.name}'",
+                "Give that name, or another directory",
+            )
+        if core.space != settings.model_space():
+            raise BadState(
+                f"{settings.data} is the data of a broker in another space than '{settings.space}'",
+                "Give that space, or another directory",
+            )
+        self._replay(core, loaded.batches)
+        graph, movement = load_graph(settings), load_movement(settings, "mesh")
+        if core.adopt(load_protocol(settings), settings.keeping, graph, movement):
+            log.snapshot(core.snapshot())
+        return core
+
+    def _replay(self, core: Core, batches: Iterable[bytes]) -> None:
+        for batch in batches:
+            try:
+                entries = list(decode_batch(batch))
+            except msgspec.MsgspecError as problem:
+                raise BadState(f"the log of {self.settings.data} cannot be read: {problem}") from problem
+            for entry in entries:
+                core.handle(entry.now_us, entry.given)
+            self.replayed += len(entries)
+
+    async def _open(self) -> None:
+        await self._open_links()
+        for listener in self.settings.listeners:
+            await self._listen(listener)
+        if self.settings.http is not None:
+            await self._open_http()
+
+    async def _open_links(self) -> None:
+        given = self.settings.links
+        if given.port is None and not given.peers:
+            return
+        desk = self._desk = LinkDesk(self.server)
+        neighbours = [peer.name for peer in given.peers] if given.peers else None
+        links = self._links = Links(self.settings.name, desk, neighbours=None if given.secure else neighbours)
+        desk.links = links
+        contexts: list[ssl.SSLContext | None] = [None, None]
+        if given.secure:
+            files = (Path(given.ca), Path(given.certificate), Path(given.key))
+            contexts = [link_context(*files, server_side=side) for side in (True, False)]
+        if given.port is not None:
+            try:
+                port = await links.listen(given.host, given.port, contexts[0])
+            except OSError as problem:
+                raise cannot_listen("links", given.host, given.port, problem) from problem
+            self.addresses.append(Address("links", given.host, port))
+        for peer in given.peers:
+            links.dial(peer.name, peer.host, peer.port, contexts[1])
+
+    async def _listen(self, listener: Listener) -> None:
+        host = self.settings.host_of(listener)
+        context = None
+        if listener.certificate:
+            context = server_context(
+                Path(listener.certificate),
+                Path(listener.key),
+                Path(listener.client_ca) if listener.client_ca else None,
+                listener.client_certificates,
+            )
+
+        def protocol() -> asyncio.Protocol:
+            client = ClientSocket(self.server, listener.kind)
+            if listener.kind in ("ws", "wss"):
+                return WebSocketProtocol(client, origins=listener.origins or None, door=client)
+            return client
+
+        loop = asyncio.get_running_loop()
+        try:
+            server = await loop.create_server(
+                protocol,
+                host,
+                listener.port_number,
+                ssl=context,
+                backlog=1_024,
+                ssl_handshake_timeout=None if context is None else HANDSHAKE_S,
+            )
+        except OSError as problem:
+            raise cannot_listen(
+                f"MQTT ({listener.kind})", host or "any address", listener.port_number, problem
+            ) from None
+        self._listeners.append(server)
+        port = server.sockets[0].getsockname()[1]
+        self.addresses.append(Address(f"mqtt {listener.kind}", host or "0.0.0.0", port))
+
+    async def _open_http(self) -> None:
+        assert self.settings.http is not None
+        given = self.settings.http
+        routes: Routes = {
+            "/metrics": metrics_route(self.metrics, self._measure),
+            "/healthz": health_route({"storage": self._storage_problem, "journal": self._journal_problem}),
+            **({} if self.studio is None else self.studio.routes()),
+        }
+        self._http = HttpServer(routes, given.limits)
+        try:
+            await self._http.start(given.host, given.port)
+        except OSError as problem:
+            raise cannot_listen("http", given.host, given.port, problem) from None
+        self.addresses.append(Address("http", given.host, self._http.port))
+
+    def _measure(self) -> None:
+        """What is only counted when somebody asks."""
+        visitors = self.server.core.station.visitors.values()
+        connected = sum(visitor.connected for visitor in visitors)
+        self.metrics.sessions(connected, len(visitors) - connected)
+        self.metrics.queue_bytes(sum(visitor.session.waiting_bytes for visitor in visitors))
+
+    def _elsewhere(self) -> str | None:
+        """Where clients of a broker that stops can go: to a peer that is there."""
+        for peer in self.settings.links.peers:
+            if peer.clients and self._desk is not None and peer.name in self._desk.up_since:
+                return peer.clients
+        return None
+
+    def _storage_problem(self) -> str | None:
+        full = self.server.logbook.full
+        return None if full is None else str(full)
+
+    def _journal_problem(self) -> str | None:
+        problem = None if self.witness.diary is None else self.witness.diary.problem
+        return None if problem is None else str(problem)
+
+    async def stop(self) -> None:
+        """Clients are told, what they said is stored, and the state is written in one piece for the next start."""
+        for listener in self._listeners:
+            listener.close()
+        await self.server.close(to=self._elsewhere())
+        if self._links is not None:
+            await self._links.close()
+        if self.studio is not None:
+            self.studio.close()
+        if self._http is not None:
+            await self._http.close()
+        if self._commit is not None:
+            # Links that end are inputs too, and the state is to hold them.
+            if await self._settled(SETTLING_S):
+                self.server.logbook.snapshot()
+                await self._settled(SNAPSHOT_S)
+            await self._commit.close()
+        self.guard.close()
+        self.witness.close(self.server.now_us())
+
+    async def _settled(self, patience_s: float) -> bool:
+        """Whether nothing waits to be stored, within so long."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + patience_s
+        while not self.server.logbook.settled and loop.time() < until_s:
+            await asyncio.sleep(LOOK_S)
+        return self.server.logbook.settled
+
+
+def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:
+    advice = {
+        errno.EADDRNOTAVAIL: "give an address of this machine",
+        errno.EACCES: "give a port from 1024 on, or the right to use this one",
+    }.get(problem.errno or 0, "give another port, or stop what uses this one")
+    return CannotListen(f"{what}: cannot listen on {host}, port {port}: {network_reason(problem)}; {advice}")

@@ -1,0 +1,355 @@
+"""A live broker: the state machine (`live/broker`) between sockets, log and journal, on one event loop.
+
+The way of a message: bytes -> `ClientSocket` -> MQTT connection -> event -> `told` -> input -> `Core` -> orders,
+which wait in the logbook until the input is on disk -> `perform` -> MQTT connections of those who get it -> bytes,
+written once for each socket at the end of the tick. A message of QoS 0 takes the same way past the log.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from msgspec import Struct
+
+from roamcast.live.broker.ahead import Ahead, Key, keys_of
+from roamcast.live.broker.core import Core
+from roamcast.live.broker.inputs import (
+    AnyGiven,
+    Fired,
+    Left,
+)
+from roamcast.live.broker.orders import AnyOrder
+from roamcast.live.broker.passing import Passing
+from roamcast.live.broker.swift import Swift
+from roamcast.mqtt.limits import Limits
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.outgoing import Frames
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.runs import Run
+from roamcast.server.brake import Brake
+from roamcast.server.connection import ClientSocket
+from roamcast.server.gate import Gate, OpenGate
+from roamcast.server.lanes import Kind, Lanes
+from roamcast.server.logbook import Due, Logbook, Store
+from roamcast.server.performing import Performing
+from roamcast.server.picture import Camera, StandStill
+from roamcast.server.reception import Reception
+from roamcast.server.tracking import Trackers
+from roamcast.server.watch import SilentWatch, Watch
+
+ARRIVAL_S_MAX = 120.0
+"""So long may a client wait for CONNACK: longer than its session is waited for."""
+SWEEP_S = 1.0
+"""How often silent clients are looked for."""
+
+MEASURED_EVERY = 16
+"""Of so many inputs one is timed, for all of them: the clock of a thread costs as much as a small input."""
+
+
+class Redirect(Struct, frozen=True):
+    """Where clients are sent instead: for now, or for good (`moved`)."""
+
+    to: str
+    moved: bool = False
+
+    @property
+    def reason(self) -> Reason:
+        return Reason.SERVER_MOVED if self.moved else Reason.USE_ANOTHER_SERVER
+
+
+class Handle(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Loop(Protocol):
+    """What the server needs of an event loop: a test can have time pass as it likes."""
+
+    def call_soon(self, callback: Callable[[], None]) -> Handle: ...
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Handle: ...
+    def time(self) -> float: ...
+
+
+class BrokerServer:
+    def __init__(
+        self,
+        core: Core,
+        limits: Limits | None = None,
+        store: Store | None = None,
+        gate: Gate | None = None,
+        watch: Watch | None = None,
+        clock_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        loop: Loop | None = None,
+        redirect: Redirect | None = None,
+        camera: Camera | None = None,
+        due: Due | None = None,
+        stopwatch_s: Callable[[], float] = time.perf_counter,
+        trackers: Trackers | None = None,
+    ) -> None:
+        """`redirect` sends everybody who comes to another broker; `camera` and `due` say how and when snapshots are
+        made, and `stopwatch_s` about how much work an input was: the thread's own clock would be more exact, and to
+        ask it takes as long as some inputs do. `trackers` understand OwnTracks."""
+        self.core = core
+        self.limits = limits or Limits()
+        self.frames = Frames()
+        self.gate = gate or OpenGate()
+        self.watch = watch or SilentWatch()
+        self.redirect = redirect
+        self.trackers = trackers
+        self.loop: Loop = loop or asyncio.get_running_loop()
+        self.sockets: dict[ClientSocket, None] = {}
+        self.clients: dict[str, ClientSocket] = {}
+        """By name, those who are connected."""
+        self.arriving: dict[str, ClientSocket] = {}
+        """By name, those who wait for CONNACK."""
+        self.performing = Performing(self)
+        self.logbook = Logbook(
+            store,
+            self._stored,
+            self.loop.call_later,
+            camera or StandStill(core.snapshot),
+            self.watch.snapshot_done,
+            due,
+        )
+        self.brake = Brake(self.logbook)
+        self.swift = Swift(core.station, core.audience)
+        self.ahead = core.station.ahead = Ahead()
+        self.reception = Reception(self)
+        self.told = self.reception.told
+        self.lanes = Lanes(self)
+        self.takes, self.unsettled = self.lanes.take, self.lanes.forget
+        self._clock_us = clock_us
+        self._stopwatch_s = stopwatch_s
+        self._inputs = 0
+        self.heard_us = core.station.now_us
+        """When `now_us` was asked last, which is whenever bytes come."""
+        self._arrivals = core.station.now_us
+        """Numbers for those who come; no two lives of the broker have the same."""
+        self._dirty: list[ClientSocket] = []
+        self.passing: list[tuple[str, Message | Run]] = []
+        """Messages of QoS 0 of this tick, with their publishers."""
+        self._tick_is_due = False
+        self._timer: Handle | None = None
+        self._timer_us = 0
+        self._sweeping = self.loop.call_later(SWEEP_S, self._sweep)
+        self.closing = False
+
+    def now_us(self) -> int:
+        """Never goes back, whatever the machine's clock does."""
+        now_us = self._clock_us()
+        if now_us > self.heard_us:
+            self.heard_us = now_us
+        return self.heard_us
+
+    # Inputs.
+
+    def give(self, given: AnyGiven) -> None:
+        if self.passing and isinstance(given, Left):
+            # Who leaves has said so before, and when its session ends nobody knows it any more.
+            self.pass_waiting()
+        now_us, took_s = self.now_us(), 0.0
+        self._inputs += 1
+        if self._inputs % MEASURED_EVERY == 0:
+            began_s = self._stopwatch_s()
+            orders = self.core.handle(now_us, given)
+            took_s = (self._stopwatch_s() - began_s) * MEASURED_EVERY
+        else:
+            orders = self.core.handle(now_us, given)
+        self.watch.given(now_us, given)
+        self.lanes.given(given)
+        orders = self.performing.recorded(orders)
+        if self.ahead.marked:
+            orders.append(self.ahead.take())
+        self.logbook.add(now_us, given, orders, took_s)
+        if self.swift.unlogged and self.core.station.has_neighbours():
+            self.swift.unlogged = False
+            self.logbook.snapshot()
+        self._tick_soon()
+        self._set_timer()
+
+    def pass_on(self, client: str, message: Message) -> None:
+        """A message of QoS 0: with all others of this tick."""
+        if self.ahead.waiting and any(key in self.ahead.waiting for key in keys_of(client, message)):
+            pass_it = partial(self.core.passing, self.now_us(), [(client, message)])
+            self._stay_behind(keys_of(client, message), pass_it, message.size_bytes)
+            socket = self.clients.get(client)
+            if socket is not None:
+                self.brake.said(socket)
+            return
+        self.passing.append((client, message))
+        self._tick_soon()
+
+    def pass_nearby(self, client: ClientSocket, run: Run) -> bool:
+        """The same of a run of which its topic does not say who gets it; false if it must go one by one."""
+        if self.ahead.waiting and (client.name, run.topic) in self.ahead.waiting:
+            return False
+        if not self.core.publishing.nearby.takes(client.name, run):
+            return False
+        if not self.gate.may_publish_anywhere(client, run.topic):
+            return False
+        self.pass_on_run(client.name, run)
+        if run.count == 1:
+            self.lanes.lay_empty(run, Kind.NEAR)
+        return True
+
+    def pass_on_run(self, client: str, run: Run) -> None:
+        self.passing.append((client, run))
+        self._tick_soon()
+
+    def heard_passing(self, peer: str, passing: Passing) -> bool:
+        """One of a neighbour; whether it waits for the disk."""
+        event, pass_it = passing.event, partial(self.core.heard_passing, self.now_us(), peer, passing)
+        key = event.publisher.host, event.subject
+        if self.ahead.waiting and key in self.ahead.waiting:
+            self._stay_behind((key,), pass_it, len(event.body or b""))
+            return True
+        self.performing.perform(pass_it())
+        return False
+
+    def _stay_behind(self, keys: tuple[Key, ...], pass_it: Callable[[], list[AnyOrder]], size: int) -> None:
+        """What would overtake something that waits to be stored waits too; while nothing can be, it is lost."""
+        if self.logbook.full is not None:
+            self.watch.remark("passing_dropped", keys[0][0])
+            return
+        orders = self.performing.bound_to_links(self.performing.recorded(pass_it()))
+        for key in keys:
+            self.ahead.mark(*key)
+        self.logbook.add_behind([*orders, self.ahead.take()], size)
+        self._tick_soon()
+
+    def pass_waiting(self) -> None:
+        if self.passing:
+            batch, self.passing = self.passing, []
+            self.performing.perform(self.core.passing(self.now_us(), batch))
+
+    def pass_on_together(self, now_us: int, client: ClientSocket, run: Run) -> bool:
+        """Messages that came together; false if they must go one by one."""
+        if self.passing or (run.qos and self.logbook.full is not None):
+            # They must not overtake what waits for the end of the tick; and while nothing can be stored, nothing of
+            # QoS 1 is taken, whoever it is for.
+            return False
+        if self.ahead.waiting and (client.name, run.topic) in self.ahead.waiting:
+            return False
+        groups = self.swift.groups(client.name, run)
+        if groups is None or not self.gate.may_publish_anywhere(client, run.topic):
+            return False
+        if run.qos and self.logbook.owes and not all(group.qos for group in groups):
+            # With QoS 1 the session keeps the order of what waits for the disk and what does not; QoS 0 has none.
+            return False
+        self.performing.perform(self.core.passing_together(now_us, client.name, self.swift, run, groups))
+        if run.count == 1 and not run.qos:
+            self.lanes.lay(run, groups)
+        return True
+
+    def next_arrival(self) -> int:
+        self._arrivals += 1
+        return self._arrivals
+
+    def _stored(self, orders: list[AnyOrder]) -> None:
+        self.performing.perform(orders)
+        if len(self.brake):
+            self._tick_soon()
+
+    def _tick_soon(self) -> None:
+        if not self._tick_is_due:
+            self._tick_is_due = True
+            self.loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._tick_is_due = False
+        try:
+            self.pass_waiting()
+        finally:
+            self.logbook.commit()
+            self.flush()
+        self.brake.release()
+
+    def flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for socket in dirty:
+            socket.flush()
+
+    def _set_timer(self) -> None:
+        first = self.core.next_timer()
+        if first is None or (self._timer is not None and self._timer_us == first[0]):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_us = first[0]
+        self._timer = self.loop.call_later(max(0.0, (first[0] - self.now_us()) / 1e6), self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        while (first := self.core.next_timer()) is not None and first[0] <= self.now_us():
+            self.give(Fired(first[1]))
+        self._set_timer()
+
+    def _sweep(self) -> None:
+        now_us = self.now_us()
+        for socket in list(self.sockets):
+            socket.tick(now_us)
+        for client, socket in list(self.arriving.items()):
+            if now_us - socket.since_us > ARRIVAL_S_MAX * 1e6:
+                del self.arriving[client]
+                socket.mqtt.hang_up()
+                socket.attend()
+                self.give(Left(client, None, True))
+        if not self.closing:
+            self._sweeping = self.loop.call_later(SWEEP_S, self._sweep)
+
+    # Sockets.
+
+    def may_open(self, client: ClientSocket) -> bool:
+        why_not = "the broker is shutting down" if self.closing else self.gate.may_open(client, self.now_us())
+        if why_not is not None:
+            self.watch.remark("connection_refused", f"{client.address}: {why_not}")
+        return why_not is None
+
+    def opened(self, client: ClientSocket) -> None:
+        self.sockets[client] = None
+        self.watch.opened(client.listener)
+
+    def wrote(self, client: ClientSocket) -> None:
+        self._dirty.append(client)
+        if not self._tick_is_due:
+            self._tick_soon()
+
+    def closed(self, client: ClientSocket) -> None:
+        if client in self.sockets:
+            del self.sockets[client]
+            self.lanes.forget()
+            self.watch.closed(client.listener)
+        self.brake.forget(client)
+        self.gate.closed(client)
+
+    # The end.
+
+    def send_away(self, to: str | None) -> list[str]:
+        """Takes no new clients, and tells those that are here, with the address of another broker if there is one;
+        who was told."""
+        self.closing = True
+        self._sweeping.cancel()
+        told = list(self.clients)
+        reason = Reason.SERVER_SHUTTING_DOWN if to is None else Reason.USE_ANOTHER_SERVER
+        for socket in list(self.sockets):
+            socket.mqtt.disconnect(self.now_us(), reason, "the broker is shutting down", to)
+            socket.attend()
+        return told
+
+    async def close(self, drain_s: float = 5.0, to: str | None = None) -> None:
+        """Waits until what clients said is safe and performed; and, where they were told of another broker, until it
+        has fetched their sessions: while this one is down nobody can."""
+        told = self.send_away(to)
+        deadline = self.loop.time() + drain_s
+        visitors = self.core.station.visitors
+        while self.loop.time() < deadline:
+            if self.logbook.settled and (to is None or not any(each in visitors for each in told)):
+                break
+            await asyncio.sleep(0.005)
+        if self._timer is not None:
+            self._timer.cancel()
+        self.flush()
+        for socket in list(self.sockets):
+            if socket.transport is not None:
+                socket.transport.close()

@@ -1,0 +1,136 @@
+"""The log on an asyncio loop: one thread writes, one transaction is in flight, what comes meanwhile shares the next.
+
+So a sync to disk, which takes as long for one batch as for a thousand, is paid once for all that wait for it.
+
+`done` is called on the loop, in the order of submission, with None when the batch is safe. When a transaction fails,
+everything that was submitted before its failure was told fails with it, since it was decided in the belief that what
+came before would be safe; what is submitted afterwards is tried anew.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from roamcast.server.storage.errors import StorageFull
+from roamcast.server.storage.log import Log
+
+GROUP_BYTES_MAX = 8 * 1024 * 1024
+
+Done: TypeAlias = Callable[[Exception | None], None]
+
+
+class Entry(Struct, frozen=True):
+    """A refused one has no body any more; it waits only to be told in its turn."""
+
+    body: bytes
+    done: Done
+    kind: Literal["batch", "snapshot", "refused"] = "batch"
+    behind: int = 0
+
+
+class GroupCommit:
+    """Made and used on the loop's thread; the log is its own from then on, until `close`."""
+
+    def __init__(
+        self,
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        waiting_bytes_max: int = 64 * 1024 * 1024,
+        committed: Callable[[float, int], None] = lambda _, __: None,
+    ) -> None:
+        """`committed` is told how many seconds each commit took, and how many batches it was of."""
+        self._log = log
+        self._committed = committed
+        self._loop = loop
+        self._waiting_bytes_max = waiting_bytes_max
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log")
+        self._waiting: deque[Entry] = deque()
+        self._in_flight: list[Entry] = []
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+        self.waiting_bytes = 0
+        """What is submitted and not told to be safe; a broker that sees it grow reads less from its clients."""
+
+    def submit(self, batch: bytes, done: Done) -> None:
+        self._add(Entry(batch, done))
+
+    def snapshot(self, state: bytes, behind: int, done: Done) -> None:
+        """`state` is what all batches submitted so far lead to, but for the last `behind`; it takes their place."""
+        self._add(Entry(state, done, "snapshot", behind))
+
+    async def close(self) -> None:
+        """Returns when everything submitted was told; the log is closed too."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._idle.wait()
+        await self._loop.run_in_executor(self._writer, self._log.close)
+        self._writer.shutdown()
+
+    def _add(self, entry: Entry) -> None:
+        if self._closed:
+            raise RuntimeError("the log is closed")
+        too_much = self.waiting_bytes + len(entry.body) > self._waiting_bytes_max
+        # A snapshot makes room, so it is never refused for being large.
+        if too_much and self._in_flight and entry.kind == "batch":
+            entry = Entry(b"", entry.done, "refused")
+        self._waiting.append(entry)
+        self.waiting_bytes += len(entry.body)
+        if not self._in_flight:
+            self._idle.clear()
+            self._start()
+
+    def _start(self) -> None:
+        """Put the next group in flight: one snapshot, or batches up to the next snapshot or a fair size."""
+        group = [self._waiting.popleft()]
+        size_bytes = len(group[0].body)
+        while self._waiting and group[0].kind == self._waiting[0].kind == "batch":
+            size_bytes += len(self._waiting[0].body)
+            if size_bytes > GROUP_BYTES_MAX:
+                break
+            group.append(self._waiting.popleft())
+        self._in_flight = group
+        self._writer.submit(self._write, group)
+
+    def _write(self, group: list[Entry]) -> None:
+        """On the writer's thread."""
+        failure: Exception | None = None
+        begun_s = time.perf_counter()
+        try:
+            match group[0].kind:
+                case "batch":
+                    self._log.append_all([entry.body for entry in group])
+                case "snapshot":
+                    self._log.snapshot(group[0].body, group[0].behind)
+                case "refused":
+                    raise StorageFull(f"{self._log.file}: the disk is slower than what is to be written to it")
+        except Exception as problem:
+            failure = problem
+        self._loop.call_soon_threadsafe(self._written, failure, time.perf_counter() - begun_s)
+
+    def _written(self, failure: Exception | None, seconds: float) -> None:
+        told = self._in_flight
+        self._committed(seconds, len(told))
+        if failure is not None:
+            told = [*told, *self._waiting]
+            self._waiting.clear()
+        for entry in told:
+            self.waiting_bytes -= len(entry.body)
+            self._tell(entry, failure)
+        self._in_flight = []
+        if self._waiting:
+            self._start()
+        else:
+            self._idle.set()
+
+    def _tell(self, entry: Entry, failure: Exception | None) -> None:
+        try:
+            entry.done(failure)
+        except Exception as problem:
+            self._loop.call_exception_handler({"message": "what follows a commit failed", "exception": problem})

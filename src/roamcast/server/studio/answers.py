@@ -1,0 +1,208 @@
+"""What pages ask for: one client, one event and its way, what a filter would accept. Answers are JSON."""
+
+from collections.abc import Callable
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from roamcast.live.broker.events import plain
+from roamcast.live.broker.visitor import Visitor
+from roamcast.model.context import Configuration, Context
+from roamcast.model.filter import (
+    EVERYTHING,
+    BadFilter,
+    Filter,
+    Scene,
+    compile_filter,
+    parse_json,
+    parse_text,
+    to_text,
+)
+from roamcast.model.match import neighbours_of
+from roamcast.model.subject import check_pattern, subject_matches
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US, BadValue
+from roamcast.server.http.routes import HttpRequest, HttpResponse
+from roamcast.server.studio.explaining import HOSTS_ASKED_MAX, Explaining
+from roamcast.server.studio.shapes import near_m, payload_json, point_json, scope_json
+from roamcast.server.studio.watcher import Watcher
+from roamcast.server.studio.ways import Way
+
+LAST_EVENTS_MAX = 50
+TRIED_EVENTS_MAX = 200
+TRIED_CLIENTS_MAX = 20_000
+SHOWN_CLIENTS_MAX = 1_000
+
+_encoder = msgspec.json.Encoder()
+
+
+class BadQuery(ValueError):
+    """A request that cannot be answered; the message says why."""
+
+
+def answer(status: int, body: dict[str, object]) -> HttpResponse:
+    return HttpResponse(status, _encoder.encode(body) + b"\n", "application/json")
+
+
+def problem(status: int, text: str) -> HttpResponse:
+    return answer(status, {"problem": text})
+
+
+def name_in(request: HttpRequest, folder: str) -> str:
+    return unquote(request.path.partition(f"/{folder}/")[2])
+
+
+class Counting(Configuration):
+    """Counts how many hosts were looked at: the broker does nothing else meanwhile."""
+
+    asked = 0
+
+    def neighbours(self, host: str) -> list[Context]:
+        self.asked += len(self.contexts)
+        return super().neighbours(host)
+
+
+class Answers:
+    def __init__(self, watcher: Watcher, now_us: Callable[[], int]) -> None:
+        self.watcher = watcher
+        self.core = watcher.core
+        self._now_us = now_us
+
+    # One client.
+
+    def client(self, request: HttpRequest) -> HttpResponse:
+        name = name_in(request, "clients")
+        visitor = self.core.station.visitors.get(name)
+        if visitor is None or not visitor.epoch:
+            return problem(404, f"no client '{name[:200]}' is at {self.core.host}")
+        now_us = self._now_us()
+        here = visitor.context.position_at(now_us, self.core.space)
+        return answer(
+            200,
+            {
+                "id": name,
+                "home": self.core.host,
+                "at": point_json(here),
+                "attributes": {key: plain(value) for key, value in visitor.context.attributes.items()},
+                "connected": visitor.connected,
+                "waiting": self._waiting(visitor),
+                "subscriptions": [subscription_json(text, each) for text, each in visitor.wanted.items()],
+                "last_events": self._last_events(name),
+            },
+        )
+
+    def _waiting(self, visitor: Visitor) -> int:
+        session = self.core.station.broker.border.sessions.get(visitor.name)
+        return 0 if session is None else len(session.counterpart.kept) + len(session.held)
+
+    def _last_events(self, client: str) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = []
+        for way in self.watcher.ways.newest():
+            if client in way.delivered and len(found) < LAST_EVENTS_MAX:
+                found.append({"id": way.event.id, "subject": way.event.subject, "at_us": way.delivered[client]})
+        return found
+
+    # One event.
+
+    def event(self, request: HttpRequest) -> HttpResponse:
+        name = name_in(request, "events")
+        way = self.watcher.ways.get(name)
+        if way is None:
+            return problem(404, f"{self.core.host} knows no event '{name[:200]}', or not any more")
+        rows, left_out = Explaining(self.watcher, way, self._now_us()).not_delivered()
+        event = way.event
+        return answer(
+            200,
+            {
+                "id": event.id,
+                "subject": event.subject,
+                "from": event.publisher.host,
+                "payload": payload_json(way.payload),
+                "payload_bytes": len(way.payload),
+                "published_us": event.published_us,
+                "expiry_us": event.expires_us,
+                "relevance": scope_json(event.relevance),
+                "audience": scope_json(event.audience),
+                "came_from": came_from(way, self.core.host),
+                "seen_us": way.seen_us,
+                "passed_to": [{"broker": peer, "at_us": at_us} for peer, at_us in way.passed_to.items()],
+                "delivered": [{"to": client, "at_us": at_us} for client, at_us in way.delivered.items()],
+                "delivered_left_out": way.delivered_more,
+                "not_delivered": rows,
+                "left_out": left_out,
+            },
+        )
+
+    # A filter.
+
+    def tried(self, request: HttpRequest) -> HttpResponse:
+        try:
+            filter_, pattern = query_of(request.query)
+        except BadQuery as bad:
+            return problem(400, str(bad))
+        truth = compile_filter(filter_, self.core.space, self.core.audience.graph)
+        now_us, unknown = self._now_us(), 0
+        clients: list[dict[str, object]] = []
+        names = list(self.watcher.past.now)[:TRIED_CLIENTS_MAX]
+        contexts = {name: self.watcher.past.now[name].context.at(now_us, self.core.space) for name in names}
+        configuration = Counting(self.core.space, contexts)
+        tried = 0
+        for name, context in contexts.items():
+            if configuration.asked > HOSTS_ASKED_MAX:
+                break
+            tried += 1
+            verdict = truth(Scene(context.value, context, None, neighbours_of(name, configuration)))
+            unknown += verdict is None
+            if verdict:
+                clients.append({"id": name, "at": point_json(context.position)})
+        events: list[dict[str, object]] = []
+        for way in self.watcher.ways.after(0, TRIED_EVENTS_MAX):
+            event = way.event
+            if pattern is None or subject_matches(pattern, event.subject):
+                verdict = truth(Scene(event.attributes.get, None, event.publisher))
+                unknown += verdict is None
+                if verdict:
+                    events.append({"id": event.id, "subject": event.subject})
+        left_out = len(self.watcher.past.now) - tried + max(0, len(clients) - SHOWN_CLIENTS_MAX)
+        shown = clients[:SHOWN_CLIENTS_MAX]
+        return answer(200, {"clients": shown, "events": events, "unknown": unknown, "left_out": left_out})
+
+
+def subscription_json(topic: str, wanted: Subscription) -> dict[str, object]:
+    interest = wanted.interest.filter
+    return {
+        "topic": topic,
+        "filter": None if wanted.filter == EVERYTHING else to_text(wanted.filter),
+        "near_m": near_m(wanted.filter),
+        "interest": None if interest is None else to_text(interest),
+        "expiry_us": None if wanted.expires_us == FOREVER_US else wanted.expires_us,
+    }
+
+
+def came_from(way: Way, host: str) -> dict[str, str]:
+    """Of one that came before what is remembered, as a retained message may, the id says which broker made it."""
+    if way.from_client is not None:
+        return {"client": way.from_client}
+    if way.from_broker is not None:
+        return {"broker": way.from_broker}
+    maker = way.event.id.rpartition("~")[0] or way.event.id.rsplit(".", 2)[0]
+    return {"client": way.event.publisher.host} if maker == host else {"broker": maker}
+
+
+def query_of(query: str) -> tuple[Filter, str | None]:
+    """Raises `BadQuery`."""
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    text, pattern = given.get("filter", ""), given.get("subject") or None
+    if not text.strip():
+        raise BadQuery("filter is missing; give ?filter= and a filter in CQL2")
+    try:
+        filter_ = parse_json(text) if text.lstrip()[:1] == "{" else parse_text(text)
+    except BadFilter as bad:
+        where = "" if bad.position is None else f"column {bad.position + 1}: "
+        raise BadQuery(f"filter: {where}{bad.reason}") from bad
+    try:
+        if pattern is not None:
+            check_pattern(pattern)
+    except BadValue as bad:
+        raise BadQuery(f"subject: {bad}") from bad
+    return filter_, pattern

@@ -1,0 +1,109 @@
+"""Clients that tell where they are as OwnTracks does (docs/PROTOCOL.md, P-21), if the broker's settings ask for it.
+
+A phone publishes to `owntracks/USER/DEVICE`, and also what it could not send an hour ago. So each location goes
+through the cleaner of its client: what is old, vague, late or far off is not where the client is now. It is published
+like any other message all the same.
+"""
+
+import math
+
+import msgspec
+from msgspec import Struct
+
+from roamcast.location.clean import Cleaner, Limits
+from roamcast.location.fix import Fix
+from roamcast.model.context import Context
+from roamcast.model.space import Space
+from roamcast.mqtt.messages import Message
+
+OWNTRACKS = "owntracks"
+TOPIC_LEVELS = 3
+OLD = "old"
+LOCATION_REMARK = "location_"
+"""Whoever watches is told of a location that was not used by this and why."""
+KMH_PER_MPS = 3.6
+
+
+class TrackingParams(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is believed of an OwnTracks location."""
+
+    age_s_max: float = 60.0
+    """One that was measured longer ago is not where the client is."""
+    accuracy_m_max: float = 200.0
+    speed_mps_max: float = 300.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name}: {getattr(self, name)} is no limit; give a number above 0")
+
+    def limits(self) -> Limits:
+        return Limits(
+            gap_us=round(self.age_s_max * 1e6),
+            speed_mps_max=self.speed_mps_max,
+            accuracy_m_max=self.accuracy_m_max,
+        )
+
+
+class Location(Struct, frozen=True, tag_field="_type", tag="location"):
+    """A message of `_type` location: degrees, seconds since 1970, metres, km/h, and degrees from north. Devices say
+    -1 for what they do not know."""
+
+    lat: float
+    lon: float
+    tst: float | None = None
+    acc: float | None = None
+    vel: float | None = None
+    cog: float | None = None
+
+
+_decoder = msgspec.json.Decoder(Location)
+
+
+class BadLocation(ValueError):
+    """A location that does not move its client; the message is one word out of few: why."""
+
+
+class Trackers:
+    """One cleaner for each connected client that sends locations."""
+
+    def __init__(self, space: Space, params: TrackingParams) -> None:
+        self._space = space
+        self._limits = params.limits()
+        self._cleaners: dict[str, Cleaner] = {}
+
+    def __len__(self) -> int:
+        return len(self._cleaners)
+
+    def forget(self, client: str) -> None:
+        self._cleaners.pop(client, None)
+
+    def context(self, message: Message, before: Context, now_us: int) -> Context | None:
+        """Where the publisher is after this message; None if it is no location. Raises `BadLocation`."""
+        levels = message.topic.split("/")
+        if levels[0] != OWNTRACKS or len(levels) != TOPIC_LEVELS or not all(levels):
+            return None
+        try:
+            fix = fix_of(_decoder.decode(message.payload), now_us)
+        except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError):
+            return None
+        if abs(now_us - fix.at_us) > self._limits.gap_us:
+            raise BadLocation(OLD)
+        cleaner = self._cleaners.setdefault(before.host, Cleaner(self._space, self._limits))
+        used = cleaner.add(fix)
+        if used is None:
+            raise BadLocation(cleaner.verdict.value)
+        # What was derived from two fixes that may lie a minute apart is not how it moves now.
+        told = fix.speed_mps is not None and fix.heading_deg is not None
+        return Context(before.host, used.point, now_us, used.velocity if told else None, attributes=before.attributes)
+
+
+def fix_of(told: Location, now_us: int) -> Fix:
+    """Raises `ValueError` or `OverflowError` for a time that is none."""
+    return Fix(
+        now_us if told.tst is None else round(told.tst * 1e6),
+        (told.lon, told.lat),
+        None if told.vel is None or told.vel < 0 else told.vel / KMH_PER_MPS,
+        None if told.cog is None or told.cog < 0 else told.cog,
+        None if told.acc is None or told.acc < 0 else told.acc,
+    )

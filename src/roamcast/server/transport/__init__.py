@@ -1,0 +1,6 @@
+"""What lies between a TCP socket and a protocol: WebSocket frames, and TLS."""
+
+from roamcast.server.transport.tls import BadTls, link_context, server_context
+from roamcast.server.transport.websocket import WebSocketProtocol
+
+__all__ = ["BadTls", "WebSocketProtocol", "link_context", "server_context"]

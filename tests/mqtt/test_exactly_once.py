@@ -1,0 +1,329 @@
+"""L3, L8: whatever is cut and whenever, QoS 1 arrives at least once, QoS 2 exactly once, both in order.
+
+Two publishers and a subscriber that keep the rules of the standard talk through a broker. Connections are
+cut in the middle of packets, acknowledgements wait for commits, and the broker forgets everything that it did not
+commit, with all connections, and goes on from its stored sessions. Then the faults stop and everything must arrive.
+"""
+
+from collections import deque
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from roamcast.mqtt import (
+    Connection,
+    Decoder,
+    Delivery,
+    Frames,
+    Limits,
+    Session,
+    SessionState,
+    encode,
+    state_from_bytes,
+)
+from roamcast.mqtt.events import (
+    Acknowledged,
+    AnyEvent,
+    ConnectRequested,
+    Disconnected,
+    Dropped,
+    Published,
+    Received,
+    Released,
+)
+from roamcast.mqtt.packets import (
+    NEVER_S,
+    V5,
+    V311,
+    AnyPacket,
+    ConnAck,
+    Connect,
+    Disconnect,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+)
+from tests.effort import seeds
+
+PUBLISHERS = ("one", "two")
+MESSAGES = 30
+"""Of each publisher."""
+
+
+class Client:
+    """Publishes its messages in order, takes what comes, and keeps its state through all reconnects."""
+
+    def __init__(self, name: str, version: int, outbox: list[Publish]) -> None:
+        self.name = name
+        self.version = version
+        self.outbox = deque(outbox)
+        self.in_flight: dict[int, Publish | PubRel] = {}
+        self.window = 5
+        self.taken: list[bytes] = []
+        self.received: dict[int, None] = {}
+        self.ready = False
+        self._next_id = 0
+        self._decoder = Decoder(version)
+
+    def connect(self) -> list[AnyPacket]:
+        self.ready = False
+        self._decoder = Decoder(self.version)
+        expiry_s = NEVER_S if self.version == V311 else 1_000
+        receive_max = 3 if self.version == V5 else 0xFFFF
+        return [Connect(self.name, self.version, False, 0, session_expiry_s=expiry_s, receive_max=receive_max)]
+
+    def hear(self, data: bytes) -> list[AnyPacket]:
+        self._decoder.feed(data)
+        said: list[AnyPacket] = []
+        while (packet := self._decoder.next_packet()) is not None:
+            said += self._on(packet)
+        return said + self._publish()
+
+    def _publish(self) -> list[AnyPacket]:
+        said: list[AnyPacket] = []
+        while self.ready and self.outbox and len(self.in_flight) < self.window:
+            self._next_id = self._next_id % 7 + 1
+            while self._next_id in self.in_flight:
+                self._next_id = self._next_id % 7 + 1
+            packet = replace(self.outbox.popleft(), packet_id=self._next_id)
+            self.in_flight[self._next_id] = packet
+            said.append(packet)
+        return said
+
+    def _on(self, packet: AnyPacket) -> list[AnyPacket]:
+        match packet:
+            case ConnAck():
+                self.ready = True
+                return [
+                    replace(each, dup=True) if isinstance(each, Publish) else each for each in self.in_flight.values()
+                ]
+            case PubAck() | PubComp():
+                self.in_flight.pop(packet.packet_id, None)
+            case PubRec():
+                self.in_flight.pop(packet.packet_id, None)
+                self.in_flight[packet.packet_id] = PubRel(packet.packet_id)
+                return [PubRel(packet.packet_id)]
+            case Publish(qos=1):
+                self.taken.append(packet.payload)
+                return [PubAck(packet.packet_id)]
+            case Publish(qos=2):
+                if packet.packet_id not in self.received:
+                    self.received[packet.packet_id] = None
+                    self.taken.append(packet.payload)
+                return [PubRec(packet.packet_id)]
+            case PubRel():
+                self.received.pop(packet.packet_id, None)
+                return [PubComp(packet.packet_id)]
+            case Disconnect():
+                raise AssertionError(f"{self.name} was sent away: {packet}")
+            case _:
+                raise AssertionError(f"{self.name} heard {packet}")
+        return []
+
+
+class Store:
+    """What survives: both sessions, as bytes."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, bytes] = {}
+
+
+class Durable:
+    """A broker that passes everything from the publisher to the subscriber, and promises nothing it has not stored.
+
+    A careless one acknowledges before it stores, or sends what it has not stored, to show that the test can tell.
+    """
+
+    def __init__(self, store: Store, careless: str) -> None:
+        self.store = store
+        self.careless = careless
+        self.frames = Frames()
+        self.sessions: dict[str, Session] = {}
+        for name in (*PUBLISHERS, "subscriber"):
+            data = store.sessions.get(name)
+            state = SessionState(name, 1_000) if data is None else state_from_bytes(data)
+            self.sessions[name] = Session.restored(state)
+        self.connections: dict[str, Connection] = {}
+        self.promises: list[tuple[Connection, AnyEvent]] = []
+        self.tokens = 0
+        self.last_queued: int | None = None
+
+    def open(self, now_us: int) -> Connection:
+        return Connection(now_us, Limits(receive_max=5), self.frames)
+
+    def settle(self, now_us: int, connection: Connection) -> None:
+        while events := connection.events():
+            for event in events:
+                self._on(now_us, connection, event)
+
+    def _on(self, now_us: int, connection: Connection, event: AnyEvent) -> None:
+        match event:
+            case ConnectRequested(connect):
+                connection.accept(now_us, self.sessions[connect.client_id], True)
+                self.connections[connect.client_id] = connection
+            case Published(message, _):
+                self.tokens += 1
+                held = self.careless != "sends"
+                self.last_queued = self.sessions["subscriber"].enqueue(
+                    Delivery(self.tokens, message, message.qos), held
+                )
+                assert self.last_queued is not None
+                if not held and "subscriber" in self.connections:
+                    self.connections["subscriber"].flush(now_us)
+                self._promise(now_us, connection, event)
+            case Received() | Released():
+                self._promise(now_us, connection, event)
+            case Acknowledged() | Disconnected():
+                pass
+            case Dropped():
+                raise AssertionError("nothing may be dropped here")
+            case _:
+                raise AssertionError(event)
+
+    def _promise(self, now_us: int, connection: Connection, event: AnyEvent) -> None:
+        if self.careless == "acknowledges":
+            self._keep(now_us, connection, event)
+        else:
+            self.promises.append((connection, event))
+
+    def commit(self, now_us: int) -> None:
+        storing: dict[str, list[int]] = {}
+        for connection, event in self.promises:
+            if isinstance(event, Published) and connection.session is not None:
+                storing.setdefault(connection.session.client_id, []).append(event.packet_id)
+        for name, session in self.sessions.items():
+            self.store.sessions[name] = session.snapshot(tuple(storing.get(name, ()))).to_bytes()
+        promises, self.promises = self.promises, []
+        for connection, event in promises:
+            self._keep(now_us, connection, event)
+        if self.last_queued is not None:
+            self.sessions["subscriber"].let_go(self.last_queued)
+        receiver = self.connections.get("subscriber")
+        if receiver is not None:
+            receiver.flush(now_us)
+
+    def _keep(self, now_us: int, connection: Connection, event: AnyEvent) -> None:
+        match event:
+            case Published(_, packet_id):
+                connection.acknowledge(now_us, packet_id)
+            case Received(packet_id, _):
+                connection.release(now_us, packet_id)
+            case Released(packet_id):
+                connection.complete(now_us, packet_id)
+
+
+class Trial:
+    """One run from one seed."""
+
+    def __init__(self, seed: int, qos: int, version: int, careless: str = "") -> None:
+        self.rng = Random(seed)
+        self.careless = careless
+        self.publishers = [
+            Client(
+                name, version, [Publish(name, b"%s %d" % (name.encode(), number), qos) for number in range(MESSAGES)]
+            )
+            for name in PUBLISHERS
+        ]
+        self.subscriber = Client("subscriber", version, [])
+        self.clients = [*self.publishers, self.subscriber]
+        self.store = Store()
+        self.broker = Durable(self.store, careless)
+        self.broker.commit(0)
+        self.lines: dict[str, Connection] = {}
+        self.to_server: dict[str, bytes] = {}
+        self.to_client: dict[str, bytes] = {}
+        self.now_us = 0
+
+    def run(self) -> dict[str, list[int]]:
+        """The numbers that arrived from each publisher, in the order of their arrival."""
+        for _ in range(400):
+            self._step(faults=True)
+        for _ in range(2_000):
+            self._step(faults=False)
+            if not self._unfinished():
+                break
+        assert not self._unfinished(), "the faults have stopped and it does not end"
+        arrived: dict[str, list[int]] = {name: [] for name in PUBLISHERS}
+        for payload in self.subscriber.taken:
+            name, number = payload.decode().split()
+            arrived[name].append(int(number))
+        return arrived
+
+    def _unfinished(self) -> bool:
+        session = self.broker.sessions["subscriber"]
+        publishing = any(publisher.outbox or publisher.in_flight for publisher in self.publishers)
+        return publishing or bool(len(session) or session.sent or session.releasing)
+
+    def _step(self, faults: bool) -> None:
+        self.now_us += 1_000
+        chance = self.rng.random() if faults else 1.0
+        if chance < 0.03:
+            self._cut(self.rng.choice(self.clients))
+        elif chance < 0.04:
+            self._crash()
+        elif chance < (0.1 if self.careless == "sends" else 0.4) or not faults:
+            # The rarer, the more a careless broker has sent when it crashes.
+            self.broker.commit(self.now_us)
+        client = self.rng.choice(self.clients)
+        if client.name not in self.lines:
+            self.lines[client.name] = self.broker.open(self.now_us)
+            self.to_server[client.name] = b"".join(encode(each, client.version) for each in client.connect())
+            self.to_client[client.name] = b""
+        self._carry(client)
+
+    def _carry(self, client: Client) -> None:
+        """Some bytes each way, rarely whole packets."""
+        name, line = client.name, self.lines[client.name]
+        data = self.to_server[name]
+        count = self.rng.randint(0, len(data))
+        line.receive(self.now_us, data[:count])
+        self.to_server[name] = data[count:]
+        self.broker.settle(self.now_us, line)
+        data = self.to_client[name] + line.outgoing()
+        count = self.rng.randint(0, len(data))
+        said = client.hear(data[:count])
+        self.to_client[name] = data[count:]
+        self.to_server[name] += b"".join(encode(each, client.version) for each in said)
+
+    def _cut(self, client: Client) -> None:
+        line = self.lines.pop(client.name, None)
+        if line is not None:
+            line.lost(self.now_us)
+            self.broker.settle(self.now_us, line)
+
+    def _crash(self) -> None:
+        self.lines.clear()
+        self.broker = Durable(self.store, self.careless)
+
+
+EVERYTHING = {name: list(range(MESSAGES)) for name in PUBLISHERS}
+
+
+@pytest.mark.parametrize("version", [V5, V311])
+@seeds(40, quick=4)
+def test_qos_2_arrives_exactly_once_and_in_order(seed: int, version: int) -> None:
+    assert Trial(seed, 2, version).run() == EVERYTHING, f"seed {seed}"
+
+
+@seeds(25, quick=4)
+def test_qos_1_arrives_at_least_once_and_in_order_of_the_first_time(seed: int) -> None:
+    arrived = Trial(seed, 1, V5).run()
+    assert {name: list(dict.fromkeys(numbers)) for name, numbers in arrived.items()} == EVERYTHING, f"seed {seed}"
+
+
+def test_qos_1_in_the_same_trials_does_arrive_twice() -> None:
+    assert any(Trial(seed, 1, V5).run() != EVERYTHING for seed in range(5))
+
+
+@pytest.mark.parametrize("carelessness", ["acknowledges", "sends"])
+def test_a_broker_that_does_not_wait_for_its_store_is_found_out(carelessness: str) -> None:
+    def ends_well(seed: int) -> bool:
+        try:
+            return Trial(seed, 2, V5, carelessness).run() == EVERYTHING
+        except AssertionError:
+            return False
+
+    assert not all(ends_well(seed) for seed in range(60))
