@@ -16,9 +16,9 @@ from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import AnyGiven, Arrived, Asked, Entry, Published, encode_batch
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.topics import parse_filter
-from roamcast.server.picture import Forking, NoPicture, Picture
 from roamcast.server.running import RunningBroker
 from roamcast.server.settings import Settings
+from roamcast.server.snapshot import ForkingSnapshotter, Snapshot, SnapshotFailed
 from roamcast.server.storage import Log, Quota
 
 TAKES = "26 s"
@@ -80,15 +80,15 @@ def start_s(directory: Path) -> tuple[float, float, int]:
     return took_s, worked_s, broker.replayed
 
 
-async def picture_of(core: Core) -> tuple[float, float]:
+async def snapshot_of(core: Core) -> tuple[float, float]:
     """How long the broker stands still, and how long the whole takes."""
     loop = asyncio.get_running_loop()
-    there: asyncio.Future[Picture | NoPicture] = loop.create_future()
-    camera = Forking(core.snapshot, loop)
-    camera.take(there.set_result)
-    picture = await there
-    assert isinstance(picture, Picture)
-    return camera.paused_s, picture.took_s
+    there: asyncio.Future[Snapshot | SnapshotFailed] = loop.create_future()
+    snapshotter = ForkingSnapshotter(core.snapshot, loop)
+    snapshotter.take(there.set_result)
+    snapshot = await there
+    assert isinstance(snapshot, Snapshot)
+    return snapshotter.paused_s, snapshot.took_s
 
 
 def main(whole: bool = False) -> dict[str, float]:
@@ -103,7 +103,7 @@ def main(whole: bool = False) -> dict[str, float]:
                 began_s = time.perf_counter()
                 filling.core.snapshot()
                 alone_s = time.perf_counter() - began_s
-                paused_s, took_s = asyncio.run(picture_of(filling.core))
+                paused_s, took_s = asyncio.run(snapshot_of(filling.core))
                 started_s, worked_s, replayed = start_s(Path(folder))
                 print(
                     f"{clients} clients, log of {logged / 2**20:.1f} MiB ({name}), {replayed} inputs in "

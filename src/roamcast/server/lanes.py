@@ -10,9 +10,9 @@ stored that it may be, a socket that takes no more or is gone.
 The bytes are written at once and not at the end of the tick: the event loop collects what is written in one of its
 rounds by itself.
 
-There are two more kinds, which only save asking again. Where a client says where it is, what it says goes to the
-reception. Where who is near decides (`broker/nearby.py`), the message waits with the others of its tick, for all of
-them are matched at once.
+There are two more kinds, which only save asking again. Where a client says where it is, what it says goes to
+`inbound.py`. Where who is near decides (`broker/nearby.py`), the message waits with the others of its tick, for all
+of them are matched at once.
 """
 
 from collections.abc import Iterable
@@ -136,7 +136,7 @@ class Lanes:
                     socket.mqtt.say(frames)
                     socket.mark()
             except Exception as problem:
-                self._server.performing.failed("say", problem, socket)
+                self._server.outbound.failed("say", problem, socket)
         return left
 
     def take(self, client: "ClientSocket", data: bytes) -> bool:
@@ -164,7 +164,7 @@ class Lanes:
         return self._goes_in(client, lane, data, payload_at)
 
     def _may(self, client: "ClientSocket", lane: Lane) -> bool:
-        if client.client not in self._visitors or not self._server.gate.may_publish_anywhere(client, lane.topic):
+        if client.client not in self._visitors or not self._server.access.may_publish_anywhere(client, lane.topic):
             return False
         if self._publishers >= PUBLISHERS_MAX:
             self.forget()
@@ -181,9 +181,9 @@ class Lanes:
         now_us = server.now_us()
         if not client.mqtt.hears_one(now_us):
             return 0
-        wait_us = server.gate.pace_us(client, payload_bytes, 0, now_us)
+        wait_us = server.access.pace_us(client, payload_bytes, 0, now_us)
         if wait_us:
-            server.reception.pace(client, wait_us)
+            server.inbound.pace(client, wait_us)
         return now_us
 
     def _goes(self, client: "ClientSocket", lane: Lane, data: bytes, payload_bytes: int) -> bool:
@@ -197,7 +197,7 @@ class Lanes:
             try:
                 socket.say(now_us, data)
             except Exception as problem:
-                server.performing.failed("say", problem, socket)
+                server.outbound.failed("say", problem, socket)
         server.watch.passed(0, 1, payload_bytes)
         count = len(lane.sockets)
         server.watch.handed(0, payload_bytes * count, count)
@@ -208,7 +208,7 @@ class Lanes:
         if lane.topic in server.core.audience.apart or not self._heard_us(client, lane, payload_bytes):
             return False
         if lane.kind is Kind.REPORT:
-            server.reception.reported(client, data[payload_at:])
+            server.inbound.reported(client, data[payload_at:])
             return True
         server.pass_on_run(client.name, lone_run(lane.topic, lane.version, data, payload_at))
         server.watch.passed(0, 1, payload_bytes)

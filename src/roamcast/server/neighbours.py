@@ -48,7 +48,7 @@ class LinkDesk:
         """By neighbour whose link is up, which of all links that is."""
         self._links_raised = 0
         self._holds: dict[str, HeldLink] = {}
-        server.performing.neighbours = self
+        server.outbound.neighbours = self
 
     # From the links.
 
@@ -63,7 +63,7 @@ class LinkDesk:
         self._link_of.pop(peer, None)
         held = self._holds.pop(peer, None)
         if held is not None:
-            self.server.brake.forget(held)
+            self.server.backpressure.forget(held)
         self.server.give(LinkChanged(peer, False))
 
     def frame(self, peer: str, kind: int, data: bytes) -> None:
@@ -79,7 +79,7 @@ class LinkDesk:
             # It may be a hello, after which what waits in the stream goes once more: this came before it.
             self.server.pass_waiting()
         self.server.give(Heard(peer, data))
-        self.server.brake.said(self._held(peer))
+        self.server.backpressure.said(self._held(peer))
 
     def _held(self, peer: str) -> "HeldLink":
         return self._holds.setdefault(peer, HeldLink(self, peer))
@@ -94,7 +94,7 @@ class LinkDesk:
             self.remark("bad_link_message", f"{peer}: {problem}")
             return
         if isinstance(passing, Passing) and self.server.heard_passing(peer, passing):
-            self.server.brake.said(self._held(peer))
+            self.server.backpressure.said(self._held(peer))
 
     # To the neighbours.
 

@@ -19,13 +19,11 @@ from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
 from roamcast.live.broker.stored import BadState
 from roamcast.live.overlay.core import OverlayCore, granted
+from roamcast.server.access import PolicyAccess
 from roamcast.server.connection import ClientSocket
-from roamcast.server.guard import Guard
 from roamcast.server.http import HttpServer, Metrics, Routes, health_route, metrics_route
 from roamcast.server.links.links import Links
-from roamcast.server.logbook import Due
 from roamcast.server.neighbours import LinkDesk
-from roamcast.server.picture import Forking
 from roamcast.server.server import BrokerServer, Redirect
 from roamcast.server.settings import (
     Listener,
@@ -37,12 +35,14 @@ from roamcast.server.settings import (
     load_policy,
     load_protocol,
 )
+from roamcast.server.snapshot import ForkingSnapshotter
 from roamcast.server.storage import GroupCommit, Log
 from roamcast.server.studio.studio import Address, Studio
 from roamcast.server.tracking import Trackers
 from roamcast.server.transport.tls import link_context, server_context
 from roamcast.server.transport.websocket import HANDSHAKE_S, WebSocketProtocol
 from roamcast.server.witness import Witness
+from roamcast.server.write_ahead import Due
 
 SETTLING_S = 2.0
 SNAPSHOT_S = 30.0
@@ -78,16 +78,16 @@ class RunningBroker:
         journal, space = Path(settings.journal) if settings.journal else None, settings.model_space()
         self.witness = Witness(settings.name, space, self.metrics, journal, settings.log_level)
         core = self._stored(progress) if settings.overlay is None else self._fleeting(settings.overlay)
-        self.guard = Guard(policy, settings.security.limits, space)
+        self.access = PolicyAccess(policy, settings.security.limits, space)
         redirect = Redirect(settings.redirect_to, settings.redirect_moved) if settings.redirect_to else None
         self.server = BrokerServer(
             core,
             settings.connections if settings.overlay is None else granted(settings.connections),
             self._commit,
-            self.guard,
+            self.access,
             self.witness,
             redirect=redirect,
-            camera=Forking(core.snapshot, asyncio.get_running_loop()),
+            snapshotter=ForkingSnapshotter(core.snapshot, asyncio.get_running_loop()),
             due=Due(settings.storage.snapshot_every_bytes, settings.storage.snapshot_replay_s),
             trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
         )
@@ -270,7 +270,7 @@ class RunningBroker:
         return None
 
     def _storage_problem(self) -> str | None:
-        full = self.server.logbook.full
+        full = self.server.write_ahead.full
         return None if full is None else str(full)
 
     def _journal_problem(self) -> str | None:
@@ -291,19 +291,19 @@ class RunningBroker:
         if self._commit is not None:
             # Links that end are inputs too, and the state is to hold them.
             if await self._settled(SETTLING_S):
-                self.server.logbook.snapshot()
+                self.server.write_ahead.snapshot()
                 await self._settled(SNAPSHOT_S)
             await self._commit.close()
-        self.guard.close()
+        self.access.close()
         self.witness.close(self.server.now_us())
 
     async def _settled(self, patience_s: float) -> bool:
         """Whether nothing waits to be stored, within so long."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + patience_s
-        while not self.server.logbook.settled and loop.time() < until_s:
+        while not self.server.write_ahead.settled and loop.time() < until_s:
             await asyncio.sleep(LOOK_S)
-        return self.server.logbook.settled
+        return self.server.write_ahead.settled
 
 
 def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:

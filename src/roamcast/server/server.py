@@ -1,7 +1,7 @@
 """A live broker: the state machine (`live/broker`) between sockets, log and journal, on one event loop.
 
-The way of a message: bytes -> `ClientSocket` -> MQTT connection -> event -> `told` -> input -> `Core` -> orders,
-which wait in the logbook until the input is on disk -> `perform` -> MQTT connections of those who get it -> bytes,
+The way of a message: bytes -> `ClientSocket` -> MQTT connection -> event -> `told` -> input -> `Core` -> effects,
+which wait in the write-ahead log until the input is on disk -> `perform` -> MQTT connections of receivers -> bytes,
 written once for each socket at the end of the tick. A message of QoS 0 takes the same way past the log.
 """
 
@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from roamcast.live.broker.ahead import Ahead, Key, keys_of
 from roamcast.live.broker.core import Core
+from roamcast.live.broker.effects import AnyEffect
 from roamcast.live.broker.inputs import (
     AnyGiven,
     Fired,
     Left,
 )
-from roamcast.live.broker.orders import AnyOrder
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.swift import Swift
 from roamcast.mqtt.limits import Limits
@@ -28,16 +28,16 @@ from roamcast.mqtt.messages import Message
 from roamcast.mqtt.outgoing import Frames
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.runs import Run
-from roamcast.server.brake import Brake
+from roamcast.server.access import AccessControl, OpenAccess
+from roamcast.server.backpressure import Backpressure
 from roamcast.server.connection import ClientSocket
-from roamcast.server.gate import Gate, OpenGate
+from roamcast.server.inbound import Inbound
 from roamcast.server.lanes import Kind, Lanes
-from roamcast.server.logbook import Due, Logbook, Store
-from roamcast.server.performing import Performing
-from roamcast.server.picture import Camera, StandStill
-from roamcast.server.reception import Reception
+from roamcast.server.outbound import Outbound
+from roamcast.server.snapshot import BlockingSnapshotter, Snapshotter
 from roamcast.server.tracking import Trackers
 from roamcast.server.watch import SilentWatch, Watch
+from roamcast.server.write_ahead import Due, Store, WriteAhead
 
 ARRIVAL_S_MAX = 120.0
 """So long may a client wait for CONNACK: longer than its session is waited for."""
@@ -77,23 +77,23 @@ class BrokerServer:
         core: Core,
         limits: Limits | None = None,
         store: Store | None = None,
-        gate: Gate | None = None,
+        access: AccessControl | None = None,
         watch: Watch | None = None,
         clock_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
         loop: Loop | None = None,
         redirect: Redirect | None = None,
-        camera: Camera | None = None,
+        snapshotter: Snapshotter | None = None,
         due: Due | None = None,
         stopwatch_s: Callable[[], float] = time.perf_counter,
         trackers: Trackers | None = None,
     ) -> None:
-        """`redirect` sends everybody who comes to another broker; `camera` and `due` say how and when snapshots are
-        made, and `stopwatch_s` about how much work an input was: the thread's own clock would be more exact, and to
-        ask it takes as long as some inputs do. `trackers` understand OwnTracks."""
+        """`redirect` sends everybody who comes to another broker; `snapshotter` and `due` say how and when snapshots
+        are made, and `stopwatch_s` about how much work an input was: the thread's own clock would be more exact, and
+        to ask it takes as long as some inputs do. `trackers` understand OwnTracks."""
         self.core = core
         self.limits = limits or Limits()
         self.frames = Frames()
-        self.gate = gate or OpenGate()
+        self.access = access or OpenAccess()
         self.watch = watch or SilentWatch()
         self.redirect = redirect
         self.trackers = trackers
@@ -103,20 +103,20 @@ class BrokerServer:
         """By name, those who are connected."""
         self.arriving: dict[str, ClientSocket] = {}
         """By name, those who wait for CONNACK."""
-        self.performing = Performing(self)
-        self.logbook = Logbook(
+        self.outbound = Outbound(self)
+        self.write_ahead = WriteAhead(
             store,
             self._stored,
             self.loop.call_later,
-            camera or StandStill(core.snapshot),
+            snapshotter or BlockingSnapshotter(core.snapshot),
             self.watch.snapshot_done,
             due,
         )
-        self.brake = Brake(self.logbook)
+        self.backpressure = Backpressure(self.write_ahead)
         self.swift = Swift(core.station, core.audience)
         self.ahead = core.station.ahead = Ahead()
-        self.reception = Reception(self)
-        self.told = self.reception.told
+        self.inbound = Inbound(self)
+        self.told = self.inbound.told
         self.lanes = Lanes(self)
         self.takes, self.unsettled = self.lanes.take, self.lanes.forget
         self._clock_us = clock_us
@@ -152,19 +152,19 @@ class BrokerServer:
         self._inputs += 1
         if self._inputs % MEASURED_EVERY == 0:
             began_s = self._stopwatch_s()
-            orders = self.core.handle(now_us, given)
+            effects = self.core.handle(now_us, given)
             took_s = (self._stopwatch_s() - began_s) * MEASURED_EVERY
         else:
-            orders = self.core.handle(now_us, given)
+            effects = self.core.handle(now_us, given)
         self.watch.given(now_us, given)
         self.lanes.given(given)
-        orders = self.performing.recorded(orders)
+        effects = self.outbound.recorded(effects)
         if self.ahead.marked:
-            orders.append(self.ahead.take())
-        self.logbook.add(now_us, given, orders, took_s)
+            effects.append(self.ahead.take())
+        self.write_ahead.add(now_us, given, effects, took_s)
         if self.swift.unlogged and self.core.station.has_neighbours():
             self.swift.unlogged = False
-            self.logbook.snapshot()
+            self.write_ahead.snapshot()
         self._tick_soon()
         self._set_timer()
 
@@ -175,7 +175,7 @@ class BrokerServer:
             self._stay_behind(keys_of(client, message), pass_it, message.size_bytes)
             socket = self.clients.get(client)
             if socket is not None:
-                self.brake.said(socket)
+                self.backpressure.said(socket)
             return
         self.passing.append((client, message))
         self._tick_soon()
@@ -186,7 +186,7 @@ class BrokerServer:
             return False
         if not self.core.publishing.nearby.takes(client.name, run):
             return False
-        if not self.gate.may_publish_anywhere(client, run.topic):
+        if not self.access.may_publish_anywhere(client, run.topic):
             return False
         self.pass_on_run(client.name, run)
         if run.count == 1:
@@ -204,40 +204,40 @@ class BrokerServer:
         if self.ahead.waiting and key in self.ahead.waiting:
             self._stay_behind((key,), pass_it, len(event.body or b""))
             return True
-        self.performing.perform(pass_it())
+        self.outbound.perform(pass_it())
         return False
 
-    def _stay_behind(self, keys: tuple[Key, ...], pass_it: Callable[[], list[AnyOrder]], size: int) -> None:
+    def _stay_behind(self, keys: tuple[Key, ...], pass_it: Callable[[], list[AnyEffect]], size: int) -> None:
         """What would overtake something that waits to be stored waits too; while nothing can be, it is lost."""
-        if self.logbook.full is not None:
+        if self.write_ahead.full is not None:
             self.watch.remark("passing_dropped", keys[0][0])
             return
-        orders = self.performing.bound_to_links(self.performing.recorded(pass_it()))
+        effects = self.outbound.bound_to_links(self.outbound.recorded(pass_it()))
         for key in keys:
             self.ahead.mark(*key)
-        self.logbook.add_behind([*orders, self.ahead.take()], size)
+        self.write_ahead.add_behind([*effects, self.ahead.take()], size)
         self._tick_soon()
 
     def pass_waiting(self) -> None:
         if self.passing:
             batch, self.passing = self.passing, []
-            self.performing.perform(self.core.passing(self.now_us(), batch))
+            self.outbound.perform(self.core.passing(self.now_us(), batch))
 
     def pass_on_together(self, now_us: int, client: ClientSocket, run: Run) -> bool:
         """Messages that came together; false if they must go one by one."""
-        if self.passing or (run.qos and self.logbook.full is not None):
+        if self.passing or (run.qos and self.write_ahead.full is not None):
             # They must not overtake what waits for the end of the tick; and while nothing can be stored, nothing of
             # QoS 1 is taken, whoever it is for.
             return False
         if self.ahead.waiting and (client.name, run.topic) in self.ahead.waiting:
             return False
         groups = self.swift.groups(client.name, run)
-        if groups is None or not self.gate.may_publish_anywhere(client, run.topic):
+        if groups is None or not self.access.may_publish_anywhere(client, run.topic):
             return False
-        if run.qos and self.logbook.owes and not all(group.qos for group in groups):
+        if run.qos and self.write_ahead.owes and not all(group.qos for group in groups):
             # With QoS 1 the session keeps the order of what waits for the disk and what does not; QoS 0 has none.
             return False
-        self.performing.perform(self.core.passing_together(now_us, client.name, self.swift, run, groups))
+        self.outbound.perform(self.core.passing_together(now_us, client.name, self.swift, run, groups))
         if run.count == 1 and not run.qos:
             self.lanes.lay(run, groups)
         return True
@@ -246,9 +246,9 @@ class BrokerServer:
         self._arrivals += 1
         return self._arrivals
 
-    def _stored(self, orders: list[AnyOrder]) -> None:
-        self.performing.perform(orders)
-        if len(self.brake):
+    def _stored(self, effects: list[AnyEffect]) -> None:
+        self.outbound.perform(effects)
+        if len(self.backpressure):
             self._tick_soon()
 
     def _tick_soon(self) -> None:
@@ -261,9 +261,9 @@ class BrokerServer:
         try:
             self.pass_waiting()
         finally:
-            self.logbook.commit()
+            self.write_ahead.commit()
             self.flush()
-        self.brake.release()
+        self.backpressure.release()
 
     def flush(self) -> None:
         dirty, self._dirty = self._dirty, []
@@ -301,7 +301,7 @@ class BrokerServer:
     # Sockets.
 
     def may_open(self, client: ClientSocket) -> bool:
-        why_not = "the broker is shutting down" if self.closing else self.gate.may_open(client, self.now_us())
+        why_not = "the broker is shutting down" if self.closing else self.access.may_open(client, self.now_us())
         if why_not is not None:
             self.watch.remark("connection_refused", f"{client.address}: {why_not}")
         return why_not is None
@@ -320,8 +320,8 @@ class BrokerServer:
             del self.sockets[client]
             self.lanes.forget()
             self.watch.closed(client.listener)
-        self.brake.forget(client)
-        self.gate.closed(client)
+        self.backpressure.forget(client)
+        self.access.closed(client)
 
     # The end.
 
@@ -344,7 +344,7 @@ class BrokerServer:
         deadline = self.loop.time() + drain_s
         visitors = self.core.station.visitors
         while self.loop.time() < deadline:
-            if self.logbook.settled and (to is None or not any(each in visitors for each in told)):
+            if self.write_ahead.settled and (to is None or not any(each in visitors for each in told)):
                 break
             await asyncio.sleep(0.005)
         if self._timer is not None:

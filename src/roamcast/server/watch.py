@@ -2,15 +2,15 @@
 
 from typing import Protocol
 
+from roamcast.live.broker.effects import AnyRecord
 from roamcast.live.broker.inputs import AnyGiven
-from roamcast.live.broker.orders import AnyRecord
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.http.metrics import ListenerKind
 
 
 class Watch(Protocol):
     def given(self, now_us: int, given: AnyGiven) -> None: ...
-    def record(self, now_us: int, order: AnyRecord) -> None: ...
+    def record(self, now_us: int, record: AnyRecord) -> None: ...
     def opened(self, listener: ListenerKind) -> None:
         """Somebody connected, who has said nothing yet."""
         ...
@@ -33,7 +33,7 @@ class SilentWatch(Watch):
     def given(self, now_us: int, given: AnyGiven) -> None:
         return
 
-    def record(self, now_us: int, order: AnyRecord) -> None:
+    def record(self, now_us: int, record: AnyRecord) -> None:
         return
 
     def opened(self, listener: ListenerKind) -> None:

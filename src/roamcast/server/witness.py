@@ -7,8 +7,7 @@ import structlog
 
 from roamcast.journal.records import BadJournal, Run
 from roamcast.journal.scribe import Scribe
-from roamcast.live.broker.inputs import AnyGiven, Arrived, LinkChanged, Published
-from roamcast.live.broker.orders import (
+from roamcast.live.broker.effects import (
     AnyRecord,
     RecordContext,
     RecordDelivery,
@@ -17,6 +16,7 @@ from roamcast.live.broker.orders import (
     RecordPublication,
     RecordSubscription,
 )
+from roamcast.live.broker.inputs import AnyGiven, Arrived, LinkChanged, Published
 from roamcast.live.runtime.diary import Diary
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
@@ -95,10 +95,10 @@ class Witness(Watch):
             case _:
                 return
 
-    def record(self, now_us: int, order: AnyRecord) -> None:
+    def record(self, now_us: int, record: AnyRecord) -> None:
         if self._scribe is None:
             return
-        match order:
+        match record:
             case RecordContext(context):
                 self._scribe.moved(now_us, context)
             case RecordGone(client, elsewhere):

@@ -1,4 +1,4 @@
-"""The machines of a stage: an event loop, disks, cameras and wires, at a time of the test's.
+"""The machines of a stage: an event loop, disks, snapshotters and wires, at a time of the test's.
 
 Every delay is drawn from one generator, so a seed is a whole run. Disks store a batch some time after it is given to
 them; one whose broker is killed stores nothing more.
@@ -10,7 +10,7 @@ from random import Random
 from typing import Protocol
 
 from roamcast.live.broker.core import Core
-from roamcast.server.picture import Camera, Picture, Then
+from roamcast.server.snapshot import Snapshot, Snapshotter, Then
 
 EPOCH_US = 1_700_000_000_000_000
 
@@ -99,8 +99,8 @@ class Head:
             self.course.loop.after(0, lambda: None if self.dead else done(None))
 
 
-class SlowCamera(Camera):
-    """Takes a picture at once, and gives it out some time later."""
+class SlowSnapshotter(Snapshotter):
+    """Takes a snapshot at once, and gives it out some time later."""
 
     def __init__(self, course: Course, head: Head, core: Core) -> None:
         self.course = course
@@ -108,8 +108,8 @@ class SlowCamera(Camera):
         self.core = core
 
     def take(self, then: Then) -> None:
-        picture = Picture(self.core.snapshot())
-        self.course.loop.after(self.course.rng.randint(0, 30_000), lambda: None if self.head.dead else then(picture))
+        snapshot = Snapshot(self.core.snapshot())
+        self.course.loop.after(self.course.rng.randint(0, 30_000), lambda: None if self.head.dead else then(snapshot))
 
 
 class Wire:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.mqtt.packets import AnyPacket, ConnAck, Publish, Will
-from roamcast.server.logbook import Due
+from roamcast.server.write_ahead import Due
 from tests.live.broker.stage import SimClient, Stage
 
 TOPICS = ("k/x", "k/y", "f/z")
@@ -320,10 +320,10 @@ class Mixture:
         for each in brokers:
             server = each.server
             for _ in range(1_000):
-                if server.logbook.settled:
+                if server.write_ahead.settled:
                     break
                 self.stage.run(0.001)
-            if server.ahead.waiting or server.ahead.marked or not server.logbook.settled:
+            if server.ahead.waiting or server.ahead.marked or not server.write_ahead.settled:
                 raise self.fail(f"something waits for the disk of {each.name} for ever")
             known = server.core.groups.members.get((GROUP, "k/#"), {})
             if known != {member.name: True for member in self.members}:

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import Core, CoreParams
+from roamcast.live.broker.effects import AnyRecord
 from roamcast.live.broker.inputs import Restarted, decode_batch
-from roamcast.live.broker.orders import AnyRecord
 from roamcast.live.overlay.core import OverlayCore, granted
 from roamcast.model.places import MovementGraph
 from roamcast.mqtt import Decoder, encode
@@ -42,12 +42,12 @@ from roamcast.mqtt.packets import (
 )
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.connection import ClientSocket
-from roamcast.server.logbook import Due
 from roamcast.server.neighbours import LinkDesk
 from roamcast.server.server import BrokerServer
 from roamcast.server.tracking import Trackers, TrackingParams
 from roamcast.server.watch import SilentWatch
-from tests.live.broker.machines import Clockwork, Disk, Head, SlowCamera, Wire
+from roamcast.server.write_ahead import Due
+from tests.live.broker.machines import Clockwork, Disk, Head, SlowSnapshotter, Wire
 
 
 class Remarks(SilentWatch):
@@ -56,8 +56,8 @@ class Remarks(SilentWatch):
         self.recorded: list[AnyRecord] = []
         """What is for the journal, if anybody keeps one."""
 
-    def record(self, now_us: int, order: AnyRecord) -> None:
-        self.recorded.append(order)
+    def record(self, now_us: int, record: AnyRecord) -> None:
+        self.recorded.append(record)
 
     def remark(self, what: str, detail: str) -> None:
         assert what != "internal_error", detail
@@ -105,7 +105,7 @@ class SimBroker:
             watch=self.watch,
             clock_us=lambda: stage.loop.now_us - self.behind_us,
             loop=stage.loop,
-            camera=SlowCamera(stage, self.head, core),
+            snapshotter=SlowSnapshotter(stage, self.head, core),
             due=stage.due,
             stopwatch_s=lambda: 0.0,
             trackers=Trackers(core.space, stage.tracking) if stage.tracking is not None else None,

@@ -6,23 +6,23 @@ import pytest
 
 from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import Core
+from roamcast.live.broker.effects import LetGo
 from roamcast.live.broker.inputs import Arrived, Asked, Left, Published, Will
-from roamcast.live.broker.orders import LetGo
 from roamcast.model.context import Context
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.packets import AnyPacket, Publish
 from roamcast.mqtt.packets import Will as LastWords
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.topics import parse_filter
+from roamcast.server.access import OpenAccess, Refusal
 from roamcast.server.connection import ClientSocket
-from roamcast.server.gate import OpenGate, Refusal
-from roamcast.server.reception import CLIENT_ID_BYTES_MAX
+from roamcast.server.inbound import CLIENT_ID_BYTES_MAX
 from tests.live.broker.machines import EPOCH_US
 from tests.live.broker.scene import Scene, dismissal
 from tests.live.broker.stage import SimClient
 
 
-class Doorman(OpenGate):
+class Doorman(OpenAccess):
     """Knows a user by the client's first letter, and lets nobody publish to `secret`."""
 
     def user_of(self, client: ClientSocket) -> str | None:
@@ -32,7 +32,7 @@ class Doorman(OpenGate):
         return (Reason.NOT_AUTHORIZED, "secret") if message.topic.startswith("secret") else None
 
 
-class Ledger(OpenGate):
+class Ledger(OpenAccess):
     """Whoever comes is the user that stands here."""
 
     def __init__(self) -> None:
@@ -48,8 +48,8 @@ def test_every_will_of_qos_2_is_published_though_all_have_no_packet_identifier_p
     core.handle(EPOCH_US, Asked("reader", 1, (Subscription(parse_filter("will"), 2),)))
     for number in range(3):
         core.handle(EPOCH_US + number, Arrived("c", False, 100, Will(Message("will", b"gone", 2))))
-        orders = core.handle(EPOCH_US + number, Left("c", None, False))
-        assert [type(each) for each in orders] == [LetGo]
+        effects = core.handle(EPOCH_US + number, Left("c", None, False))
+        assert [type(each) for each in effects] == [LetGo]
 
 
 @pytest.mark.parametrize("had_session", [False, True])
@@ -91,15 +91,15 @@ def test_what_is_stored_of_a_session_lets_nothing_go_of_the_next_one_l8() -> Non
     def begin() -> LetGo:
         server.core.handle(now_us, Arrived("c", True, 100))
         server.core.handle(now_us, Asked("c", 1, (Subscription(parse_filter("t"), 1),)))
-        orders = server.core.handle(now_us, Published("writer", 1, Message("t", b"x", 1)))
-        return next(each for each in orders if isinstance(each, LetGo))
+        effects = server.core.handle(now_us, Published("writer", 1, Message("t", b"x", 1)))
+        return next(each for each in effects if isinstance(each, LetGo))
 
     one, other = begin(), begin()
     assert one.through == other.through
-    server.performing.perform([one])
+    server.outbound.perform([one])
     assert one.session.take(now_us, []) is not None
     assert other.session.take(now_us, []) is None
-    server.performing.perform([other])
+    server.outbound.perform([other])
     assert other.session.take(now_us, []) is not None
 
 
@@ -119,7 +119,7 @@ def test_a_broker_with_as_many_sessions_as_it_may_refuses_the_next_and_serves_th
 @pytest.mark.parametrize("topic", ["secret/door", "$SYS/x"])
 def test_a_will_may_say_what_its_client_may_l7(topic: str) -> None:
     scene = Scene()
-    scene.stage.brokers["a"].server.gate = Doorman()
+    scene.stage.brokers["a"].server.access = Doorman()
     client = SimClient(scene.stage, "c")
     client.connect("a", will=LastWords(topic, b"x", 1))
     scene.rest()
@@ -134,7 +134,7 @@ def test_a_session_is_its_users_and_nobody_else_gets_what_waits_in_it_l7() -> No
     scene = Scene("ab")
     ledger = Ledger()
     for broker in scene.stage.brokers.values():
-        broker.server.gate = ledger
+        broker.server.access = ledger
     client, writer = scene.client("c"), scene.client("writer")
     scene.subscribe(client, "private")
     client.drop()
@@ -154,7 +154,7 @@ def test_a_session_is_its_users_and_nobody_else_gets_what_waits_in_it_l7() -> No
 
 def test_another_user_with_a_client_id_that_is_in_use_is_refused_and_pushes_nobody_out_l7() -> None:
     scene = Scene()
-    ledger = scene.stage.brokers["a"].server.gate = Ledger()
+    ledger = scene.stage.brokers["a"].server.access = Ledger()
     client = scene.client("c", expiry_s=0)
     ledger.user = "mallory"
     for clean in (False, True):
@@ -169,7 +169,7 @@ def test_a_session_that_ends_with_its_connection_is_not_ended_by_another_user_el
     scene = Scene("ab")
     client = scene.client("c", expiry_s=0)
     server = scene.stage.brokers["b"].server
-    server.gate.user_of = lambda client: "mallory"  # type: ignore[method-assign]
+    server.access.user_of = lambda client: "mallory"  # type: ignore[method-assign]
     other = SimClient(scene.stage, "c")
     other.connect("b")
     scene.rest(2.0)

@@ -58,9 +58,9 @@ def test_after_a_message_that_no_link_takes_the_stream_goes_on_p61() -> None:
     station = broker.server.core.station
     large = Wish("x" * 5_000_000, "t", EVERYTHING)
     neighbourhood = station.broker.neighbourhood
-    orders = neighbourhood.numbered(neighbourhood.say([("b", Wanted(large))]))
-    station.perform(orders)
-    broker.server.performing.perform(station.take_orders())
+    effects = neighbourhood.numbered(neighbourhood.say([("b", Wanted(large))]))
+    station.perform(effects)
+    broker.server.outbound.perform(station.take_effects())
     assert "unsendable" in scene.remarks("a")
     for payload in (b"behind it", json.dumps({f"k{number}": "v" * 40_000 for number in range(14)}).encode()):
         assert scene.publish(writer, "t", payload) is Reason.SUCCESS

@@ -1,7 +1,7 @@
 """P2: what a live broker has written into its journal is what the oracle must know, and nothing twice."""
 
 from roamcast.journal.records import Run
-from roamcast.live.broker.orders import (
+from roamcast.live.broker.effects import (
     AnyRecord,
     RecordContext,
     RecordDelivery,
@@ -130,7 +130,7 @@ def test_p2_a_journal_that_begins_later_is_told_who_is_there_and_what_they_want(
     scene.subscribe(client, "t")
     broker = scene.stage.brokers["a"]
     broker.server.core.station.chronicle.on = True
-    broker.server.logbook.snapshot()
+    broker.server.write_ahead.snapshot()
     scene.rest()
     broker.kill()
     broker.start()

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.broker.core import Core
+from roamcast.live.broker.effects import AnyEffect, Hand, HandTogether
 from roamcast.live.broker.inputs import Arrived, Asked
-from roamcast.live.broker.orders import AnyOrder, Hand, HandTogether
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Point, Velocity
@@ -76,16 +76,16 @@ def run_of(topic: str, payloads: list[bytes]) -> Run:
     return found[0]
 
 
-def handed(orders: list[AnyOrder]) -> list[tuple[bytes, list[tuple[str, tuple[int, ...]]]]]:
-    """By message, who gets it and for which of its subscriptions; in the order of the messages."""
+def handed(effects: list[AnyEffect]) -> list[tuple[bytes, list[tuple[str, tuple[int, ...]]]]]:
+    """By message, who gets it and for which of its subscriptions; in the effect of the messages."""
     found: dict[bytes, list[tuple[str, tuple[int, ...]]]] = {}
-    for order in orders:
-        if isinstance(order, HandTogether):
-            for payload in order.run.payloads():
-                found.setdefault(payload, []).extend((each, order.subscription_ids) for each in order.clients)
-        elif isinstance(order, Hand):
-            ids = order.delivery.subscription_ids
-            found.setdefault(order.delivery.message.payload, []).extend((each, ids) for each in order.clients)
+    for effect in effects:
+        if isinstance(effect, HandTogether):
+            for payload in effect.run.payloads():
+                found.setdefault(payload, []).extend((each, effect.subscription_ids) for each in effect.clients)
+        elif isinstance(effect, Hand):
+            ids = effect.delivery.subscription_ids
+            found.setdefault(effect.delivery.message.payload, []).extend((each, ids) for each in effect.clients)
     return [(payload, sorted(clients)) for payload, clients in found.items()]
 
 

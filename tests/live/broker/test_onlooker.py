@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from roamcast.live.broker.chronicle import Chronicle
+from roamcast.live.broker.effects import AnyEffect, Remark
 from roamcast.live.broker.inputs import Left
 from roamcast.live.broker.onlooker import TOLD, GuardedOnlooker, Onlooker
-from roamcast.live.broker.orders import AnyOrder, Remark
 from tests.live.broker.scene import Scene
 
 
@@ -42,9 +42,9 @@ def test_l5_everything_that_an_onlooker_is_told_is_guarded() -> None:
 
 
 def test_l5_an_onlooker_that_fails_is_told_nothing_more_and_that_is_remarked() -> None:
-    orders: list[AnyOrder] = []
+    effects: list[AnyEffect] = []
     ended: list[bool] = []
-    chronicle = Chronicle(orders.append)
+    chronicle = Chronicle(effects.append)
     onlooker = Mistaken("away")
     chronicle.look_on(cast(Onlooker, onlooker), lambda: ended.append(True))
     for _ in range(2):
@@ -52,7 +52,7 @@ def test_l5_an_onlooker_that_fails_is_told_nothing_more_and_that_is_remarked() -
         chronicle.away("somebody")
     assert onlooker.told == ["gone", "away"]
     assert chronicle.onlooker is None
-    assert orders == [Remark("onlooker_failed", "away: KeyError('away')")]
+    assert effects == [Remark("onlooker_failed", "away: KeyError('away')")]
     assert ended == [True]
 
 

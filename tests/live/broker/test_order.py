@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from roamcast.mqtt import Message, encode
 from roamcast.mqtt.packets import V5, Publish
-from roamcast.server.logbook import Logbook
+from roamcast.server.write_ahead import WriteAhead
 from tests.effort import examples
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
@@ -37,8 +37,8 @@ def keep_the_disk_from_storing(scene: Scene, broker: str = "a") -> None:
     scene.stage.brokers[broker].head.submit = lambda *_: None  # type: ignore[method-assign]
 
 
-def logbook(scene: Scene, broker: str = "a") -> Logbook:
-    return scene.stage.brokers[broker].server.logbook
+def write_ahead(scene: Scene, broker: str = "a") -> WriteAhead:
+    return scene.stage.brokers[broker].server.write_ahead
 
 
 def test_l2_a_plain_message_does_not_overtake_a_retained_one() -> None:
@@ -165,7 +165,7 @@ def test_l2_nothing_is_remembered_of_what_has_been_performed() -> None:
         ahead = scene.stage.brokers[name].server.ahead
         assert not ahead.waiting
         assert not ahead.marked
-        assert logbook(scene, name).settled
+        assert write_ahead(scene, name).settled
 
 
 def test_l8_what_would_overtake_is_lost_and_counted_while_nothing_can_be_stored() -> None:
@@ -175,7 +175,7 @@ def test_l8_what_would_overtake_is_lost_and_counted_while_nothing_can_be_stored(
     keep_the_disk_from_storing(scene)
     writer._say(packet(0, "retained"))
     scene.rest()
-    logbook(scene).full = OSError("no space")
+    write_ahead(scene).full = OSError("no space")
     writer._say(packet(1, "plain"), packet(2, "plain"))
     scene.rest()
     assert numbers(reader) == []

@@ -72,7 +72,7 @@ class OverlayTrial:
             place = guests.broker.relocation.departing.place
             for effect in place(guests.station.now_us, self.rng.choice(posts), to):
                 guests._perform(broker.name, effect)
-            broker.server.performing.perform(guests.station.take_orders())
+            broker.server.outbound.perform(guests.station.take_effects())
 
     def check(self) -> None:
         assert all(writer.settled for writer in self.writers)

@@ -146,7 +146,7 @@ def test_what_waited_for_its_topic_is_not_overtaken_by_what_the_same_publisher_s
     scene.stage.heal()
     while server.core.announcing._passing:
         scene.rest(0.000_1)
-    # What waited is in the orders of an input now, and not on disk yet.
+    # What waited is in the effects of an input now, and not on disk yet.
     again = Publish("t/x", b"2", user_properties=(("origin", origin(2)),))
     server.clients["writer"].data_received(encode(again, V5))
     scene.rest(3.0)

@@ -209,7 +209,7 @@ def test_a_wildcard_finds_what_is_retained_in_the_order_of_its_publication_also_
         scene.subscribe(reader, "t/+/#")
         assert reader.taken == [b"t/2/x", b"t/1/y", b"t/1/x"]
         broker = scene.stage.brokers["a"]
-        broker.server.logbook.snapshot()
+        broker.server.write_ahead.snapshot()
         scene.rest()
         broker.kill()
         scene.stage.heal()

@@ -27,7 +27,7 @@ from tests.live.broker.stage import SimClient
 def test_a_broker_that_cannot_store_takes_nothing_that_it_would_have_to_store_p57() -> None:
     scene = Scene()
     client = scene.client("c")
-    scene.stage.brokers["a"].server.logbook.full = OSError("no space left")
+    scene.stage.brokers["a"].server.write_ahead.full = OSError("no space left")
     client.publish("t", b"x", 1)
     client.subscribe("t", 1)
     stranger = SimClient(scene.stage, "stranger")

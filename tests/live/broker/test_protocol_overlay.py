@@ -39,7 +39,7 @@ class OverlayScene(Scene):
         guests.station.now_us = self.stage.loop.now_us
         for effect in guests.broker.relocation.departing.place(self.stage.loop.now_us, subscription, to):
             guests._perform(at, effect)
-        self.stage.brokers[at].server.performing.perform(guests.station.take_orders())
+        self.stage.brokers[at].server.outbound.perform(guests.station.take_effects())
 
     def home_of(self, client: str, broker: str) -> str | None:
         return self.core(broker).guests.guests[f"@{client}>{broker}"].node.home

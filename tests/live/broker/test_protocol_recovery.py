@@ -15,6 +15,7 @@ from roamcast.broker.modulators.spec import Aggregate, ByCount, Declarative, spe
 from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.core import Core, CoreParams
+from roamcast.live.broker.effects import Admit, AnyEffect, LetGo
 from roamcast.live.broker.inputs import (
     AnyGiven,
     Arrived,
@@ -25,7 +26,6 @@ from roamcast.live.broker.inputs import (
     Restarted,
     decode_batch,
 )
-from roamcast.live.broker.orders import Admit, AnyOrder, LetGo
 from roamcast.live.broker.properties import subscription_of
 from roamcast.live.broker.stored import BadState
 from roamcast.model.context import Context
@@ -70,7 +70,7 @@ class Life:
             self.scene.rest(self.rng.choice((0.0, 0.003, 0.05, 0.5)))
         self.scene.rest(1.0)
         running = self.scene.stage.brokers.values()
-        while not all(broker.server.logbook.settled for broker in running):
+        while not all(broker.server.write_ahead.settled for broker in running):
             self.scene.rest(0.001)
 
     def _step(self, client: SimClient) -> None:
@@ -102,11 +102,11 @@ def entries_of(broker: SimBroker) -> Iterator[Entry]:
         yield from decode_batch(batch)
 
 
-def plain(orders: list[AnyOrder]) -> list[Any]:
+def plain(effects: list[AnyEffect]) -> list[Any]:
     """Sessions are objects, and compared by what is in them."""
     return [
         (type(each), each.client, each.session.snapshot()) if isinstance(each, Admit | LetGo) else each
-        for each in orders
+        for each in effects
     ]
 
 

@@ -402,7 +402,7 @@ def test_a_group_is_known_to_a_broker_that_is_met_later_and_after_a_restart_p54(
     scene.stage.heal()
     scene.rest()
     broker = scene.stage.brokers["a"]
-    broker.server.logbook.snapshot()
+    broker.server.write_ahead.snapshot()
     scene.rest()
     broker.kill()
     scene.stage.heal()

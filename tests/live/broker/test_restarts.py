@@ -84,7 +84,7 @@ def test_messages_of_qos_0_pass_to_a_neighbour_before_and_after_a_restart_p34() 
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.subscribe(reader, "t", qos=0)
     scene.publish(writer, "t", b"0", qos=0)
-    scene.stage.brokers["a"].server.logbook.snapshot()
+    scene.stage.brokers["a"].server.write_ahead.snapshot()
     scene.rest()
     for number in (1, 2, 3):
         scene.publish(writer, "t", b"%d" % number, qos=0)

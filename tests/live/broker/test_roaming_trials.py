@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 
 from roamcast.broker.params import BrokerParams
-from roamcast.server.logbook import Due
+from roamcast.server.write_ahead import Due
 from tests.effort import seeds
 from tests.live.broker.stage import SimClient, Stage
 
@@ -26,7 +26,7 @@ class Trial:
         self.rng = Random(seed)
         self.faults = faults
         self.edges = edges
-        # Small states: every few batches one takes a picture by itself.
+        # Small states: every few batches one takes a snapshot by itself.
         self.stage = Stage(seed, edges, params, due=Due(2_000) if seed % 2 else None)
         self.names = tuple(self.stage.brokers)
         self.subscribers = [SimClient(self.stage, f"s{number}") for number in range(3)]
@@ -66,7 +66,7 @@ class Trial:
             if broker.alive:
                 broker.kill()
         if self.rng.random() < 0.1:
-            self.stage.brokers[self.rng.choice(self.names)].server.logbook.snapshot()
+            self.stage.brokers[self.rng.choice(self.names)].server.write_ahead.snapshot()
         if self.rng.random() < 0.3:
             self.stage.heal()
         if self.rng.random() < 0.5:

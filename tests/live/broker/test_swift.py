@@ -3,12 +3,12 @@
 import pytest
 
 from roamcast.live.broker.core import Core
+from roamcast.live.broker.effects import RecordDelivery
 from roamcast.live.broker.inputs import decode_batch
-from roamcast.live.broker.orders import RecordDelivery
 from roamcast.mqtt.packets import PACKET_ID_MAX, V311, PubAck, Publish
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.stage import SimBroker, SimClient, Stage
-from tests.server.test_brake import Stuck
+from tests.server.test_backpressure import Stuck
 
 MANY = [b"%d" % number for number in range(40)]
 
@@ -136,7 +136,7 @@ def test_l8_what_needs_no_disk_does_not_wait_for_it() -> None:
     scene = Scene()
     reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
     scene.subscribe(reader, "t")
-    waiting = scene.stage.brokers["a"].server.logbook
+    waiting = scene.stage.brokers["a"].server.write_ahead
     scene.stage.brokers["a"].head.submit = lambda *_: None  # type: ignore[method-assign]
     writer.publish("other", b"x", 1, True)
     scene.rest()

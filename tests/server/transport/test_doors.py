@@ -47,7 +47,7 @@ class Knocking:
 
 async def counted(broker: RunningBroker, connections: int) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while broker.guard.doors.connections != connections:
+        while broker.access.doors.connections != connections:
             await asyncio.sleep(0.005)
 
 

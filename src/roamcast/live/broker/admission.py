@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from roamcast.broker.messages import Attach, Remind, Reminded
 from roamcast.broker.relocation import NUMBER_MAX
+from roamcast.live.broker.effects import Admit, Deny, Dismiss, Remark
 from roamcast.live.broker.inputs import Arrived, Left
-from roamcast.live.broker.orders import Admit, Deny, Dismiss, Remark
 from roamcast.live.broker.properties import text_of
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.station import AWAY, Station
@@ -105,7 +105,7 @@ class Admission:
         visitor.anew = given.clean_start
 
     def _deny(self, client: str, arrival: int, reason: Reason, text: str) -> None:
-        self.station.order(Deny(client, reason, text, arrival))
+        self.station.emit(Deny(client, reason, text, arrival))
 
     def _drop(self, visitor: Visitor, reason: Reason, text: str) -> None:
         """It was never let in, so nothing of it is anywhere but here."""
@@ -142,7 +142,7 @@ class Admission:
         visitor.seen = {event_id: names for event_id, names in visitor.seen.items() if event_id in lasting}
         self.station.chronicle.here(visitor.context.at(self.station.now_us, self.station.space))
         self.travelling.admitted(visitor)
-        self.station.order(Admit(visitor.client, visitor.session, present, visitor.arrival))
+        self.station.emit(Admit(visitor.client, visitor.session, present, visitor.arrival))
 
     # Its session is somewhere.
 
@@ -201,11 +201,11 @@ class Admission:
                 return
             visitor.unpack(answer.luggage)
         except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
-            self.station.order(Remark("bad_luggage", f"{visitor.client}: {problem}"))
+            self.station.emit(Remark("bad_luggage", f"{visitor.client}: {problem}"))
             self._begin(visitor, "restarted")
             return
         visitor.wanted = {text_of(each.id): each for each in answer.subscriptions}
-        self.station.order(Remark("roamed_in", visitor.client))
+        self.station.emit(Remark("roamed_in", visitor.client))
         self._attach(visitor, "again", answer.subscriptions)
         if visitor.name not in self.station.broker.border.sessions:
             self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
@@ -238,11 +238,11 @@ class Admission:
         self.subscribing.forget(visitor)
         self._cancel(visitor)
         del self.station.visitors[visitor.client]
-        self.station.order(Remark("roamed_out", visitor.client))
+        self.station.emit(Remark("roamed_out", visitor.client))
         arrow = self.station.broker.handover.arrow_of(visitor.name)
         self.station.chronicle.roamed(visitor.client, arrow.claim.path[0] if arrow and arrow.claim.path else "")
         if visitor.connected:
-            self.station.order(Dismiss(visitor.client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
+            self.station.emit(Dismiss(visitor.client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
         elif visitor.coming:
             text = "the client is at another broker; try again"
             self._deny(visitor.client, visitor.arrival, Reason.SERVER_BUSY, text)

@@ -5,13 +5,13 @@ stored. A plain one of the same publisher and topic goes past the log and would 
 neighbours; MQTT wants both in the order in which they came (section 4.6). So of each publisher and
 topic it is known here what still waits, and who comes later stays behind that. All others go as fast as ever.
 
-The state machine marks what it has sent through the log, and the server takes the marks with the orders of the same
+The state machine marks what it has sent through the log, and the server takes the marks with the effects of the same
 input. None of this is state: where a log is read again nobody looks.
 """
 
 from typing import TypeAlias
 
-from roamcast.live.broker.orders import CaughtUp
+from roamcast.live.broker.effects import CaughtUp
 from roamcast.live.origin import origin_in
 from roamcast.model.values import BadValue
 from roamcast.mqtt.messages import Message

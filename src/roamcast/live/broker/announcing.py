@@ -23,7 +23,7 @@ from msgspec import Struct
 from roamcast.broker.messages import Notified, Pub
 from roamcast.broker.router import CLIENT
 from roamcast.broker.sessions import Session
-from roamcast.live.broker.orders import Remark
+from roamcast.live.broker.effects import Remark
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import SOURCE, Visitor
 from roamcast.model.event import Event
@@ -82,7 +82,7 @@ class Announcing:
         if not self.on:
             return
         if not self._may_be_advertised(topic):
-            self.station.order(Remark("advertisement_refused", topic))
+            self.station.emit(Remark("advertisement_refused", topic))
             return
         is_new = self.topics.pop(topic, None) is None
         self.topics[topic] = self.station.now_us
@@ -161,7 +161,7 @@ class Announcing:
     def _inherit(self, client: str, publications: Iterable[Pub]) -> None:
         for pub in publications:
             if len(self.held) >= self.station.broker.params.publications_max:
-                self.station.order(Remark("publication_dropped", client))
+                self.station.emit(Remark("publication_dropped", client))
             else:
                 self.held.append(Held(pub.event, pub.serial))
 
@@ -171,7 +171,7 @@ class Announcing:
             return False
         size = len(event.body or b"")
         if self._passing_count >= PASSING_MAX or self._passing_bytes + size > PASSING_BYTES_MAX:
-            self.station.order(Remark("passing_dropped", event.subject))
+            self.station.emit(Remark("passing_dropped", event.subject))
             return True
         self._passing.setdefault(event.subject, []).append(event)
         self._passing_count += 1

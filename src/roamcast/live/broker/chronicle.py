@@ -12,7 +12,7 @@ the deliveries. So each of them must say what the broker was asked to do, at the
 - What the model has no word for is left out on both sides: shared subscriptions and those without what their client
   says itself (No Local). A retained message that a new subscription is given is a note.
 
-These are orders that the runtime carries out at once, not after a commit: only so are the times in the journal those
+These are effects that the runtime carries out at once, not after a commit: only so are the times in the journal those
 at which the broker matched.
 
 Whoever looks on without a journal (`onlooker.py`) is told of the same from here, without what the journal leaves out.
@@ -23,10 +23,8 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from roamcast.live.broker.modulating import MADE_OF
-from roamcast.live.broker.onlooker import GuardedOnlooker, Onlooker
-from roamcast.live.broker.orders import (
-    AnyOrder,
+from roamcast.live.broker.effects import (
+    AnyEffect,
     RecordContext,
     RecordDelivery,
     RecordGone,
@@ -35,6 +33,8 @@ from roamcast.live.broker.orders import (
     RecordSubscription,
     Remark,
 )
+from roamcast.live.broker.modulating import MADE_OF
+from roamcast.live.broker.onlooker import GuardedOnlooker, Onlooker
 from roamcast.live.broker.properties import is_lasting, subscription_id
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -49,10 +49,10 @@ class Chronicle:
     onlooker: Onlooker | None = None
     """Of this life of the process alone."""
 
-    def __init__(self, order: Callable[[AnyOrder], None]) -> None:
+    def __init__(self, emit: Callable[[AnyEffect], None]) -> None:
         self.on = False
         """Whether anybody keeps a journal."""
-        self._order = order
+        self._emit = emit
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "onlooker"}
@@ -62,14 +62,14 @@ class Chronicle:
 
         def over(what: str, problem: Exception) -> None:
             self.onlooker = None
-            self._order(Remark("onlooker_failed", f"{what}: {problem!r}"))
+            self._emit(Remark("onlooker_failed", f"{what}: {problem!r}"))
             failed()
 
         self.onlooker = cast(Onlooker, GuardedOnlooker(onlooker, over))
 
     def here(self, context: Context) -> None:
         if self.on:
-            self._order(RecordContext(context))
+            self._emit(RecordContext(context))
         if self.onlooker is not None:
             self.onlooker.here(context)
 
@@ -79,32 +79,32 @@ class Chronicle:
 
     def gone(self, client: str) -> None:
         if self.on:
-            self._order(RecordGone(client))
+            self._emit(RecordGone(client))
         if self.onlooker is not None:
             self.onlooker.gone(client, None)
 
     def roamed(self, client: str, to: str) -> None:
         if self.on:
-            self._order(RecordGone(client, elsewhere=True))
+            self._emit(RecordGone(client, elsewhere=True))
         if self.onlooker is not None:
             self.onlooker.gone(client, to)
 
     def subscribed(self, asked: Asked, wanted: Subscription) -> None:
         if self.on and is_told(asked):
-            self._order(RecordSubscription(wanted.subscriber, wanted.id, wanted))
+            self._emit(RecordSubscription(wanted.subscriber, wanted.id, wanted))
         if self.onlooker is not None:
             self.onlooker.subscribed(wanted)
 
     def withdrawn(self, asked: Asked, wanted: Subscription) -> None:
         if self.on and is_told(asked):
-            self._order(RecordSubscription(wanted.subscriber, wanted.id, None))
+            self._emit(RecordSubscription(wanted.subscriber, wanted.id, None))
         if self.onlooker is not None:
             self.onlooker.withdrawn(wanted)
 
     def published(self, client: str, event: Event, message: Message) -> None:
         if self.on:
             lasts = is_lasting(message)
-            self._order(RecordPublication(client, event if lasts else replace(event, expires_us=event.published_us)))
+            self._emit(RecordPublication(client, event if lasts else replace(event, expires_us=event.published_us)))
         if self.onlooker is not None:
             self.onlooker.published(client, event)
 
@@ -113,7 +113,7 @@ class Chronicle:
             for each in asked:
                 if is_told(each):
                     name = subscription_id(client, each.filter.text)
-                    self._order(RecordDelivery(client, original(event), name))
+                    self._emit(RecordDelivery(client, original(event), name))
         if self.onlooker is not None:
             self.onlooker.delivered(client, event)
 
@@ -123,7 +123,7 @@ class Chronicle:
             self.delivered(client, event, asked)
             return
         if self.on:
-            self._order(RecordNote(client, RETAINED_GIVEN, original(event).id))
+            self._emit(RecordNote(client, RETAINED_GIVEN, original(event).id))
         if self.onlooker is not None:
             self.onlooker.delivered(client, event)
 

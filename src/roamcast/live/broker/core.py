@@ -1,6 +1,6 @@
 """The state machine of a live broker: MQTT sessions on top of the broker of the protocols (L2, L3, L8).
 
-    connections  --inputs-->  Core  --orders-->  connections, links, journal
+    connections  --inputs-->  Core  --effects-->  connections, links, journal
                                |  Visitor, one for each client: plays the client of R3 for it
                                |  Audience: which of the clients here get an event
                                |  Broker (broker): routing, counterparts, roaming
@@ -27,6 +27,7 @@ from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.admission import Admission
 from roamcast.live.broker.announcing import Announcing
 from roamcast.live.broker.audience import Audience
+from roamcast.live.broker.effects import AnyEffect, Deny, Dismiss, Remark
 from roamcast.live.broker.events import Events
 from roamcast.live.broker.groups import Groups
 from roamcast.live.broker.inputs import (
@@ -50,7 +51,6 @@ from roamcast.live.broker.inputs import (
 )
 from roamcast.live.broker.keeping import Keeping
 from roamcast.live.broker.lasting import Lasting
-from roamcast.live.broker.orders import AnyOrder, Deny, Dismiss, Remark
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.retained import Retained
@@ -133,14 +133,14 @@ class Core:
             self.station, self.subscribing, self.publishing, params.session, self.travelling, params.reminder_wait_s
         )
 
-    def handle(self, now_us: int, given: AnyGiven) -> list[AnyOrder]:
+    def handle(self, now_us: int, given: AnyGiven) -> list[AnyEffect]:
         """Whatever is given, nothing is raised: a mistake of ours costs one client its connection, and the log can
         still be read again, for it happens there too."""
         self.station.now_us = now_us
         client = getattr(given, "client", None)
         self._guarded(lambda: self._handle(given), type(given).__name__, client if isinstance(client, str) else None)
         self._guarded(self.announcing.let_out, "letting out", None)
-        return self.station.take_orders()
+        return self.station.take_effects()
 
     def _guarded(self, action: Callable[[], None], what: str, client: str | None) -> None:
         try:
@@ -151,13 +151,13 @@ class Core:
     def _mistaken(self, what: str, client: str | None, problem: Exception) -> None:
         where = traceback.extract_tb(problem.__traceback__)[-1]
         place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-        self.station.order(Remark("internal_error", f"{what} at {place}: {problem!r}"))
+        self.station.emit(Remark("internal_error", f"{what} at {place}: {problem!r}"))
         if client is not None:
             visitor = self.station.visitors.get(client)
             arrival = 0 if visitor is None else visitor.arrival
             self._guarded(lambda: self.admission.left(Left(client, None, False)), "leaving", None)
-            self.station.order(Deny(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker", arrival))
-            self.station.order(Dismiss(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker"))
+            self.station.emit(Deny(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker", arrival))
+            self.station.emit(Dismiss(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker"))
 
     def _handle(self, given: AnyGiven) -> None:
         match given:
@@ -231,28 +231,28 @@ class Core:
             return False
         return True
 
-    def passing(self, now_us: int, batch: Sequence[tuple[str, Message | Run]]) -> list[AnyOrder]:
+    def passing(self, now_us: int, batch: Sequence[tuple[str, Message | Run]]) -> list[AnyEffect]:
         """Messages of QoS 0 of clients here, in the order in which they came."""
         self.station.now_us = now_us
         self._guarded(lambda: self.publishing.pass_on(batch), "passing", None)
-        return self.station.take_orders()
+        return self.station.take_effects()
 
     def passing_together(
         self, now_us: int, client: str, swift: Swift, run: Run, groups: list[Group]
-    ) -> list[AnyOrder]:
+    ) -> list[AnyEffect]:
         """Messages of a client here that take the short way."""
         self.station.now_us = now_us
         try:
             swift.hand(client, run, groups)
         except Exception as problem:
             self._mistaken("passing together", None, problem)
-        return self.station.take_orders()
+        return self.station.take_effects()
 
-    def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyOrder]:
+    def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyEffect]:
         """One from a neighbour."""
         self.station.now_us = now_us
         self._guarded(lambda: self.publishing.heard_passing(peer, passing), "heard passing", None)
-        return self.station.take_orders()
+        return self.station.take_effects()
 
     def snapshot(self) -> bytes:
         """All of it, for `restored`."""

@@ -22,8 +22,8 @@ from msgspec import Struct
 
 from roamcast.broker.messages import Notified
 from roamcast.broker.router import CLIENT
+from roamcast.live.broker.effects import Remark
 from roamcast.live.broker.events import Events
-from roamcast.live.broker.orders import Remark
 from roamcast.live.broker.properties import is_common
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
@@ -112,7 +112,7 @@ class Groups:
         try:
             member = _decoder.decode(bytes.fromhex(topic.removeprefix(GROUP_TOPIC)))
         except (msgspec.MsgspecError, ValueError) as problem:
-            self.station.order(Remark("bad_hand_over", f"{topic}: {problem}"))
+            self.station.emit(Remark("bad_hand_over", f"{topic}: {problem}"))
             return
         if state != CONNECTED and not from_here:
             self._doubtful[member] = None

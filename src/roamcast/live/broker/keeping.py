@@ -11,10 +11,10 @@ import msgspec
 
 from roamcast.broker.messages import Notified
 from roamcast.broker.router import Said
+from roamcast.live.broker.effects import Remark
 from roamcast.live.broker.events import TO_ALL, Events
 from roamcast.live.broker.groups import GROUP_TOPIC, Groups
 from roamcast.live.broker.lasting import LOOK_EVERY_US, TIMER, Lasting
-from roamcast.live.broker.orders import Remark
 from roamcast.live.broker.properties import is_lasting
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
@@ -49,7 +49,7 @@ class Keeping:
             for each in _decoder.decode(event.body or b""):
                 self._keep(_event_decoder.decode(each))
         except (msgspec.MsgspecError, ValueError) as problem:
-            self.station.order(Remark("bad_hand_over", f"{event.id}: {problem}"))
+            self.station.emit(Remark("bad_hand_over", f"{event.id}: {problem}"))
         return False
 
     def _keep(self, event: Event) -> None:
@@ -57,13 +57,13 @@ class Keeping:
         if message is None:
             return
         if message.retain and not self.retained.keep(event, message, self.station.now_us):
-            self.station.order(Remark("retained_dropped", message.topic))
+            self.station.emit(Remark("retained_dropped", message.topic))
         elif message.topic.startswith(GROUP_TOPIC):
             from_here = event.publisher.host == self.station.host
             self.groups.heard(message.topic, self.retained.payload_of(message.topic), from_here)
         if is_lasting(message) and event.expires_us > self.station.now_us:
             if not self.lasting.keep(event, message):
-                self.station.order(Remark("lasting_dropped", message.topic))
+                self.station.emit(Remark("lasting_dropped", message.topic))
             self.look_later()
 
     def look_later(self) -> None:

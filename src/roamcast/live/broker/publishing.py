@@ -12,11 +12,11 @@ from roamcast.broker.sessions import Session
 from roamcast.live.broker.announcing import Announcing
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
+from roamcast.live.broker.effects import Acknowledge, Complete, Hand, HandTogether, Remark, Tell
 from roamcast.live.broker.events import Events, asks_origin, with_origin
 from roamcast.live.broker.inputs import Published, Released, Will
 from roamcast.live.broker.keeping import Keeping, goes_to_all
 from roamcast.live.broker.nearby import Nearby
-from roamcast.live.broker.orders import Acknowledge, Complete, Hand, HandTogether, Remark, Tell
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_id
 from roamcast.live.broker.station import Station
@@ -61,14 +61,14 @@ class Publishing:
         if message.qos == 2 and packet_id:
             if packet_id in visitor.received:
                 if packet_id not in visitor.awaiting.values():
-                    self.station.order(Acknowledge(given.client, packet_id))
+                    self.station.emit(Acknowledge(given.client, packet_id))
                 return
             visitor.received[packet_id] = None
         if message.topic == REPORT_TOPIC:
             self._report(visitor, message, packet_id)
             return
         if message.qos and self.events.is_copy(None, message):
-            self.station.order(Acknowledge(given.client, packet_id))
+            self.station.emit(Acknowledge(given.client, packet_id))
             return
         # By the turns that are logged, for this is logged too, and a choice may be kept with its message.
         message = self._with_choice(message, False)
@@ -117,9 +117,9 @@ class Publishing:
     def _refuse(self, visitor: Visitor, message: Message, packet_id: int, reason: Reason, text: str) -> None:
         visitor.received.pop(packet_id, None)
         if message.qos:
-            self.station.order(Acknowledge(visitor.client, packet_id, reason, text))
+            self.station.emit(Acknowledge(visitor.client, packet_id, reason, text))
         else:
-            self.station.order(Remark("message_refused", f"{visitor.client}: {text}"))
+            self.station.emit(Remark("message_refused", f"{visitor.client}: {text}"))
 
     def _report(self, visitor: Visitor, message: Message, packet_id: int) -> None:
         try:
@@ -131,13 +131,13 @@ class Publishing:
         self.audience.moved(context, self.station.has_neighbours())
         self.station.chronicle.here(context)
         self.travelling.moved(visitor)
-        self.station.order(Acknowledge(visitor.client, packet_id))
+        self.station.emit(Acknowledge(visitor.client, packet_id))
 
     def released(self, given: Released) -> None:
         visitor = self.station.visitors.get(given.client)
         if visitor is not None:
             visitor.received.pop(given.packet_id, None)
-            self.station.order(Complete(given.client, given.packet_id))
+            self.station.emit(Complete(given.client, given.packet_id))
 
     def publish_will(self, visitor: Visitor, will: Will) -> None:
         now_us = self.station.now_us
@@ -200,12 +200,12 @@ class Publishing:
         plain = [each for each in asked if each.filter.text not in visitor.modulators]
         if plain:
             seen = with_origin(event, message, plain)
-            self.station.order(Hand((visitor.client,), delivery_of(0, seen, plain, False)))
+            self.station.emit(Hand((visitor.client,), delivery_of(0, seen, plain, False)))
         for each in asked:
             if each not in plain:
                 for made in self.station.messages_for(visitor, event, message, each, passing):
                     delivery = delivery_of(0, made, [each], False)
-                    self.station.order(Hand((visitor.client,), delivery))
+                    self.station.emit(Hand((visitor.client,), delivery))
         self.station.chronicle.delivered(visitor.client, event, asked)
 
     # Messages that last.
@@ -235,7 +235,7 @@ class Publishing:
 
     def _hand(self, message: Message, plan: Plan) -> None:
         for asked, clients in plan:
-            self.station.order(Hand(clients, delivery_of(0, message, asked, False)))
+            self.station.emit(Hand(clients, delivery_of(0, message, asked, False)))
 
     # QoS 0.
 
@@ -264,7 +264,7 @@ class Publishing:
                 self._pass_message(client, piece.messages()[0], waiting)
                 self._pass_waiting(waiting)
             elif recipients:
-                self.station.order(HandTogether(piece, recipients, 0, (), ()))
+                self.station.emit(HandTogether(piece, recipients, 0, (), ()))
 
     def _pass_message(self, client: str, message: Message, waiting: list[tuple[Message, Event]]) -> None:
         visitor, travels = self.station.visitors.get(client), self.station.has_neighbours()
@@ -298,7 +298,7 @@ class Publishing:
     def heard_passing(self, peer: str, passing: Passing) -> None:
         message = self.events.carried_by(passing.event)
         if message is None or passing.hops > HOPS_MAX:
-            self.station.order(Remark("event_looped", passing.event.id))
+            self.station.emit(Remark("event_looped", passing.event.id))
             return
         if self.station.chronicle.onlooker is not None:
             self.station.chronicle.onlooker.heard(peer, passing.event)
@@ -329,7 +329,7 @@ class Publishing:
             if not self.station.in_step_with(peer):
                 # A link that is back is not in step yet: this would be there before what waits in the stream.
                 continue
-            self.station.order(Tell(peer, Passing(event, hops + 1)))
+            self.station.emit(Tell(peer, Passing(event, hops + 1)))
             if self.station.chronicle.onlooker is not None:
                 self.station.chronicle.onlooker.passed_on(peer, event)
 

@@ -1,7 +1,7 @@
 """Where visitors meet the broker of the protocols: its inputs and effects, and what they mean for MQTT sessions.
 
 Everything else of the border (`admission.py`, `subscribing.py`, `publishing.py`) works through it, and through the
-orders that it collects.
+effects that it collects.
 """
 
 import msgspec
@@ -34,10 +34,10 @@ from roamcast.broker.params import BrokerParams
 from roamcast.broker.sessions import Session
 from roamcast.live.broker.ahead import Ahead
 from roamcast.live.broker.chronicle import Chronicle
+from roamcast.live.broker.effects import Acknowledge, AnyEffect, Cut, LetGo, Release, Remark, Tell
 from roamcast.live.broker.events import Events, with_origin
 from roamcast.live.broker.inputs import Received, Settled, SettledTogether
 from roamcast.live.broker.modulating import Modulators
-from roamcast.live.broker.orders import Acknowledge, AnyOrder, Cut, LetGo, Release, Remark, Tell
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.timers import Timers
 from roamcast.live.broker.visitor import RETAINED, SOURCE, SPAN_MAX, Visitor, delivery_of, modulated_on_the_way
@@ -93,29 +93,29 @@ class Station:
         """Neighbours with whom a stream began since somebody looked."""
         self.touched: dict[str, None] = {}
         """Clients of whom a neighbour or a timer has said something since somebody looked."""
-        self.chronicle = Chronicle(self.order)
-        self._orders: list[AnyOrder] = []
+        self.chronicle = Chronicle(self.emit)
+        self._effects: list[AnyEffect] = []
         self._let_go: dict[str, LetGo] = {}
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "ahead"}
 
     def goes_ahead(self, publisher: str, topic: str) -> None:
-        """A message of QoS 0 is in the orders of an input that is logged."""
+        """A message of QoS 0 is in the effects of an input that is logged."""
         if self.ahead is not None:
             self.ahead.mark(publisher, topic)
 
     # Orders.
 
-    def order(self, order: AnyOrder) -> None:
-        self._orders.append(order)
+    def emit(self, effect: AnyEffect) -> None:
+        self._effects.append(effect)
 
-    def take_orders(self) -> list[AnyOrder]:
-        orders, self._orders = self._orders, []
+    def take_effects(self) -> list[AnyEffect]:
+        effects, self._effects = self._effects, []
         if self._let_go:
-            orders += self._let_go.values()
+            effects += self._let_go.values()
             self._let_go = {}
-        return orders
+        return effects
 
     # The broker's inputs.
 
@@ -133,7 +133,7 @@ class Station:
         try:
             message = CODEC.decode(data)
         except BadMessage as problem:
-            self.order(Remark("bad_link_message", f"{peer}: {problem}"))
+            self.emit(Remark("bad_link_message", f"{peer}: {problem}"))
             return
         if isinstance(message, Carried):
             onlooker = self.chronicle.onlooker
@@ -179,7 +179,7 @@ class Station:
         match effect:
             case Send(to, message):
                 if not to.startswith(SOURCE):
-                    self.order(Tell(to, message))
+                    self.emit(Tell(to, message))
                     self._tell_onlooker(to, message)
                     return
                 visitor = self.visitors.get(to.removeprefix(SOURCE))
@@ -191,11 +191,11 @@ class Station:
             case CancelTimer(name):
                 self.timers.cancel(name)
             case Disconnect(peer):
-                self.order(Cut(peer))
+                self.emit(Cut(peer))
             case Note(what, detail):
-                self.order(Remark(what, detail))
+                self.emit(Remark(what, detail))
             case _:
-                self.order(Remark("unexpected_effect", type(effect).__name__))
+                self.emit(Remark("unexpected_effect", type(effect).__name__))
 
     def _tell_onlooker(self, peer: str, message: boundary.Message) -> None:
         onlooker = self.chronicle.onlooker
@@ -208,13 +208,13 @@ class Station:
                 self._number(visitor, message)
             case Accepted(serial):
                 for accepted in [each for each in visitor.awaiting if each <= serial]:
-                    self.order(Acknowledge(visitor.client, visitor.awaiting.pop(accepted)))
+                    self.emit(Acknowledge(visitor.client, visitor.awaiting.pop(accepted)))
             case Reminded():
                 self.reminded[visitor.client] = message
             case Lost(None) if not visitor.connected:
                 visitor.lost = True
             case Lost(count):
-                self.order(Remark("events_lost", f"{visitor.client}: {'unknown' if count is None else count}"))
+                self.emit(Remark("events_lost", f"{visitor.client}: {'unknown' if count is None else count}"))
             case _:
                 # What else a client is told has no meaning in MQTT.
                 return
@@ -249,7 +249,7 @@ class Station:
 
     def _drop(self, visitor: Visitor, number: int) -> None:
         visitor.last = number
-        self.order(Remark("delivery_dropped", visitor.client))
+        self.emit(Remark("delivery_dropped", visitor.client))
         self.finish(visitor, number)
 
     def _is_next(self, visitor: Visitor, numbered: Numbered) -> bool:
@@ -275,7 +275,7 @@ class Station:
         fits = counterpart.kept_bytes + size <= limits.queue_bytes_max
         if fits and len(counterpart.kept) + len(session.held) < limits.queue_messages_max:
             return True
-        self.order(Remark("delivery_dropped", visitor.client))
+        self.emit(Remark("delivery_dropped", visitor.client))
         return False
 
     def _pack(self, name: str) -> bytes:
@@ -339,7 +339,7 @@ class Station:
         return [each for each in map(self.events.message_of, made) if each is not None]
 
     def remark(self, what: str, detail: str) -> None:
-        self.order(Remark(what, detail))
+        self.emit(Remark(what, detail))
 
     def unpack(self, visitor: Visitor) -> None:
         """What the client's last border said of it, once it is here."""
@@ -352,7 +352,7 @@ class Station:
                 # What was said of it before may be older: whether it could be fetched is known for sure only now.
                 visitor.lost = visitor.lost or visitor.stays_behind(luggage)
             except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
-                self.order(Remark("bad_luggage", f"{visitor.client}: {problem}"))
+                self.emit(Remark("bad_luggage", f"{visitor.client}: {problem}"))
                 visitor.lost = True
 
     # What clients say of deliveries.
@@ -379,7 +379,7 @@ class Station:
         visitor = self.visitors.get(given.client)
         if visitor is not None:
             visitor.session.was_received(given.packet_id)
-            self.order(Release(given.client, given.packet_id))
+            self.emit(Release(given.client, given.packet_id))
 
     def finish(self, visitor: Visitor, number: int) -> None:
         finished = visitor.finish(number)

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from roamcast.broker.messages import Sub, Unsub
 from roamcast.live.broker.audience import Audience
+from roamcast.live.broker.effects import Grant, Hand, Remark, Revoke
 from roamcast.live.broker.groups import Groups
 from roamcast.live.broker.inputs import Asked, Reported, ReportedTogether, Withdrew
-from roamcast.live.broker.orders import Grant, Hand, Remark, Revoke
 from roamcast.live.broker.properties import BadProperty, is_common, is_lasting, subscription_of
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
@@ -87,14 +87,14 @@ class Subscribing:
 
     def _refused(self, visitor: Visitor, why: str) -> None:
         """Many clients show nobody the text of SUBACK."""
-        self.station.order(Remark("subscription_refused", f"{visitor.client}: {why}"))
+        self.station.emit(Remark("subscription_refused", f"{visitor.client}: {why}"))
 
     def granted(self, asked: Subscription) -> Subscription:
         """What a client gets of what it asks for: all of it."""
         return asked
 
     def answer(self, visitor: Visitor, grant: Grant) -> None:
-        self.station.order(grant)
+        self.station.emit(grant)
 
     def _wanted(self, visitor: Visitor, asked: Subscription) -> Wanted:
         wanted = subscription_of(visitor.client, asked, self.station.now_us, self.station.space)
@@ -141,7 +141,7 @@ class Subscribing:
         for text in given.filters:
             if text in visitor.asked:
                 self._withdraw(visitor, text)
-        self.station.order(Revoke(given.client, given.packet_id))
+        self.station.emit(Revoke(given.client, given.packet_id))
 
     def _withdraw(self, visitor: Visitor, text: str) -> None:
         # The connection takes it out of the session when it answers: its answer says whether it was there.
@@ -218,7 +218,7 @@ class Subscribing:
             wanted = replace(wanted, expires_us=visitor.ends_us().get(text, wanted.expires_us))
             self._check_room(visitor, asked, wanted)
         except (BadProperty, BadValue, NoRoom) as problem:
-            self.station.order(Remark("subscription_dropped", f"{visitor.client}: {text}: {problem}"))
+            self.station.emit(Remark("subscription_dropped", f"{visitor.client}: {text}: {problem}"))
             self._lapse(visitor, text)
             return
         if wanted.expires_us < now_us:
@@ -260,7 +260,7 @@ class Subscribing:
                 self.station.goes_ahead(event.publisher.host, event.subject)
             if min(message.qos, asked.qos) == 0:
                 for each in self.station.messages_for(visitor, event, message, asked, False):
-                    self.station.order(Hand((visitor.client,), delivery_of(0, each, [asked], True)))
+                    self.station.emit(Hand((visitor.client,), delivery_of(0, each, [asked], True)))
                 self.station.chronicle.given_retained(visitor.client, event, message, [asked])
             elif self.station.has_room(visitor, message.size_bytes):
                 self.station.perform(self.station.broker.border.give(session, event, 0, (RETAINED, wanted.id)))

@@ -15,7 +15,7 @@ nobody else's concern. When it meets a neighbour, to which such a session may go
 from msgspec import Struct
 
 from roamcast.live.broker.audience import PLANS_MAX, Audience
-from roamcast.live.broker.orders import HandTogether, Remark
+from roamcast.live.broker.effects import HandTogether, Remark
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import Visitor, packet_id_of
 from roamcast.live.broker.wishes import Plan
@@ -93,9 +93,9 @@ class Swift:
                 numbered = [(client, self._number(client, run.count)) for client in group.clients]
                 clients = tuple(client for client, first_id in numbered if first_id)
                 first_ids = tuple(first_id for _, first_id in numbered if first_id)
-                self.station.order(HandTogether(run, clients, 1, first_ids, group.subscription_ids))
+                self.station.emit(HandTogether(run, clients, 1, first_ids, group.subscription_ids))
             else:
-                self.station.order(HandTogether(run, group.clients, 0, (), group.subscription_ids))
+                self.station.emit(HandTogether(run, group.clients, 0, (), group.subscription_ids))
 
     def _number(self, client: str, count: int) -> int:
         """The packet identifier of the first of so many deliveries; 0 if there is no room for them."""
@@ -104,7 +104,7 @@ class Swift:
             first_id = packet_id_of(self._take_numbers(visitor, count))
             if visitor.session.are_free(ids_from(first_id, count)):
                 return first_id
-        self.station.order(Remark("delivery_dropped", client))
+        self.station.emit(Remark("delivery_dropped", client))
         return 0
 
     def _take_numbers(self, visitor: Visitor, count: int) -> int:

@@ -22,7 +22,7 @@ from roamcast.broker.mesh.handover import MeshHandover
 from roamcast.broker.mesh.prediction import TRIP_S_MAX, Status, status_of
 from roamcast.broker.messages import Attach, Poll
 from roamcast.live.broker.content import BadReport, context_reported
-from roamcast.live.broker.orders import Remark
+from roamcast.live.broker.effects import Remark
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import Visitor
 from roamcast.model.movement import MovementModel, cell_name
@@ -90,7 +90,7 @@ class Travelling:
         if TRIP in given:
             self._take_trip(visitor, given[TRIP])
         if NEXT in given and self.mesh.grid.cell_of(given[NEXT]) is None:
-            self.station.order(Remark("bad_report", f"{visitor.client}: '{given[NEXT]}' is no broker of the mesh"))
+            self.station.emit(Remark("bad_report", f"{visitor.client}: '{given[NEXT]}' is no broker of the mesh"))
         elif NEXT in given:
             visitor.next_broker = given[NEXT]
         if given:
@@ -102,7 +102,7 @@ class Travelling:
                 text.encode(), visitor.context, self.station.now_us, self.station.space
             )
         except BadReport as problem:
-            self.station.order(Remark("bad_report", f"{visitor.client}: {problem}"))
+            self.station.emit(Remark("bad_report", f"{visitor.client}: {problem}"))
 
     def _status(self, visitor: Visitor) -> Status | None:
         """Where it goes, as far as anybody knows."""

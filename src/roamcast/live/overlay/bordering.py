@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from roamcast.broker.overlay.posts import refused_by
 from roamcast.live.broker.content import REPORT_TOPIC
+from roamcast.live.broker.effects import Grant
 from roamcast.live.broker.inputs import Published
-from roamcast.live.broker.orders import Grant
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.properties import PERSIST, BadProperty, is_lasting, subscription_of
 from roamcast.live.broker.publishing import Publishing

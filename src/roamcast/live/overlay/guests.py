@@ -22,9 +22,9 @@ from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
 from roamcast.broker.overlay.messages import Leave, Search
 from roamcast.broker.overlay.params import OverlayParams
+from roamcast.live.broker.effects import Acknowledge, Grant, Hand, Remark
 from roamcast.live.broker.events import Events, plain
 from roamcast.live.broker.modulating import MADE_OF
-from roamcast.live.broker.orders import Acknowledge, Grant, Hand, Remark
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import Visitor, delivery_of
@@ -82,7 +82,7 @@ class Guests:
         self.events = events
         self.params = params
         self.random = Random(f"{station.host} {life}")
-        self.underlay = Underlay(station.host, station.order, self._arrived, self._unreached)
+        self.underlay = Underlay(station.host, station.emit, self._arrived, self._unreached)
         self.broker = OverlayBroker(station.host, params, self.random, station.space)
         self.guests: dict[str, Guest] = {}
         """By the name that they have in the overlay."""
@@ -140,9 +140,9 @@ class Guests:
             case Deliver(event, name):
                 self._deliver(host, event, name)
             case Note(what, detail):
-                self.station.order(Remark(what, detail))
+                self.station.emit(Remark(what, detail))
             case _:
-                self.station.order(Remark("unexpected_effect", type(effect).__name__))
+                self.station.emit(Remark("unexpected_effect", type(effect).__name__))
 
     def fired(self, rest: str) -> None:
         host, _, name = rest.partition(SIGN)
@@ -160,7 +160,7 @@ class Guests:
         try:
             message = LINK_CODEC.decode(data)
         except BadMessage as problem:
-            self.station.order(Remark("bad_link_message", f"{peer}: {problem}"))
+            self.station.emit(Remark("bad_link_message", f"{peer}: {problem}"))
             return
         if isinstance(message, Borne | Unreached):
             self.underlay.heard(peer, message)
@@ -205,7 +205,7 @@ class Guests:
         """SUBACK comes when somebody serves the client."""
         guest = self.guests.get(self.name_of(visitor))
         if guest is None or guest.node.customer.broker is not None:
-            self.station.order(grant)
+            self.station.emit(grant)
         else:
             guest.grants.append(grant)
 
@@ -244,11 +244,11 @@ class Guests:
     def _look_after(self, name: str, guest: Guest) -> None:
         customer = guest.node.customer
         for serial in [each for each in guest.awaiting if each not in customer.pending]:
-            self.station.order(Acknowledge(guest.client, guest.awaiting.pop(serial), Reason.SUCCESS))
+            self.station.emit(Acknowledge(guest.client, guest.awaiting.pop(serial), Reason.SUCCESS))
         if guest.grants and customer.broker is not None:
             grants, guest.grants = guest.grants, []
             for grant in grants:
-                self.station.order(grant)
+                self.station.emit(grant)
         if guest.leaving and not customer.pending:
             self._end(name)
 
@@ -257,7 +257,7 @@ class Guests:
         if guest is None:
             return
         for _ in guest.node.customer.pending:
-            self.station.order(Remark("publication_dropped", guest.client))
+            self.station.emit(Remark("publication_dropped", guest.client))
         if guest.node.home is not None:
             # To its home broker it is one that has begun anew elsewhere.
             self._perform(name, Send(guest.node.home, Leave(guest.node.born + 1)))
@@ -279,9 +279,9 @@ class Guests:
         message = self.events.message_of(event)
         session = self.station.broker.border.sessions.get(visitor.name)
         if message is None or session is None:
-            self.station.order(Remark("delivery_dropped", visitor.client))
+            self.station.emit(Remark("delivery_dropped", visitor.client))
         elif min(message.qos, asked.qos) == 0:
-            self.station.order(Hand((visitor.client,), delivery_of(0, message, [asked], False)))
+            self.station.emit(Hand((visitor.client,), delivery_of(0, message, [asked], False)))
         elif self.station.has_room(visitor, message.size_bytes):
             wanted = (subscription_id(visitor.client, text),)
             self.station.perform(self.station.broker.border.give(session, event, 0, wanted))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.broker.overlay.messages import MESSAGES, Search
-from roamcast.live.broker.orders import AnyOrder, Remark, Tell
+from roamcast.live.broker.effects import AnyEffect, Remark, Tell
 from roamcast.live.broker.visitor import SOURCE
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
@@ -65,14 +65,14 @@ class Underlay:
     def __init__(
         self,
         host: str,
-        order: Callable[[AnyOrder], None],
+        emit: Callable[[AnyEffect], None],
         arrived: Callable[[str, Message, str, int], bool],
         unreached: Callable[[str, str], None],
     ) -> None:
         """`arrived` is told target, message, sender and hops, and says whether the target is here; `unreached` a host
         here, and whom it cannot reach."""
         self.host = host
-        self.order = order
+        self.emit = emit
         self.arrived = arrived
         self.unreached = unreached
         self.up: dict[str, None] = {}
@@ -89,7 +89,7 @@ class Underlay:
         try:
             borne = Borne(sender, to, hops, CODEC.encode(message))
         except BadMessage as problem:
-            self.order(Remark("unsendable", f"{to}: {problem}"))
+            self.emit(Remark("unsendable", f"{to}: {problem}"))
             return
         if not self._pass(borne):
             self.unreached(sender, to)
@@ -98,7 +98,7 @@ class Underlay:
         """To every neighbour: whoever has heard it already passes it over."""
         data = CODEC.encode(search)
         for peer in self.up:
-            self.order(Tell(peer, Borne(search.origin, "", search.travelled + 1, data)))
+            self.emit(Tell(peer, Borne(search.origin, "", search.travelled + 1, data)))
 
     # Links.
 
@@ -118,7 +118,7 @@ class Underlay:
         try:
             inside = CODEC.decode(message.data)
         except BadMessage as problem:
-            self.order(Remark("bad_link_message", f"{peer}: {problem}"))
+            self.emit(Remark("bad_link_message", f"{peer}: {problem}"))
             return
         if isinstance(inside, Search):
             self._learn(process_of(inside.origin), Way(peer, inside.number, inside.travelled))
@@ -150,7 +150,7 @@ class Underlay:
         pairs[borne.origin, borne.to] = None
         if len(pairs) > WAYS_MAX:
             del pairs[next(iter(pairs))]
-        self.order(Tell(peer, borne))
+        self.emit(Tell(peer, borne))
         return True
 
     def _tell_unreached(self, sender: str, to: str) -> None:
@@ -162,4 +162,4 @@ class Underlay:
         way = self.ways.get(broker)
         peer = way.peer if way is not None else broker
         if peer in self.up:
-            self.order(Tell(peer, Unreached(to, sender)))
+            self.emit(Tell(peer, Unreached(to, sender)))

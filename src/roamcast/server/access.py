@@ -1,9 +1,13 @@
-"""The gate of a broker that is not open to everybody: policy, passwords, limits by address and by client (L7)."""
+"""Who may do what at this broker (L7).
+
+`AccessControl` is what the server asks. `OpenAccess` allows everything; `PolicyAccess` decides by policy, passwords,
+and limits by address and by client.
+"""
 
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from roamcast.live.broker.properties import BadProperty, scopes_of
 from roamcast.live.origin import SPEAKING_TOPIC, origin_in
@@ -14,7 +18,6 @@ from roamcast.model.values import BadValue
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.packets import Connect
 from roamcast.mqtt.reasons import Reason
-from roamcast.server.gate import Gate, Refusal
 from roamcast.server.security import (
     ClientBuckets,
     Doors,
@@ -30,12 +33,55 @@ from roamcast.server.security import (
 if TYPE_CHECKING:
     from roamcast.server.connection import ClientSocket
 
-
 TOPICS_KEPT_MAX = 256
 """For how many topics of a client it is remembered that it may publish to them."""
 
+Refusal: TypeAlias = tuple[Reason, str] | None
 
-class Guard(Gate):
+
+class AccessControl(Protocol):
+    def may_open(self, client: "ClientSocket", now_us: int) -> str | None:
+        """None: yes; else why not."""
+        return None
+
+    def closed(self, client: "ClientSocket") -> None:
+        return
+
+    def check(
+        self, client: "ClientSocket", connect: Connect, now_us: int, decided: Callable[[Refusal], None]
+    ) -> None:
+        """Calls `decided` on the loop: at once, or when a password has been looked at."""
+        decided(None)
+
+    def user_of(self, client: "ClientSocket") -> str | None:
+        """Who a client is, where that was found out."""
+        return None
+
+    def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal:
+        return None
+
+    def may_publish_anywhere(self, client: "ClientSocket", topic: str) -> bool:
+        """Whether it may publish to a topic wherever it is; if not, what it says is asked about one by one."""
+        return True
+
+    def may_subscribe(self, client: "ClientSocket", asked: Subscription, now_us: int) -> Reason | None:
+        return None
+
+    def pace_us(
+        self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int, messages: int = 1
+    ) -> int:
+        """For how long not to read from a client that has published messages, or sent so many topic filters."""
+        return 0
+
+    def close(self) -> None:
+        return
+
+
+class OpenAccess(AccessControl):
+    """Everybody may do everything: for a machine of one's own, and tests."""
+
+
+class PolicyAccess(AccessControl):
     def __init__(self, policy: Policy, limits: RateLimits, space: Space) -> None:
         self.policy = policy
         self.limits = limits

@@ -1,6 +1,6 @@
 """What a broker's state machine wants done: to its clients, to its neighbours, for the record.
 
-A runtime performs orders in their order, after the inputs that brought them about are logged. An order about a
+A runtime performs effects in their order, after the inputs that brought them about are logged. An order about a
 client that is not connected any more is void: what must reach the client is in its session.
 """
 
@@ -18,11 +18,11 @@ from roamcast.mqtt.session import Session
 from roamcast.node.boundary import Message
 
 
-class Order(Struct, frozen=True, gc=False):
+class ServerEffect(Struct, frozen=True, gc=False):
     """Base of all."""
 
 
-class Admit(Order, frozen=True):
+class Admit(ServerEffect, frozen=True):
     """The client that arrived has this session; `present` says that it had it before."""
 
     client: str
@@ -32,14 +32,14 @@ class Admit(Order, frozen=True):
     """Which arrival this answers; another one may have come since."""
 
 
-class Deny(Order, frozen=True, gc=False):
+class Deny(ServerEffect, frozen=True, gc=False):
     client: str
     reason: Reason
     text: str
     arrival: int = 0
 
 
-class Dismiss(Order, frozen=True, gc=False):
+class Dismiss(ServerEffect, frozen=True, gc=False):
     """Its connection ends from this side."""
 
     client: str
@@ -47,19 +47,19 @@ class Dismiss(Order, frozen=True, gc=False):
     text: str
 
 
-class Grant(Order, frozen=True, gc=False):
+class Grant(ServerEffect, frozen=True, gc=False):
     client: str
     packet_id: int
     reasons: tuple[Reason, ...]
     text: str | None = None
 
 
-class Revoke(Order, frozen=True, gc=False):
+class Revoke(ServerEffect, frozen=True, gc=False):
     client: str
     packet_id: int
 
 
-class Acknowledge(Order, frozen=True, gc=False):
+class Acknowledge(ServerEffect, frozen=True, gc=False):
     """PUBACK or PUBREC: the message is safe, or refused for a reason."""
 
     client: str
@@ -68,21 +68,21 @@ class Acknowledge(Order, frozen=True, gc=False):
     text: str | None = None
 
 
-class Complete(Order, frozen=True, gc=False):
+class Complete(ServerEffect, frozen=True, gc=False):
     """PUBCOMP."""
 
     client: str
     packet_id: int
 
 
-class Release(Order, frozen=True, gc=False):
+class Release(ServerEffect, frozen=True, gc=False):
     """PUBREL."""
 
     client: str
     packet_id: int
 
 
-class LetGo(Order, frozen=True):
+class LetGo(ServerEffect, frozen=True):
     """What waits in the session up to this packet is stored and may be sent. By the time that it is performed the
     client may have another session, whose packets have the same identifiers and are not stored yet."""
 
@@ -91,14 +91,14 @@ class LetGo(Order, frozen=True):
     through: int
 
 
-class Hand(Order, frozen=True, gc=False):
+class Hand(ServerEffect, frozen=True, gc=False):
     """A delivery of QoS 0, the same for all these: now or never."""
 
     clients: tuple[str, ...]
     delivery: Delivery
 
 
-class HandTogether(Order, frozen=True):
+class HandTogether(ServerEffect, frozen=True):
     """The same of messages that came together; with QoS 1, under packet identifiers that begin with each client's."""
 
     run: Run
@@ -108,7 +108,7 @@ class HandTogether(Order, frozen=True):
     subscription_ids: tuple[int, ...]
 
 
-class Tell(Order, frozen=True, gc=False):
+class Tell(ServerEffect, frozen=True, gc=False):
     """A message to a neighbouring broker."""
 
     peer: str
@@ -117,49 +117,49 @@ class Tell(Order, frozen=True, gc=False):
     """Over which of the links to it that there were, if not over whichever there is."""
 
 
-class Cut(Order, frozen=True, gc=False):
+class Cut(ServerEffect, frozen=True, gc=False):
     """The link to a neighbour ends from this side."""
 
     peer: str
 
 
-class CaughtUp(Order, frozen=True, gc=False):
+class CaughtUp(ServerEffect, frozen=True, gc=False):
     """All that these publishers had said on these topics by then is performed (`ahead.py`)."""
 
     keys: tuple[tuple[str, str], ...]
 
 
-class RecordContext(Order, frozen=True, gc=False):
+class RecordContext(ServerEffect, frozen=True, gc=False):
     """For the journal, as all that follow: where and what a client is."""
 
     context: Context
 
 
-class RecordGone(Order, frozen=True, gc=False):
+class RecordGone(ServerEffect, frozen=True, gc=False):
     """A client's session has ended, or is another broker's now."""
 
     client: str
     elsewhere: bool = False
 
 
-class RecordPublication(Order, frozen=True, gc=False):
+class RecordPublication(ServerEffect, frozen=True, gc=False):
     client: str
     event: Event
 
 
-class RecordDelivery(Order, frozen=True, gc=False):
+class RecordDelivery(ServerEffect, frozen=True, gc=False):
     client: str
     event: Event
     subscription: str
 
 
-class RecordNote(Order, frozen=True, gc=False):
+class RecordNote(ServerEffect, frozen=True, gc=False):
     client: str
     what: str
     detail: str
 
 
-class RecordSubscription(Order, frozen=True, gc=False):
+class RecordSubscription(ServerEffect, frozen=True, gc=False):
     """A subscription begins, or ends (then `subscription` is None)."""
 
     client: str
@@ -167,7 +167,7 @@ class RecordSubscription(Order, frozen=True, gc=False):
     subscription: Subscription | None
 
 
-class Remark(Order, frozen=True, gc=False):
+class Remark(ServerEffect, frozen=True, gc=False):
     """Something to count."""
 
     what: str
@@ -178,7 +178,7 @@ AnyRecord: TypeAlias = (
     RecordContext | RecordGone | RecordPublication | RecordDelivery | RecordNote | RecordSubscription
 )
 """Carried out at once: what the journal says happened when the input came."""
-AnyOrder: TypeAlias = (
+AnyEffect: TypeAlias = (
     Admit
     | Deny
     | Dismiss

@@ -1,4 +1,4 @@
-"""L8: pictures of a broker's state are made by a copy of its process, while the broker goes on."""
+"""L8: snapshots of a broker's state are made by a copy of its process, while the broker goes on."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from roamcast.server.picture import Forking, NoPicture, Picture
+from roamcast.server.snapshot import ForkingSnapshotter, Snapshot, SnapshotFailed
 from roamcast.server.storage.log import Log, Quota
 
 pytestmark = pytest.mark.timeout(30)
@@ -26,15 +26,15 @@ class Scenery:
         return " ".join(self.words).encode()
 
 
-def taken(scenery: Scenery, state: Callable[[], Any] | None = None) -> tuple[Picture | NoPicture, list[str]]:
-    """A picture, and what the broker did meanwhile."""
+def taken(scenery: Scenery, state: Callable[[], Any] | None = None) -> tuple[Snapshot | SnapshotFailed, list[str]]:
+    """A snapshot, and what the broker did meanwhile."""
     meanwhile: list[str] = []
 
-    async def work() -> Picture | NoPicture:
+    async def work() -> Snapshot | SnapshotFailed:
         loop = asyncio.get_running_loop()
-        there: asyncio.Future[Picture | NoPicture] = loop.create_future()
-        camera = Forking(state or scenery.state, loop)
-        camera.take(there.set_result)
+        there: asyncio.Future[Snapshot | SnapshotFailed] = loop.create_future()
+        snapshotter = ForkingSnapshotter(state or scenery.state, loop)
+        snapshotter.take(there.set_result)
         scenery.words.append("after")
         loop.call_soon(lambda: meanwhile.append("a tick"))
         return await there
@@ -42,35 +42,35 @@ def taken(scenery: Scenery, state: Callable[[], Any] | None = None) -> tuple[Pic
     return asyncio.run(work()), meanwhile
 
 
-def test_l8_a_picture_shows_the_state_of_the_moment_it_was_taken_and_the_broker_goes_on() -> None:
-    picture, meanwhile = taken(Scenery())
-    assert isinstance(picture, Picture)
-    assert (picture.state, meanwhile) == (b"before", ["a tick"])
+def test_l8_a_snapshot_shows_the_state_of_the_moment_it_was_taken_and_the_broker_goes_on() -> None:
+    snapshot, meanwhile = taken(Scenery())
+    assert isinstance(snapshot, Snapshot)
+    assert (snapshot.state, meanwhile) == (b"before", ["a tick"])
 
 
 def test_l8_a_large_state_comes_whole() -> None:
-    picture, _ = taken(Scenery(), lambda: b"0123456789" * 500_000)
-    assert isinstance(picture, Picture)
-    assert picture.state == b"0123456789" * 500_000
+    snapshot, _ = taken(Scenery(), lambda: b"0123456789" * 500_000)
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.state == b"0123456789" * 500_000
 
 
-def test_l8_a_copy_that_fails_or_is_killed_gives_no_picture() -> None:
+def test_l8_a_copy_that_fails_or_is_killed_gives_no_snapshot() -> None:
     failed, _ = taken(Scenery(), lambda: 1 // 0)
     killed, _ = taken(Scenery(), lambda: os.kill(os.getpid(), signal.SIGKILL))
-    assert isinstance(failed, NoPicture)
-    assert isinstance(killed, NoPicture)
+    assert isinstance(failed, SnapshotFailed)
+    assert isinstance(killed, SnapshotFailed)
     assert "-9" in str(killed)
 
 
 def test_l8_the_copy_holds_no_file_of_the_broker(tmp_path: Path) -> None:
     log = Log.open(tmp_path, Quota())
     try:
-        picture, _ = taken(Scenery(), lambda: ",".join(sorted(os.listdir("/proc/self/fd"), key=int)).encode())
+        snapshot, _ = taken(Scenery(), lambda: ",".join(sorted(os.listdir("/proc/self/fd"), key=int)).encode())
     finally:
         log.close()
-    assert isinstance(picture, Picture)
+    assert isinstance(snapshot, Snapshot)
     # Its three, the pipe, and the directory that it looks into.
-    assert len(picture.state.split(b",")) <= 5
+    assert len(snapshot.state.split(b",")) <= 5
 
 
 def test_l8_where_no_copy_can_be_made_the_broker_pickles_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,9 +79,9 @@ def test_l8_where_no_copy_can_be_made_the_broker_pickles_by_itself(monkeypatch: 
 
     monkeypatch.setattr(os, "fork", refused)
     files = len(os.listdir("/proc/self/fd"))
-    picture, _ = taken(Scenery())
-    assert isinstance(picture, Picture)
-    assert picture.state == b"before"
+    snapshot, _ = taken(Scenery())
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.state == b"before"
     assert len(os.listdir("/proc/self/fd")) <= files + 2
 
 
@@ -90,9 +90,9 @@ def test_l8_where_no_more_files_can_be_opened_the_broker_pickles_by_itself(monke
         raise OSError("too many open files")
 
     monkeypatch.setattr(os, "pipe", refused)
-    picture, _ = taken(Scenery())
-    assert isinstance(picture, Picture)
-    assert picture.state == b"before"
+    snapshot, _ = taken(Scenery())
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.state == b"before"
 
 
 def test_l8_where_no_more_threads_can_be_started_the_broker_waits_for_its_copy(
@@ -102,18 +102,18 @@ def test_l8_where_no_more_threads_can_be_started_the_broker_waits_for_its_copy(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    picture, _ = taken(Scenery())
-    assert isinstance(picture, Picture)
-    assert picture.state == b"before"
+    snapshot, _ = taken(Scenery())
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.state == b"before"
 
 
 def test_l8_a_broker_that_was_started_to_ignore_its_children_takes_pictures_too() -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        picture, _ = taken(Scenery())
+        snapshot, _ = taken(Scenery())
         killed, _ = taken(Scenery(), lambda: os.kill(os.getpid(), signal.SIGKILL))
     finally:
         signal.signal(signal.SIGCHLD, before)
-    assert isinstance(picture, Picture)
-    assert picture.state == b"before"
-    assert isinstance(killed, NoPicture)
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.state == b"before"
+    assert isinstance(killed, SnapshotFailed)

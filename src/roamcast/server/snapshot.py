@@ -29,29 +29,29 @@ FIRST_FILE = 3
 """Behind standard input, output and error."""
 
 
-class Picture(Struct, frozen=True):
+class Snapshot(Struct, frozen=True):
     state: bytes
     took_s: float = 0.0
 
 
-class NoPicture(Exception):
+class SnapshotFailed(Exception):
     """The copy ended before it had said everything."""
 
 
-Then: TypeAlias = Callable[[Picture | NoPicture], None]
+Then: TypeAlias = Callable[[Snapshot | SnapshotFailed], None]
 
 
 class Loop(Protocol):
     def call_soon_threadsafe(self, callback: Callable[[], None]) -> object: ...
 
 
-class Camera(Protocol):
+class Snapshotter(Protocol):
     def take(self, then: Then) -> None:
         """`then` is called on the loop, at once or later, with the state as it is now."""
         ...
 
 
-class StandStill(Camera):
+class BlockingSnapshotter(Snapshotter):
     """For tests, and where there is nothing to disturb."""
 
     def __init__(self, state: Callable[[], bytes]) -> None:
@@ -60,10 +60,10 @@ class StandStill(Camera):
     def take(self, then: Then) -> None:
         began_s = perf_counter()
         state = self._state()
-        then(Picture(state, perf_counter() - began_s))
+        then(Snapshot(state, perf_counter() - began_s))
 
 
-class Forking(Camera):
+class ForkingSnapshotter(Snapshotter):
     def __init__(self, state: Callable[[], bytes], loop: Loop) -> None:
         self._state = state
         self._loop = loop
@@ -76,27 +76,27 @@ class Forking(Camera):
             copy, read_end = forked(self._state)
         except OSError:
             # There are as many processes or open files as there may be.
-            StandStill(self._state).take(then)
+            BlockingSnapshotter(self._state).take(then)
             self.paused_s = perf_counter() - began_s
             return
         reading = (copy, read_end, began_s, then)
         try:
-            threading.Thread(target=self._read, args=reading, name="picture", daemon=True).start()
+            threading.Thread(target=self._read, args=reading, name="snapshot", daemon=True).start()
         except RuntimeError:
             # There are as many threads as there may be: the broker waits for its copy.
             self._read(*reading)
         self.paused_s = perf_counter() - began_s
 
     def _read(self, copy: int, read_end: int, began_s: float, then: Then) -> None:
-        """On a thread of its own. Whatever happens, `then` is called: the broker takes no other picture before."""
-        result: Picture | NoPicture
+        """On a thread of its own. Whatever happens, `then` is called: the broker takes no other snapshot before."""
+        result: Snapshot | SnapshotFailed
         try:
             state = said_by(copy, read_end)
-            result = Picture(state, perf_counter() - began_s)
-        except NoPicture as problem:
+            result = Snapshot(state, perf_counter() - began_s)
+        except SnapshotFailed as problem:
             result = problem
         except (OSError, MemoryError) as problem:
-            result = NoPicture(f"what the copy said could not be read: {problem!r}")
+            result = SnapshotFailed(f"what the copy said could not be read: {problem!r}")
         # A broker that is gone by now has no loop, and no use for it.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(lambda: then(result))
@@ -118,7 +118,7 @@ def forked(state: Callable[[], bytes]) -> tuple[int, int]:
 
 
 def said_by(copy: int, read_end: int) -> bytes:
-    """Raises `NoPicture` if it is not all."""
+    """Raises `SnapshotFailed` if it is not all."""
     try:
         length = int.from_bytes(os.read(read_end, LENGTH_BYTES))
         pieces: list[bytes] = []
@@ -133,7 +133,7 @@ def said_by(copy: int, read_end: int) -> bytes:
             _, status = os.waitpid(copy, 0)
     if status or not length or len(state) != length:
         how = f"with {os.waitstatus_to_exitcode(status)}" if status else "too early"
-        raise NoPicture(f"the copy that was to pickle the state ended {how}")
+        raise SnapshotFailed(f"the copy that was to pickle the state ended {how}")
     return state
 
 

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from roamcast.live.broker.inputs import Left
-from roamcast.live.broker.orders import (
+from roamcast.live.broker.effects import (
     Acknowledge,
     Admit,
-    AnyOrder,
+    AnyEffect,
     AnyRecord,
     CaughtUp,
     Complete,
@@ -31,6 +30,7 @@ from roamcast.live.broker.orders import (
     Revoke,
     Tell,
 )
+from roamcast.live.broker.inputs import Left
 from roamcast.mqtt.outgoing import mark_safe
 from roamcast.mqtt.reasons import FAILURE_FROM, Reason
 from roamcast.node.boundary import Message
@@ -54,27 +54,27 @@ class Neighbours(Protocol):
     def cut(self, peer: str) -> None: ...
 
 
-class Performing:
+class Outbound:
     def __init__(self, server: "BrokerServer") -> None:
         self.server = server
         self.neighbours: Neighbours | None = None
         self._alone = True
-        """Whether there is one order at a time."""
+        """Whether there is one effect at a time."""
 
-    def perform(self, orders: list[AnyOrder]) -> None:
+    def perform(self, effects: list[AnyEffect]) -> None:
         """Each by itself: what cannot be done for one client is no reason to forget the others."""
-        self._alone = len(orders) == 1
-        last = {id(each.session): each for each in orders if type(each) is LetGo} if len(orders) > 1 else {}
-        for order in orders:
-            if last and type(order) is LetGo and last[id(order.session)] is not order:
+        self._alone = len(effects) == 1
+        last = {id(each.session): each for each in effects if type(each) is LetGo} if len(effects) > 1 else {}
+        for effect in effects:
+            if last and type(effect) is LetGo and last[id(effect.session)] is not effect:
                 # What it lets go, a later one does too.
                 continue
             try:
-                self._perform(order)
+                self._perform(effect)
             except Exception as problem:
-                client = getattr(order, "client", None)
+                client = getattr(effect, "client", None)
                 socket = None if client is None else self.server.clients.get(client)
-                self.failed(type(order).__name__, problem, socket)
+                self.failed(type(effect).__name__, problem, socket)
 
     def failed(self, what: str, problem: Exception, socket: "ClientSocket | None") -> None:
         """A client for which something could not be done starts again."""
@@ -82,12 +82,12 @@ class Performing:
         if socket is not None and socket.transport is not None:
             socket.transport.abort()
 
-    def _perform(self, order: AnyOrder) -> None:
-        if isinstance(order, HandTogether):
-            self._hand_together(self.server.heard_us, order)
+    def _perform(self, effect: AnyEffect) -> None:
+        if isinstance(effect, HandTogether):
+            self._hand_together(self.server.heard_us, effect)
             return
         watch, now_us = self.server.watch, self.server.now_us()
-        match order:
+        match effect:
             case Hand(names, delivery):
                 for name in names:
                     socket = self.server.clients.get(name)
@@ -96,7 +96,7 @@ class Performing:
                         socket.attend()
                 watch.handed(delivery.qos, len(delivery.message.payload) * len(names), len(names))
             case LetGo():
-                self._let_go(now_us, order)
+                self._let_go(now_us, effect)
             case Tell(peer, message, link):
                 if self.neighbours is not None:
                     self.neighbours.tell(peer, message, link)
@@ -111,73 +111,73 @@ class Performing:
                 | RecordSubscription()
                 | RecordNote()
             ):
-                self.record(order)
+                self.record(effect)
             case Remark(what, detail):
                 watch.remark(what, detail)
             case CaughtUp(keys):
                 self.server.ahead.caught_up(keys)
             case Admit() | Deny():
-                self._answer_arrival(now_us, order)
+                self._answer_arrival(now_us, effect)
             case _:
-                socket = self.server.clients.get(order.client)
+                socket = self.server.clients.get(effect.client)
                 if socket is not None:
-                    self._order(now_us, socket, order)
+                    self._perform_for(now_us, socket, effect)
                     socket.attend()
                 else:
-                    self._order_absent(order)
+                    self._perform_absent(effect)
 
-    def _hand_together(self, now_us: int, order: HandTogether) -> None:
-        run, qos, clients, names = order.run, order.qos, self.server.clients, order.clients
-        if not (run.qos or order.subscription_ids):
+    def _hand_together(self, now_us: int, effect: HandTogether) -> None:
+        run, qos, clients, names = effect.run, effect.qos, self.server.clients, effect.clients
+        if not (run.qos or effect.subscription_ids):
             names = tuple(self.server.lanes.hand(now_us, run, names, self._alone))
-        for name, first_id in zip(names, order.first_ids or repeat(1), strict=False):
+        for name, first_id in zip(names, effect.first_ids or repeat(1), strict=False):
             socket = clients.get(name)
             if socket is not None:
-                socket.mqtt.deliver_together(now_us, run, qos, first_id, order.subscription_ids)
+                socket.mqtt.deliver_together(now_us, run, qos, first_id, effect.subscription_ids)
                 if socket.mqtt.eventful:
                     socket.attend()
                 elif not socket.dirty:
                     socket.mark()
-        count = len(order.clients)
+        count = len(effect.clients)
         self.server.watch.handed(qos, run.payload_bytes * count, run.count * count)
 
-    def bound_to_links(self, orders: list[AnyOrder]) -> list[AnyOrder]:
+    def bound_to_links(self, effects: list[AnyEffect]) -> list[AnyEffect]:
         """What goes to neighbours goes over the links of now or not at all: over the next one it could come before
         what that one has to bring again."""
         neighbours = self.neighbours
         if neighbours is None:
-            return orders
+            return effects
         return [
-            replace(each, link=neighbours.link_to(each.peer)) if isinstance(each, Tell) else each for each in orders
+            replace(each, link=neighbours.link_to(each.peer)) if isinstance(each, Tell) else each for each in effects
         ]
 
-    def recorded(self, orders: list[AnyOrder]) -> list[AnyOrder]:
+    def recorded(self, effects: list[AnyEffect]) -> list[AnyEffect]:
         """Writes down what is for the journal, and answers with the others."""
         if not self.server.core.station.chronicle.on:
-            return orders
-        others: list[AnyOrder] = []
-        for order in orders:
-            if isinstance(order, AnyRecord):
-                self.record(order)
+            return effects
+        others: list[AnyEffect] = []
+        for effect in effects:
+            if isinstance(effect, AnyRecord):
+                self.record(effect)
             else:
-                others.append(order)
+                others.append(effect)
         return others
 
-    def record(self, order: AnyRecord) -> None:
+    def record(self, effect: AnyRecord) -> None:
         """With the time at which the state machine worked, so that what it knew then is what the journal says. What
         cannot be written down happened all the same, and must be logged."""
         try:
-            self.server.watch.record(self.server.core.station.now_us, order)
+            self.server.watch.record(self.server.core.station.now_us, effect)
         except Exception as problem:
-            self.server.watch.remark("internal_error", f"{type(order).__name__}: {problem!r}")
+            self.server.watch.remark("internal_error", f"{type(effect).__name__}: {problem!r}")
 
-    def _order(
+    def _perform_for(
         self,
         now_us: int,
         socket: "ClientSocket",
-        order: Acknowledge | Complete | Release | Grant | Revoke | Dismiss,
+        effect: Acknowledge | Complete | Release | Grant | Revoke | Dismiss,
     ) -> None:
-        match order:
+        match effect:
             case Acknowledge(_, packet_id, reason, text):
                 socket.mqtt.acknowledge(now_us, packet_id, reason, text)
             case Complete(_, packet_id):
@@ -196,12 +196,12 @@ class Performing:
                     self.server.trackers.forget(client)
                 socket.mqtt.disconnect(now_us, reason, text)
 
-    def _order_absent(self, order: Acknowledge | Complete | Release | Grant | Revoke | Dismiss) -> None:
+    def _perform_absent(self, effect: Acknowledge | Complete | Release | Grant | Revoke | Dismiss) -> None:
         """The client has no connection at this moment: what is safe is so for its next one too."""
-        visitor = self.server.core.station.visitors.get(order.client)
+        visitor = self.server.core.station.visitors.get(effect.client)
         if visitor is None:
             return
-        match order:
+        match effect:
             case Acknowledge(_, packet_id, reason):
                 visitor.session.settle_incoming(packet_id, reason < FAILURE_FROM)
             case Complete(_, packet_id):
@@ -211,34 +211,34 @@ class Performing:
             case _:
                 return
 
-    def _answer_arrival(self, now_us: int, order: Admit | Deny) -> None:
-        socket = self.server.arriving.get(order.client)
-        if socket is None or socket.arrival != order.arrival:
+    def _answer_arrival(self, now_us: int, effect: Admit | Deny) -> None:
+        socket = self.server.arriving.get(effect.client)
+        if socket is None or socket.arrival != effect.arrival:
             # It has gone, or come again since: that one has an answer of its own.
             return
-        del self.server.arriving[order.client]
-        if isinstance(order, Deny):
-            if order.reason in TRY_AGAIN:
+        del self.server.arriving[effect.client]
+        if isinstance(effect, Deny):
+            if effect.reason in TRY_AGAIN:
                 socket.mqtt.hang_up()
             else:
-                socket.mqtt.refuse(now_us, order.reason, order.text)
+                socket.mqtt.refuse(now_us, effect.reason, effect.text)
             socket.attend()
             return
-        self.server.clients[order.client] = socket
+        self.server.clients[effect.client] = socket
         # One that was laid since it came, while the disk was busy, passes it by.
         self.server.lanes.forget()
-        if socket.mqtt.accept(now_us, order.session, order.present):
+        if socket.mqtt.accept(now_us, effect.session, effect.present):
             socket.attend()
             return
-        del self.server.clients[order.client]
+        del self.server.clients[effect.client]
         # Its connection was never accepted, and neither was its will.
-        self.server.give(Left(order.client, None, True))
+        self.server.give(Left(effect.client, None, True))
         socket.mark()
 
-    def _let_go(self, now_us: int, order: LetGo) -> None:
-        for delivery in order.session.let_go(order.through):
+    def _let_go(self, now_us: int, effect: LetGo) -> None:
+        for delivery in effect.session.let_go(effect.through):
             self.server.watch.handed(delivery.qos, len(delivery.message.payload), 1)
-        socket = self.server.clients.get(order.client)
-        if socket is not None and socket.mqtt.session is order.session:
+        socket = self.server.clients.get(effect.client)
+        if socket is not None and socket.mqtt.session is effect.session:
             socket.mqtt.flush(now_us)
             socket.attend()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from roamcast.broker.params import BrokerParams
 from roamcast.mqtt.packets import PubAck
 from roamcast.mqtt.reasons import Reason
-from roamcast.server.brake import Brake
+from roamcast.server.backpressure import Backpressure
 from tests.live.broker.scene import Scene, last
 from tests.live.broker.stage import SimClient
 
@@ -17,7 +17,7 @@ class Stuck:
 
     def __init__(self, scene: Scene, problem: Exception | None) -> None:
         server, head = scene.stage.brokers["a"].server, scene.stage.brokers["a"].head
-        server.brake = Brake(server.logbook, MAX_BYTES)
+        server.backpressure = Backpressure(server.write_ahead, MAX_BYTES)
         self.head = head
         self.loop = scene.stage.loop
         self.problem = problem
@@ -53,7 +53,7 @@ def test_l8_a_slow_disk_holds_the_links_of_other_brokers_and_loses_nothing_of_th
     disk = Stuck(scene, None)
     said = flood(scene, writer)
     broker = scene.stage.brokers["a"]
-    assert broker.server.logbook.waiting_bytes < 2 * MAX_BYTES
+    assert broker.server.write_ahead.waiting_bytes < 2 * MAX_BYTES
     assert list(broker.unread) == ["b"]
     disk.mend()
     scene.rest(5.0)
@@ -67,7 +67,7 @@ def test_l8_a_full_disk_holds_the_links_of_other_brokers_and_loses_nothing_of_th
     disk = Stuck(scene, OSError("no space left"))
     said = flood(scene, writer)
     broker = scene.stage.brokers["a"]
-    assert broker.server.logbook.waiting_bytes < 2 * MAX_BYTES
+    assert broker.server.write_ahead.waiting_bytes < 2 * MAX_BYTES
     assert "b" in broker.links
     disk.mend()
     scene.rest(10.0)
@@ -89,7 +89,7 @@ def test_l8_a_client_that_says_more_than_a_slow_disk_takes_is_not_read_from_unti
     disk.mend()
     scene.rest(2.0)
     assert not server.clients["writer"]._waits
-    assert (writer.settled, len(server.brake)) == (True, 0)
+    assert (writer.settled, len(server.backpressure)) == (True, 0)
 
 
 def test_l8_what_a_message_says_beside_its_payload_waits_for_the_disk_too() -> None:
@@ -124,8 +124,8 @@ def test_l8_a_full_disk_refuses_what_clients_say_and_holds_none_of_them() -> Non
     scene.rest()
     flood(scene, writer)
     assert last(writer, PubAck).reason is Reason.QUOTA_EXCEEDED
-    assert server.logbook.waiting_bytes < MAX_BYTES
-    assert len(server.brake) == 0
+    assert server.write_ahead.waiting_bytes < MAX_BYTES
+    assert len(server.backpressure) == 0
     disk.mend()
     scene.rest(5.0)
     assert first.settled
@@ -143,7 +143,7 @@ def test_l8_who_comes_and_goes_while_nothing_can_be_stored_is_refused_in_the_end
         client.connect("a")
         scene.rest(0.05)
     assert client.connacks[-1].reason is Reason.QUOTA_EXCEEDED
-    assert server.logbook.waiting_bytes < 3 * MAX_BYTES
+    assert server.write_ahead.waiting_bytes < 3 * MAX_BYTES
     disk.mend()
     scene.rest(5.0)
     scene.move(client, "a")
@@ -158,10 +158,10 @@ def test_l8_a_client_that_leaves_is_held_no_more() -> None:
     for number in range(5):
         writer.publish("t", b"%d" % number + bytes(3_000), 1)
     scene.rest()
-    assert len(server.brake) == 1
+    assert len(server.backpressure) == 1
     writer.drop()
     scene.rest()
-    assert len(server.brake) == 0
+    assert len(server.backpressure) == 0
 
 
 def test_l8_who_is_not_read_from_is_not_taken_for_gone() -> None:
@@ -204,5 +204,5 @@ def test_l8_reports_at_a_broker_that_is_alone_do_not_pile_up_for_a_slow_disk() -
         client.publish("$roam/me", b'{"attributes": {"note": "%s"}}' % (b"x" * 3_000), 0)
     scene.rest(2.0)
     assert not server.clients["c"]._waits
-    assert server.logbook.waiting_bytes < 5_000
+    assert server.write_ahead.waiting_bytes < 5_000
     disk.mend()

@@ -1,4 +1,4 @@
-"""Inputs before orders: a batch of inputs is on disk before anything that it brings about is seen by anybody (L8).
+"""Inputs before effects: a batch of inputs is on disk before anything that it brings about is seen by anybody (L8).
 
 All inputs of a tick, and of the ticks while the disk is busy, are one batch: one commit for many clients. Where
 clients are, and nothing else, waits a little longer for others to share the commit: nobody was promised anything, and
@@ -6,12 +6,12 @@ whatever comes of it is in a batch behind it. Of reports that nothing else came 
 each client is written, before the next input that may depend on it; and where nothing comes, after a while, if a
 client is among them whose session outlives its connection.
 
-When the log has grown by more than a snapshot takes, or would take too long to be read again, a picture of the whole
-state is taken (`picture.py`) together with the next batch, which it covers. Batches go on while it is made; when it
+When the log has grown by more than a snapshot takes, or would take too long to be read again, a snapshot of the whole
+state is taken (`snapshot.py`) together with the next batch, which it covers. Batches go on while it is made; when it
 is there it is stored in the place of everything that it covers.
 
-A batch that cannot be stored stays, with its orders, and `full` tells to take nothing new. At once the whole state is
-tried in its place: it is not held to the quota, since clients that have drained their queues make it smaller than
+A batch that cannot be stored stays, with its effects, and `full` tells to take nothing new. The whole state is
+at once tried in its place: it is not held to the quota, since clients that have drained their queues make it smaller than
 what was logged. `full` ends when a batch can be stored again; that is tried every `RETRY_S`.
 """
 
@@ -20,6 +20,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from roamcast.live.broker.effects import AnyEffect
 from roamcast.live.broker.inputs import (
     Announced,
     AnyGiven,
@@ -34,10 +35,9 @@ from roamcast.live.broker.inputs import (
     Will,
     encode_batch,
 )
-from roamcast.live.broker.orders import AnyOrder
 from roamcast.model.context import Context
 from roamcast.mqtt.packets import Pairs
-from roamcast.server.picture import Camera, NoPicture, Picture
+from roamcast.server.snapshot import Snapshot, SnapshotFailed, Snapshotter
 
 RETRY_S = 1.0
 REPORTS_S = 0.5
@@ -82,42 +82,42 @@ class Waiting(Struct):
     """What is not given to the disk yet, or could not be stored."""
 
     entries: list[Entry] = []
-    orders: list[AnyOrder] = []
+    effects: list[AnyEffect] = []
     work_s: float = 0.0
     pressing: bool = False
     """There is more than reports that brought nothing about."""
 
 
-class Logbook:
-    """States: idle; busy (one batch or snapshot is on its way to the disk, or a picture is waited for, with nothing
-    else going on); full (idle or busy, and trying). Beside it, a picture may be under way."""
+class WriteAhead:
+    """States: idle; busy (one batch or snapshot is on its way to the disk, or a snapshot is waited for, with nothing
+    else going on); full (idle or busy, and trying). Beside it, a snapshot may be under way."""
 
     def __init__(
         self,
         store: Store | None,
-        perform: Callable[[list[AnyOrder]], None],
+        perform: Callable[[list[AnyEffect]], None],
         later: Callable[[float, Callable[[], None]], object],
-        camera: Camera,
+        snapshotter: Snapshotter,
         snapshot_done: Callable[[Exception | None], None] = lambda _: None,
         due: Due | None = None,
     ) -> None:
-        """`camera` takes pictures of what all inputs added so far have made."""
+        """`snapshotter` takes snapshots of what all inputs added so far have made."""
         self._store = store
         self._perform = perform
         self._later = later
-        self._camera = camera
+        self._snapshotter = snapshotter
         self._snapshot_done = snapshot_done
         self._due = due or Due()
-        self._state_bytes, self._picture_s = 0, 0.0
+        self._state_bytes, self._snapshot_s = 0, 0.0
         """Of the last snapshot: its length, and how long its making took."""
         self._state_is_due = False
         self._waiting = Waiting()
         self._logged = Logged()
         """Since the last snapshot, or since the last that failed."""
         self._uncovered: Logged | None = None
-        """Since the picture that is under way, or waits to be stored."""
-        self._taken: Picture | None = None
-        """A picture that waits to be stored."""
+        """Since the snapshot that is under way, or waits to be stored."""
+        self._taken: Snapshot | None = None
+        """A snapshot that waits to be stored."""
         self.busy = False
         self._reports: dict[str, Context] = {}
         """By client, the last report since anything else was added."""
@@ -128,19 +128,19 @@ class Logbook:
         self.waiting_bytes = 0
         """About how much is not given to the disk yet."""
 
-    def add(self, now_us: int, given: AnyGiven, orders: list[AnyOrder], work_s: float = 0.0) -> None:
+    def add(self, now_us: int, given: AnyGiven, effects: list[AnyEffect], work_s: float = 0.0) -> None:
         if self._store is not None:
             if self._reports:
                 self._enter_reports(now_us)
             self._waiting.entries.append(Entry(now_us, given))
-            self._waiting.pressing |= bool(orders) or not isinstance(given, Reported)
+            self._waiting.pressing |= bool(effects) or not isinstance(given, Reported)
             self._waiting.work_s += work_s
             self.waiting_bytes += ENTRY_BYTES + size_bytes(given)
-        self._waiting.orders += orders
+        self._waiting.effects += effects
 
-    def add_behind(self, orders: list[AnyOrder], size: int) -> None:
+    def add_behind(self, effects: list[AnyEffect], size: int) -> None:
         """These need no storing, and wait for what does: they are performed behind all that was added before."""
-        self._waiting.orders += orders
+        self._waiting.effects += effects
         self._waiting.pressing |= bool(self._waiting.entries)
         self.waiting_bytes += size
 
@@ -164,24 +164,24 @@ class Logbook:
     @property
     def settled(self) -> bool:
         """Nothing waits to be stored or performed."""
-        return not (self.busy or self._state_is_due or self._waiting.entries or self._waiting.orders)
+        return not (self.busy or self._state_is_due or self._waiting.entries or self._waiting.effects)
 
     @property
     def owes(self) -> bool:
         """Something waits to be performed until it is stored, or cannot be stored."""
-        return self.busy or self.full is not None or bool(self._waiting.orders)
+        return self.busy or self.full is not None or bool(self._waiting.effects)
 
     def commit(self) -> None:
         """At the end of a tick."""
         if self._store is None:
-            self._perform(self._take().orders)
+            self._perform(self._take().effects)
         elif not self.busy and self.full is None:
             if self._state_is_due:
                 self._write_state()
             elif self._taken is not None:
-                self._write_picture(self._store, self._taken)
-            elif self._waiting.orders and not self._waiting.entries:
-                self._perform(self._take().orders)
+                self._write_snapshot(self._store, self._taken)
+            elif self._waiting.effects and not self._waiting.entries:
+                self._perform(self._take().effects)
             elif self._waiting.pressing or self.waiting_bytes > REPORTS_BYTES_MAX:
                 self._write_batch(self._store)
             elif self._waiting.entries and not self._reports_wait:
@@ -207,11 +207,11 @@ class Logbook:
     def _put_back(self, taken: Waiting) -> None:
         later = self._waiting
         self._waiting = Waiting(
-            taken.entries + later.entries, taken.orders + later.orders, taken.work_s + later.work_s, True
+            taken.entries + later.entries, taken.effects + later.effects, taken.work_s + later.work_s, True
         )
         self.waiting_bytes += sum(ENTRY_BYTES + size_bytes(each.given) for each in taken.entries)
 
-    # Batches, and pictures beside them.
+    # Batches, and snapshots beside them.
 
     def _write_batch(self, store: Store) -> None:
         taken = self._take()
@@ -219,7 +219,7 @@ class Logbook:
         self.busy = True
         covered = self._uncovered is None and self._is_due()
         if covered:
-            self._take_picture()
+            self._take_snapshot()
         uncovered = None if covered else self._uncovered
 
         def done(problem: Exception | None) -> None:
@@ -232,32 +232,32 @@ class Logbook:
             self._logged.add(len(batch), taken.work_s)
             if uncovered is not None:
                 uncovered.add(len(batch), taken.work_s)
-            self._perform(taken.orders)
+            self._perform(taken.effects)
             self.commit()
 
         store.submit(batch, done)
 
     def _is_due(self) -> bool:
         logged, due = self._logged, self._due
-        too_long = logged.work_s >= max(due.replay_s, self._picture_s)
+        too_long = logged.work_s >= max(due.replay_s, self._snapshot_s)
         return too_long or logged.bytes >= max(due.logged_bytes, self._state_bytes)
 
-    def _take_picture(self) -> None:
+    def _take_snapshot(self) -> None:
         uncovered = self._uncovered = Logged()
 
-        def then(result: Picture | NoPicture) -> None:
+        def then(result: Snapshot | SnapshotFailed) -> None:
             if self._uncovered is not uncovered:
                 # The whole state is stored since, or about to be.
                 return
-            if isinstance(result, NoPicture):
-                self._picture_over(result)
+            if isinstance(result, SnapshotFailed):
+                self._snapshot_over(result)
             else:
                 self._taken = result
                 self.commit()
 
-        self._camera.take(then)
+        self._snapshotter.take(then)
 
-    def _write_picture(self, store: Store, picture: Picture) -> None:
+    def _write_snapshot(self, store: Store, snapshot: Snapshot) -> None:
         uncovered = self._uncovered
         assert uncovered is not None
         self._taken = None
@@ -265,17 +265,17 @@ class Logbook:
         def done(problem: Exception | None) -> None:
             self.busy = False
             if problem is None:
-                self._stands(picture, uncovered)
-            self._picture_over(problem)
+                self._stands(snapshot, uncovered)
+            self._snapshot_over(problem)
             self.commit()
 
         self.busy = True
-        store.snapshot(picture.state, uncovered.batches, done)
+        store.snapshot(snapshot.state, uncovered.batches, done)
 
-    def _stands(self, picture: Picture, since: Logged) -> None:
-        self._logged, self._state_bytes, self._picture_s = since, len(picture.state), picture.took_s
+    def _stands(self, snapshot: Snapshot, since: Logged) -> None:
+        self._logged, self._state_bytes, self._snapshot_s = since, len(snapshot.state), snapshot.took_s
 
-    def _picture_over(self, problem: Exception | None) -> None:
+    def _snapshot_over(self, problem: Exception | None) -> None:
         if problem is not None:
             # The log is as it was: another is tried when it has grown by as much again.
             self._logged = Logged()
@@ -289,16 +289,16 @@ class Logbook:
         self.busy = True
         self._state_is_due = False
         self._uncovered = self._taken = None
-        self._camera.take(lambda result: self._pictured(taken, result))
+        self._snapshotter.take(lambda result: self._with_snapshot(taken, result))
 
-    def _pictured(self, taken: Waiting, result: Picture | NoPicture) -> None:
+    def _with_snapshot(self, taken: Waiting, result: Snapshot | SnapshotFailed) -> None:
         assert self._store is not None
-        if isinstance(result, NoPicture):
-            self._state_stored(taken, Picture(b""), result)
+        if isinstance(result, SnapshotFailed):
+            self._state_stored(taken, Snapshot(b""), result)
         else:
             self._store.snapshot(result.state, 0, lambda problem: self._state_stored(taken, result, problem))
 
-    def _state_stored(self, taken: Waiting, picture: Picture, problem: Exception | None) -> None:
+    def _state_stored(self, taken: Waiting, snapshot: Snapshot, problem: Exception | None) -> None:
         self.busy = False
         self._snapshot_done(problem)
         if problem is not None:
@@ -306,8 +306,8 @@ class Logbook:
             self._put_back(taken)
             self._later(RETRY_S, self._try)
             return
-        self._stands(picture, Logged())
-        self._perform(taken.orders)
+        self._stands(snapshot, Logged())
+        self._perform(taken.effects)
         if self.full is not None:
             self._try(again=False)
         else:

@@ -2,12 +2,12 @@
 
 A client that says something to be stored while much waits already is not read from until less does. What clients
 acknowledge is always heard: it makes room, and there is no more of it than was sent to them. While the disk is full
-they are refused what they say instead (`reception.py`), and links alone are held, whose brokers keep what they said.
+they are refused what they say instead (`inbound.py`), and links alone are held, whose brokers keep what they said.
 """
 
 from typing import Protocol
 
-from roamcast.server.logbook import Logbook
+from roamcast.server.write_ahead import WriteAhead
 
 WAITING_BYTES_MAX = 16 * 1024 * 1024
 """While more than this waits for the disk, whoever says more is held."""
@@ -17,9 +17,9 @@ class Held(Protocol):
     def wait(self, waits: bool) -> None: ...
 
 
-class Brake:
-    def __init__(self, logbook: Logbook, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
-        self._logbook = logbook
+class Backpressure:
+    def __init__(self, write_ahead: WriteAhead, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
+        self._write_ahead = write_ahead
         self._waiting_bytes_max = waiting_bytes_max
         self._held: dict[Held, None] = {}
 
@@ -29,11 +29,11 @@ class Brake:
     @property
     def crowded(self) -> bool:
         """So much waits that nobody new may come in: to come and to go is to be stored too."""
-        return self._logbook.waiting_bytes > 2 * self._waiting_bytes_max
+        return self._write_ahead.waiting_bytes > 2 * self._waiting_bytes_max
 
     def said(self, who: Held) -> None:
         """It has said something that is to be stored."""
-        if self._logbook.waiting_bytes > self._waiting_bytes_max and who not in self._held:
+        if self._write_ahead.waiting_bytes > self._waiting_bytes_max and who not in self._held:
             self._held[who] = None
             who.wait(True)
 
@@ -42,7 +42,7 @@ class Brake:
 
     def release(self) -> None:
         """At the end of a tick."""
-        if self._held and self._logbook.waiting_bytes <= self._waiting_bytes_max:
+        if self._held and self._write_ahead.waiting_bytes <= self._waiting_bytes_max:
             held, self._held = self._held, {}
             for each in held:
                 each.wait(False)

@@ -1,6 +1,6 @@
 """What clients say to a broker: each event of their MQTT connections becomes an input, or is refused.
 
-Who comes in is asked of the gate, as is what may be published and subscribed to. While nothing can be stored,
+Access control is asked who may come in, and what may be published and subscribed to. While nothing can be stored,
 whatever would have to be is refused with 0x97 (docs/PROTOCOL.md, P-57).
 """
 
@@ -32,8 +32,8 @@ from roamcast.mqtt import events, packets
 from roamcast.mqtt.messages import Message, Subscription, message_of_will
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.runs import Run
+from roamcast.server.access import Refusal
 from roamcast.server.connection import ClientSocket
-from roamcast.server.gate import Refusal
 from roamcast.server.lanes import Kind
 from roamcast.server.tracking import LOCATION_REMARK, BadLocation, Trackers
 
@@ -46,7 +46,7 @@ LOGGED_CHARS_MAX = 256
 """Of a name that nobody has looked at yet, in the log."""
 
 
-class Reception:
+class Inbound:
     def __init__(self, server: "BrokerServer") -> None:
         self.server = server
 
@@ -72,25 +72,27 @@ class Reception:
                 self._asked(client, event)
             case events.UnsubscribeRequested(packet_id, filters):
                 self.server.give(Withdrew(client.name, packet_id, filters))
-                self.server.brake.said(client)
+                self.server.backpressure.said(client)
             case events.ConnectRequested() if self.server.redirect is not None:
                 to, reason = self.server.redirect.to, self.server.redirect.reason
                 client.mqtt.refuse(self.server.now_us(), reason, "this broker takes no clients", to)
                 client.mark()
             case events.ConnectRequested(connect):
-                self.server.gate.check(client, connect, self.server.now_us(), partial(self._checked, client, connect))
+                self.server.access.check(
+                    client, connect, self.server.now_us(), partial(self._checked, client, connect)
+                )
             case events.Disconnected():
                 self._disconnected(client, event)
 
     def _checked(self, socket: ClientSocket, connect: packets.Connect, refusal: Refusal) -> None:
-        """The gate has decided, perhaps some time later."""
+        """Access control has decided, perhaps some time later."""
         now_us = self.server.now_us()
         refusal = refusal or self._refusal_of_client(connect.client_id)
         if refusal is not None:
             self._turn_away(socket, connect, refusal)
             return
         client = socket.client = connect.client_id or f"auto-{secrets.token_hex(8)}"
-        user = self.server.gate.user_of(socket)
+        user = self.server.access.user_of(socket)
         # Who is not let in must not push out who is here.
         refusal = self._refusal_of_user(client, user) or self._refusal_of_will(socket, connect, now_us)
         if refusal is not None:
@@ -118,11 +120,11 @@ class Reception:
         socket.mark()
 
     def _refusal_of_client(self, client: str) -> Refusal:
-        full = self.server.logbook.full
+        full = self.server.write_ahead.full
         # Whoever has a session here may come: taking what waits makes room.
         if full is not None and not self.server.core.station.knows(client):
             return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {full}"
-        if self.server.brake.crowded:
+        if self.server.backpressure.crowded:
             return Reason.QUOTA_EXCEEDED, "too much waits for the disk of the broker; try again"
         if len(client.encode()) > CLIENT_ID_BYTES_MAX:
             return Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client id has at most {CLIENT_ID_BYTES_MAX} bytes"
@@ -141,7 +143,7 @@ class Reception:
         message = message_of_will(connect.will, now_us)
         if message.topic.startswith("$"):
             return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
-        return self.server.gate.may_publish(socket, message, self.context_of(socket.name), now_us)
+        return self.server.access.may_publish(socket, message, self.context_of(socket.name), now_us)
 
     def _disconnected(self, client: ClientSocket, event: events.Disconnected) -> None:
         if client.client is None:
@@ -161,7 +163,7 @@ class Reception:
 
     def _published(self, client: ClientSocket, event: events.Published) -> None:
         message, packet_id, name = event.message, event.packet_id, client.name
-        self.pace(client, self.server.gate.pace_us(client, len(message.payload), 0, self.server.now_us()))
+        self.pace(client, self.server.access.pace_us(client, len(message.payload), 0, self.server.now_us()))
         refusal = self._refusal(client, event)
         if refusal is not None:
             self.server.watch.remark("publish_refused", f"{name}: {refusal[1]}")
@@ -173,7 +175,7 @@ class Reception:
             self._tracked(self.server.trackers, client, message)
         if message.qos or message.retain or is_lasting(message):
             self.server.give(Published(name, packet_id, message))
-            self.server.brake.said(client)
+            self.server.backpressure.said(client)
         elif message.topic == REPORT_TOPIC:
             self.reported(client, message.payload)
         else:
@@ -183,9 +185,9 @@ class Reception:
             self.server.pass_on(name, message)
 
     def _announce(self, client: ClientSocket, topic: str) -> None:
-        if self.server.logbook.full is None:
+        if self.server.write_ahead.full is None:
             self.server.give(Announced(topic))
-            self.server.brake.said(client)
+            self.server.backpressure.said(client)
 
     def _published_together(self, client: ClientSocket, run: Run) -> None:
         server, now_us = self.server, self.server.heard_us
@@ -195,7 +197,7 @@ class Reception:
         if server.trackers is None and (
             server.pass_on_together(now_us, client, run) or server.pass_nearby(client, run)
         ):
-            self.pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
+            self.pace(client, server.access.pace_us(client, run.payload_bytes, 0, now_us, run.count))
             server.watch.passed(run.qos, run.count, run.payload_bytes)
             if run.qos:
                 client.mqtt.acknowledge_together(now_us, run.packet_ids)
@@ -211,10 +213,10 @@ class Reception:
     def _told_the_broker(self, client: ClientSocket, run: Run) -> None:
         """Where it is, nearly always."""
         server, now_us = self.server, self.server.heard_us
-        if run.qos or run.topic != REPORT_TOPIC or not server.gate.may_publish_anywhere(client, REPORT_TOPIC):
+        if run.qos or run.topic != REPORT_TOPIC or not server.access.may_publish_anywhere(client, REPORT_TOPIC):
             self._published_apart(client, run)
             return
-        self.pace(client, server.gate.pace_us(client, run.payload_bytes, 0, now_us, run.count))
+        self.pace(client, server.access.pace_us(client, run.payload_bytes, 0, now_us, run.count))
         for payload in run.payloads():
             self.reported(client, payload)
         if run.count == 1:
@@ -242,9 +244,9 @@ class Reception:
         message = event.message
         if message.topic.startswith("$") and message.topic != REPORT_TOPIC:
             return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
-        if self.server.logbook.full is not None and (message.qos or message.retain or is_lasting(message)):
-            return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.server.logbook.full}"
-        return self.server.gate.may_publish(client, message, self.context_of(client.name), self.server.now_us())
+        if self.server.write_ahead.full is not None and (message.qos or message.retain or is_lasting(message)):
+            return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.server.write_ahead.full}"
+        return self.server.access.may_publish(client, message, self.context_of(client.name), self.server.now_us())
 
     def reported(self, client: ClientSocket, payload: bytes) -> None:
         try:
@@ -267,12 +269,12 @@ class Reception:
 
     def _give_report(self, client: ClientSocket, context: Context) -> None:
         server = self.server
-        if server.logbook.full is None:
+        if server.write_ahead.full is None:
             if server.core.reported(server.heard_us, context):
-                server.logbook.reported(server.heard_us, context, self._lasts(context.host))
+                server.write_ahead.reported(server.heard_us, context, self._lasts(context.host))
             else:
                 server.give(Reported(context))
-                server.brake.said(client)
+                server.backpressure.said(client)
         else:
             # The next one says the same, and nothing may pile up for a disk that takes nothing.
             self.server.watch.remark("report_dropped", context.host)
@@ -286,23 +288,23 @@ class Reception:
         return self.server.core.station.context_of(client)
 
     def _asked(self, client: ClientSocket, event: events.SubscribeRequested) -> None:
-        if self.server.logbook.full is not None:
+        if self.server.write_ahead.full is not None:
             reasons = [Reason.QUOTA_EXCEEDED] * len(event.subscriptions)
             client.mqtt.answer_subscribe(
-                self.server.now_us(), event.packet_id, reasons, str(self.server.logbook.full)
+                self.server.now_us(), event.packet_id, reasons, str(self.server.write_ahead.full)
             )
             client.mark()
             return
-        self.pace(client, self.server.gate.pace_us(client, None, len(event.subscriptions), self.server.now_us()))
+        self.pace(client, self.server.access.pace_us(client, None, len(event.subscriptions), self.server.now_us()))
         refused = {
             each.filter.text: reason
             for each in event.subscriptions
             if (reason := self._may_subscribe(client, each)) is not None
         }
         self.server.give(Asked(client.name, event.packet_id, event.subscriptions, refused))
-        self.server.brake.said(client)
+        self.server.backpressure.said(client)
 
     def _may_subscribe(self, client: ClientSocket, asked: Subscription) -> Reason | None:
         if asked.filter.group is not None and not self.server.limits.shared_available:
             return Reason.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
-        return self.server.gate.may_subscribe(client, asked, self.server.now_us())
+        return self.server.access.may_subscribe(client, asked, self.server.now_us())

@@ -1,12 +1,12 @@
-"""L8: what a logbook promises about the order of storing and performing."""
+"""L8: what the write-ahead log promises about the order of storing and performing."""
 
 from collections.abc import Callable
 
+from roamcast.live.broker.effects import AnyEffect, Remark
 from roamcast.live.broker.inputs import Fired, Reported, ReportedTogether, decode_batch
-from roamcast.live.broker.orders import AnyOrder, Remark
 from roamcast.model.context import Context
-from roamcast.server.logbook import Due, Logbook
-from roamcast.server.picture import Camera, NoPicture, Picture, StandStill, Then
+from roamcast.server.snapshot import BlockingSnapshotter, Snapshot, SnapshotFailed, Snapshotter, Then
+from roamcast.server.write_ahead import Due, WriteAhead
 
 
 class Shelf:
@@ -31,19 +31,19 @@ class Shelf:
         self.waiting.pop(0)(problem)
 
 
-class SlowCamera(Camera):
-    """One whose pictures are developed when the test says so."""
+class SlowSnapshotter(Snapshotter):
+    """One whose snapshots are ready when the test says so."""
 
     def __init__(self, state: Callable[[], bytes]) -> None:
         self.state = state
-        self.undeveloped: list[tuple[Picture, Then]] = []
+        self.unfinished: list[tuple[Snapshot, Then]] = []
 
     def take(self, then: Then) -> None:
-        self.undeveloped.append((Picture(self.state(), 2.0), then))
+        self.unfinished.append((Snapshot(self.state(), 2.0), then))
 
-    def develop(self, problem: NoPicture | None = None) -> None:
-        picture, then = self.undeveloped.pop(0)
-        then(problem or picture)
+    def develop(self, problem: SnapshotFailed | None = None) -> None:
+        snapshot, then = self.unfinished.pop(0)
+        then(problem or snapshot)
 
 
 class Desk:
@@ -53,12 +53,12 @@ class Desk:
         self.later: list[Callable[[], None]] = []
         self.added: list[str] = []
         self.problems: list[Exception | None] = []
-        self.camera = SlowCamera(self.state)
-        self.logbook = Logbook(
+        self.snapshotter = SlowSnapshotter(self.state)
+        self.write_ahead = WriteAhead(
             self.shelf,
             self.perform,
             lambda _, action: self.later.append(action),
-            self.camera if slow else StandStill(self.state),
+            self.snapshotter if slow else BlockingSnapshotter(self.state),
             self.problems.append,
             due,
         )
@@ -70,15 +70,15 @@ class Desk:
         """Each in a batch of its own, stored."""
         for name in names:
             self.add(name, work_s)
-            self.logbook.commit()
+            self.write_ahead.commit()
             self.shelf.answer()
 
-    def perform(self, orders: list[AnyOrder]) -> None:
-        self.done += [each.what for each in orders if isinstance(each, Remark)]
+    def perform(self, effects: list[AnyEffect]) -> None:
+        self.done += [each.what for each in effects if isinstance(each, Remark)]
 
     def add(self, name: str, work_s: float = 0.0) -> None:
         self.added.append(name)
-        self.logbook.add(1, Fired(name), [Remark(name)], work_s)
+        self.write_ahead.add(1, Fired(name), [Remark(name)], work_s)
 
     def stored(self) -> list[list[str]]:
         return [[getattr(each.given, "timer", "") for each in decode_batch(batch)] for batch in self.shelf.batches]
@@ -87,53 +87,53 @@ class Desk:
 def test_l8_orders_are_performed_when_their_inputs_are_stored_and_not_before() -> None:
     desk = Desk()
     desk.add("a")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     assert desk.done == []
     desk.shelf.answer()
     assert desk.done == ["a"]
-    assert desk.logbook.settled
+    assert desk.write_ahead.settled
 
 
 def test_l8_what_comes_while_the_disk_is_busy_shares_the_next_batch() -> None:
     desk = Desk()
     for name in "abc":
         desk.add(name)
-        desk.logbook.commit()
+        desk.write_ahead.commit()
     desk.shelf.answer()
     assert desk.stored() == [["a"], ["b", "c"]]
 
 
 def test_l8_reports_wait_for_something_that_must_be_stored_and_are_stored_before_it() -> None:
     desk = Desk()
-    desk.logbook.add(1, Reported(Context("c")), [])
-    desk.logbook.commit()
+    desk.write_ahead.add(1, Reported(Context("c")), [])
+    desk.write_ahead.commit()
     assert desk.stored() == []
     desk.add("a")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     assert desk.stored() == [["", "a"]]
 
 
 def test_l8_reports_are_stored_by_themselves_after_a_while() -> None:
     desk = Desk()
     for _ in range(3):
-        desk.logbook.add(1, Reported(Context("c")), [])
-        desk.logbook.commit()
-    assert not desk.logbook.settled
+        desk.write_ahead.add(1, Reported(Context("c")), [])
+        desk.write_ahead.commit()
+    assert not desk.write_ahead.settled
     (press,) = desk.later
     press()
     desk.shelf.answer()
     assert desk.stored() == [["", "", ""]]
-    assert desk.logbook.settled
+    assert desk.write_ahead.settled
 
 
 def test_l8_of_reports_that_are_in_the_state_the_last_of_each_client_is_stored_before_what_comes_next() -> None:
     desk = Desk()
     for number, client in enumerate("cdc", start=1):
-        desk.logbook.reported(number, Context(client, at_us=number), False)
-        desk.logbook.commit()
+        desk.write_ahead.reported(number, Context(client, at_us=number), False)
+        desk.write_ahead.commit()
     assert desk.later == []
     desk.add("a")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     (batch,) = desk.shelf.batches
     together, after = decode_batch(batch)
     assert isinstance(together.given, ReportedTogether)
@@ -144,29 +144,29 @@ def test_l8_of_reports_that_are_in_the_state_the_last_of_each_client_is_stored_b
 def test_l8_such_a_report_of_a_session_that_lasts_is_stored_after_a_while_and_once() -> None:
     desk = Desk()
     for number in range(3):
-        desk.logbook.reported(7 + number, Context("c", at_us=number), True)
+        desk.write_ahead.reported(7 + number, Context("c", at_us=number), True)
     (press,) = desk.later
     press()
     desk.shelf.answer()
     (entry,) = decode_batch(desk.shelf.batches[0])
     assert entry.now_us == 9
-    assert desk.logbook.settled
-    desk.logbook.reported(10, Context("c", at_us=10), True)
+    assert desk.write_ahead.settled
+    desk.write_ahead.reported(10, Context("c", at_us=10), True)
     assert len(desk.later) == 2
 
 
 def test_l8_many_reports_do_not_wait() -> None:
     desk = Desk()
     for number in range(1_000):
-        desk.logbook.add(number, Reported(Context("c")), [])
-    desk.logbook.commit()
+        desk.write_ahead.add(number, Reported(Context("c")), [])
+    desk.write_ahead.commit()
     assert len(desk.stored()) == 1
 
 
 def test_l8_a_report_that_brings_something_about_does_not_wait() -> None:
     desk = Desk()
-    desk.logbook.add(1, Reported(Context("c")), [Remark("delivered")])
-    desk.logbook.commit()
+    desk.write_ahead.add(1, Reported(Context("c")), [Remark("delivered")])
+    desk.write_ahead.commit()
     desk.shelf.answer()
     assert desk.done == ["delivered"]
 
@@ -174,16 +174,16 @@ def test_l8_a_report_that_brings_something_about_does_not_wait() -> None:
 def test_l8_a_batch_that_cannot_be_stored_goes_to_disk_with_the_whole_state_and_nothing_overtakes_it() -> None:
     desk = Desk()
     desk.add("a")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     desk.shelf.answer(OSError("full"))
-    assert str(desk.logbook.full) == "full"
+    assert str(desk.write_ahead.full) == "full"
     desk.add("b")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     assert (desk.stored(), desk.shelf.snapshots, desk.done) == ([["a"]], [b"a"], [])
     desk.shelf.answer()
     assert desk.done == ["a"]
     desk.shelf.answer()
-    assert desk.logbook.full is None
+    assert desk.write_ahead.full is None
     desk.shelf.answer()
     assert desk.stored() == [["a"], [], ["b"]]
     assert desk.done == ["a", "b"]
@@ -192,24 +192,24 @@ def test_l8_a_batch_that_cannot_be_stored_goes_to_disk_with_the_whole_state_and_
 def test_l8_as_long_as_there_is_no_room_for_a_batch_everything_goes_to_disk_with_the_state() -> None:
     desk = Desk()
     desk.add("a")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     for problem in (OSError("full"), None, OSError("still")):
         desk.shelf.answer(problem)
-    assert (desk.done, str(desk.logbook.full)) == (["a"], "still")
+    assert (desk.done, str(desk.write_ahead.full)) == (["a"], "still")
     desk.add("b")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     assert desk.shelf.waiting == []
     desk.later.pop()()
     for problem in (OSError("still"), None, None):
         desk.shelf.answer(problem)
     assert desk.shelf.snapshots == [b"a", b"ab"]
-    assert (desk.done, desk.logbook.full, desk.logbook.settled) == (["a", "b"], None, True)
+    assert (desk.done, desk.write_ahead.full, desk.write_ahead.settled) == (["a", "b"], None, True)
 
 
 def test_l8_where_nothing_can_be_stored_nothing_is_performed_and_it_is_tried_again() -> None:
     desk = Desk()
     desk.add("a")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     for _ in range(3):
         while desk.shelf.waiting:
             desk.shelf.answer(OSError("broken"))
@@ -224,84 +224,84 @@ def test_l8_where_nothing_can_be_stored_nothing_is_performed_and_it_is_tried_aga
 def test_l8_a_snapshot_has_all_inputs_even_those_not_submitted_yet() -> None:
     desk = Desk()
     desk.add("a")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     desk.add("b")
-    desk.logbook.snapshot()
+    desk.write_ahead.snapshot()
     assert desk.shelf.snapshots == []
     desk.shelf.answer()
     assert (desk.stored(), desk.shelf.snapshots, desk.done) == ([["a"]], [b"ab"], ["a"])
     desk.shelf.answer()
     assert desk.done == ["a", "b"]
-    assert desk.logbook.settled
+    assert desk.write_ahead.settled
 
 
 def test_l8_a_log_that_has_grown_gives_way_to_a_snapshot_while_batches_go_on() -> None:
     desk = Desk(slow=True, due=Due(logged_bytes=1))
     desk.write("a", "b", "c", "d")
     assert (desk.done, desk.shelf.snapshots) == (["a", "b", "c", "d"], [])
-    desk.camera.develop()
+    desk.snapshotter.develop()
     assert (desk.shelf.snapshots, desk.shelf.behind) == ([b"ab"], [2])
     desk.add("e")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     assert desk.done == ["a", "b", "c", "d"]
     desk.shelf.answer()
     desk.shelf.answer()
     assert (desk.done[-1], desk.problems) == ("e", [None])
 
 
-def test_l8_a_picture_waits_for_the_batch_that_it_covers() -> None:
+def test_l8_a_snapshot_waits_for_the_batch_that_it_covers() -> None:
     desk = Desk(slow=True, due=Due(logged_bytes=1))
     desk.write("a")
     desk.add("b")
-    desk.logbook.commit()
-    desk.camera.develop()
+    desk.write_ahead.commit()
+    desk.snapshotter.develop()
     assert desk.shelf.snapshots == []
     desk.shelf.answer()
     assert (desk.shelf.snapshots, desk.shelf.behind) == ([b"ab"], [0])
 
 
-def test_l8_a_picture_that_covers_a_batch_which_could_not_be_stored_is_not_used() -> None:
+def test_l8_a_snapshot_that_covers_a_batch_which_could_not_be_stored_is_not_used() -> None:
     desk = Desk(slow=True, due=Due(logged_bytes=1))
     desk.write("a")
     desk.add("b")
-    desk.logbook.commit()
+    desk.write_ahead.commit()
     desk.shelf.answer(OSError("full"))
-    desk.camera.develop()
+    desk.snapshotter.develop()
     assert desk.shelf.snapshots == []
-    desk.camera.develop()
+    desk.snapshotter.develop()
     assert (desk.shelf.snapshots, desk.shelf.behind) == ([b"ab"], [0])
     desk.shelf.answer()
     desk.shelf.answer()
-    assert (desk.done, desk.logbook.full, desk.logbook.settled) == (["a", "b"], None, True)
+    assert (desk.done, desk.write_ahead.full, desk.write_ahead.settled) == (["a", "b"], None, True)
 
 
 def test_l8_after_work_that_would_take_long_to_repeat_a_snapshot_is_due() -> None:
     desk = Desk(slow=True, due=Due(replay_s=1.0))
     desk.write("a", "b", "c", work_s=0.4)
-    assert desk.camera.undeveloped == []
+    assert desk.snapshotter.unfinished == []
     desk.write("d", work_s=0.4)
-    assert len(desk.camera.undeveloped) == 1
+    assert len(desk.snapshotter.unfinished) == 1
 
 
 def test_l8_snapshots_that_take_long_are_no_more_often_due_than_they_take() -> None:
     desk = Desk(slow=True, due=Due(replay_s=1.0))
     desk.write("a", "b", work_s=1.0)
-    desk.camera.develop()
+    desk.snapshotter.develop()
     desk.shelf.answer()
     desk.write("c", "d", work_s=1.0)
-    assert desk.camera.undeveloped == []
+    assert desk.snapshotter.unfinished == []
     desk.write("e", work_s=1.0)
-    assert len(desk.camera.undeveloped) == 1
+    assert len(desk.snapshotter.unfinished) == 1
 
 
-def test_l8_a_picture_that_fails_is_tried_again_when_as_much_was_logged_again() -> None:
+def test_l8_a_snapshot_that_fails_is_tried_again_when_as_much_was_logged_again() -> None:
     desk = Desk(slow=True, due=Due(replay_s=1.0))
     desk.write("a", "b", work_s=1.0)
-    desk.camera.develop(NoPicture("killed"))
+    desk.snapshotter.develop(SnapshotFailed("killed"))
     desk.write("c", work_s=0.5)
-    assert (desk.camera.undeveloped, [str(each) for each in desk.problems]) == ([], ["killed"])
+    assert (desk.snapshotter.unfinished, [str(each) for each in desk.problems]) == ([], ["killed"])
     desk.write("d", "e", work_s=1.0)
-    assert len(desk.camera.undeveloped) == 1
+    assert len(desk.snapshotter.unfinished) == 1
     assert desk.done == ["a", "b", "c", "d", "e"]
 
 
@@ -310,4 +310,4 @@ def test_l8_a_snapshot_that_finds_no_room_leaves_the_log_and_its_batches_go_on()
     desk.write("a", "b")
     desk.shelf.answer(OSError("no room for as much"))
     desk.write("c")
-    assert (desk.done, desk.logbook.full, len(desk.problems)) == (["a", "b", "c"], None, 1)
+    assert (desk.done, desk.write_ahead.full, len(desk.problems)) == (["a", "b", "c"], None, 1)
