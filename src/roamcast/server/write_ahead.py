@@ -11,8 +11,8 @@ state is taken (`snapshot.py`) together with the next batch, which it covers. Ba
 is there it is stored in the place of everything that it covers.
 
 A batch that cannot be stored stays, with its effects, and `full` tells to take nothing new. The whole state is
-at once tried in its place: it is not held to the quota, since clients that have drained their queues make it smaller than
-what was logged. `full` ends when a batch can be stored again; that is tried every `RETRY_S`.
+at once tried in its place: it is not held to the quota, since clients that have drained their queues make it
+smaller than what was logged. `full` ends when a batch can be stored again; that is tried every `RETRY_S`.
 """
 
 from collections.abc import Callable
