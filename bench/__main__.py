@@ -33,6 +33,7 @@ BENCHMARKS = (
     "match",
     "mobile",
     "oracle",
+    "product",
     "roam",
     "routing",
     "sim",

@@ -24,8 +24,9 @@ from roamcast.server.security.passwords import set_password
 USER, PASSWORD = "bench", "a-password-of-the-bench"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 START_S_MAX = 60.0
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-"""What is started in a folder of its own finds this one."""
+PATHS = (str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")]))
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS)}
+"""What is started in a folder of its own finds this one, and the roamcast that this process uses."""
 
 OURS = """
 name = "fanout"

@@ -82,20 +82,29 @@ user root
 class World:
     """Where everybody is at each second, the same for all brokers; and what happens where."""
 
-    def __init__(self, clients: int, events_per_s: int, radius_m: float, seed: int = 1) -> None:
+    def __init__(
+        self,
+        clients: int,
+        events_per_s: int,
+        radius_m: float,
+        seconds: int = SECONDS,
+        side_m: float = SIDE_M,
+        seed: int = 1,
+    ) -> None:
         rng = np.random.default_rng(seed)
-        seconds = SECONDS + 5
+        self.seconds = seconds
+        seconds += 5
         turns = rng.uniform(size=(seconds, clients)) < 1 / TURN_S
         headings = rng.uniform(0, 2 * math.pi, (seconds, clients))
         for second in range(1, seconds):
             headings[second] = np.where(turns[second], headings[second], headings[second - 1])
         steps = SPEED_MPS * np.stack([np.cos(headings), np.sin(headings)], axis=2)
-        there = rng.uniform(0, SIDE_M, (clients, 2)) + np.cumsum(steps, axis=0)
+        there = rng.uniform(0, side_m, (clients, 2)) + np.cumsum(steps, axis=0)
         # They turn at the edges, as light does.
-        self.places = SIDE_M - np.abs(there % (2 * SIDE_M) - SIDE_M)
+        self.places = side_m - np.abs(there % (2 * side_m) - side_m)
         self.velocities = np.diff(self.places, axis=0)
         self.clients = clients
-        self.events = rng.uniform(0, SIDE_M, (SECONDS * events_per_s, 2))
+        self.events = rng.uniform(0, side_m, (self.seconds * events_per_s, 2))
         self.events_per_s = events_per_s
         self.radius_m = radius_m
 
@@ -224,9 +233,8 @@ def mosquitto(folder: Path, port: int) -> list[str]:
     return [program("mosquitto") or "mosquitto", "-c", str(config)]
 
 
-def touched(at: Stand, tile_m: float, radius_m: float) -> set[tuple[int, int]]:
+def touched(x: float, y: float, tile_m: float, radius_m: float) -> set[tuple[int, int]]:
     """The tiles that a client's circle touches."""
-    x, y = at.x, at.y
     found = set()
     for column in range(math.floor((x - radius_m) / tile_m), math.floor((x + radius_m) / tile_m) + 1):
         for row in range(math.floor((y - radius_m) / tile_m), math.floor((y + radius_m) / tile_m) + 1):
@@ -238,7 +246,7 @@ def touched(at: Stand, tile_m: float, radius_m: float) -> set[tuple[int, int]]:
 
 
 def retile(mover: Mover, at: Stand, tile_m: float, radius_m: float) -> None:
-    tiles = touched(at, tile_m, radius_m)
+    tiles = touched(at.x, at.y, tile_m, radius_m)
     new, old = sorted(tiles - mover.tiles), sorted(mover.tiles - tiles)
     mover.tiles = tiles
     if new:

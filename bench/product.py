@@ -1,0 +1,244 @@
+"""The product as it is used: moving clients, kept sessions, a journal and linked brokers; ours against Mosquitto.
+
+300 clients go 10 m/s on 3 km x 3 km and report once a second, each wants what happens within 300 m, and 200 events a
+second are published: about 8.7 receivers an event. Mosquitto knows no places, so the ground is tiled: an event goes
+to the topic of its tile, and a client subscribes to the tiles that its circle touches. Tiles of half and of one
+radius are tried, and the better one counts. Mosquitto is always one broker, in memory.
+
+Told is the CPU time of all brokers together for a wanted delivery, and Mosquitto's over ours. A wanted delivery that
+is missing is an error: there is no ratio then, and the exit code is 1. Ours and Mosquitto take turns.
+
+`python -m bench product`, or one row in a minute: `python -m bench.product --row product --seconds 10`; `--ours`
+leaves Mosquitto out. `--list` has the rows.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bench import progress
+from bench.fanout_peers import Peer, Running, free_port, needs, program
+from bench.mobile import World
+from bench.product_load import Crowd, Result, Way
+
+TAKES = "6 minutes"
+NEEDS = {"mosquitto": "apt-get install mosquitto"}
+SECONDS = 10
+CLIENTS = 300
+EVENTS_PER_S = 200
+RADIUS_M = 300.0
+CLIENTS_PER_KM2 = 300 / 9
+"""The ground grows with the number of clients, so that an event has as many receivers."""
+TILES_PER_RADIUS = (0.5, 1.0)
+HEADS = "  CPU us   wanted missing doubled unwanted  p50 ms  p99 ms pace %"
+OURS = """
+name = "{name}"
+data = "data"
+space = "plane"
+log_level = "error"
+listeners = [{{ port = {port}, host = "127.0.0.1" }}]
+{journal}
+[links]
+{links}
+[storage]
+{storage}
+[security.limits]
+connects_per_s = 0
+connections_per_address_max = 100000
+messages_per_s = 1e9
+bytes_per_s = 1e12
+"""
+MOSQUITTO = """
+listener {port} 127.0.0.1
+allow_anonymous true
+persistence false
+max_queued_messages 100000
+max_inflight_messages 1024
+log_dest none
+user root
+"""
+
+
+class Row(Struct, frozen=True):
+    name: str
+    what: str
+    brokers: int = 1
+    clients: int = CLIENTS
+    journal: bool = False
+    kept: bool = False
+    """Sessions that outlive their connections, and QoS 1; else QoS 0."""
+    synced: bool = True
+    target: float | None = None
+    """Mosquitto's CPU time over ours, wanted."""
+
+    @property
+    def way(self) -> Way:
+        return Way(RADIUS_M, qos=int(self.kept), kept=self.kept)
+
+
+ROWS = (
+    Row("alone-q0", "alone, QoS 0", target=1.4),
+    Row("journal-q0", "alone, journal, QoS 0", journal=True),
+    Row("linked-q0", "two linked, QoS 0", brokers=2),
+    Row("kept", "alone, kept, QoS 1", kept=True, target=0.9),
+    Row("linked-kept", "two linked, kept, QoS 1", brokers=2, kept=True),
+    Row("product", "two linked, journal, kept, QoS 1", brokers=2, journal=True, kept=True, target=0.6),
+    Row("four", "four linked, journal, kept, QoS 1", brokers=4, clients=1_000, journal=True, kept=True),
+)
+
+
+def ours(row: Row) -> list[Peer]:
+    """Brokers in a chain."""
+    link_ports = [free_port() for _ in range(row.brokers)]
+
+    def broker(number: int) -> Peer:
+        def prepare(folder: Path, port: int) -> list[str]:
+            near = [each for each in (number - 1, number + 1) if 0 <= each < row.brokers]
+            peers = ", ".join(
+                f'{{ name = "b{each}", host = "127.0.0.1", port = {link_ports[each]} }}' for each in near
+            )
+            config = folder / "broker.toml"
+            text = OURS.format(
+                name=f"b{number}",
+                port=port,
+                journal='journal = "journal"' if row.journal else "",
+                links=f"port = {link_ports[number]}\npeers = [{peers}]" if near else "",
+                storage="" if row.synced else 'sync = "off"',
+            )
+            config.write_text(text, encoding="utf-8")
+            return [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config", str(config)]
+
+        return Peer(f"b{number}", lambda: None, prepare)
+
+    return [broker(number) for number in range(row.brokers)]
+
+
+def mosquitto(folder: Path, port: int) -> list[str]:
+    config = folder / "mosquitto.conf"
+    config.write_text(MOSQUITTO.format(port=port), encoding="utf-8")
+    return [program("mosquitto") or "mosquitto", "-c", str(config)]
+
+
+MOSQUITTO_PEER = Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), mosquitto)
+
+
+@contextmanager
+def running(peers: list[Peer]) -> Iterator[list[Running]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(Running(each)) for each in peers]
+
+
+def measured(peers: list[Peer], world: World, way: Way) -> Result:
+    with running(peers) as brokers:
+        crowd = Crowd(world, way, [each.port for each in brokers])
+        try:
+            return crowd.run(lambda: sum(each.cpu_s() for each in brokers))
+        finally:
+            crowd.close()
+
+
+def world_of(row: Row, seconds: int) -> World:
+    side_m = (row.clients / CLIENTS_PER_KM2) ** 0.5 * 1_000
+    return World(row.clients, EVENTS_PER_S, RADIUS_M, seconds, side_m)
+
+
+def cpu_us(result: Result) -> float:
+    return result.cpu_s / max(1, result.wanted - result.missing) * 1e6
+
+
+def told(name: str, result: Result, note: str = "") -> None:
+    print(
+        f"{name:<36}{cpu_us(result):8.1f}{result.wanted:9,}{result.missing:8,}{result.doubled:8,}{result.unwanted:9,}"
+        f"{result.p50_ms:8.1f}{result.p99_ms:8.1f}{100 * result.pace:7.0f}{note}",
+        flush=True,
+    )
+
+
+class Board:
+    """What was measured, and what Mosquitto takes for the same job."""
+
+    def __init__(self, seconds: int) -> None:
+        self.seconds = seconds
+        self.figures: dict[str, float] = {}
+        self.failed = False
+        self._theirs: dict[tuple[int, bool], list[float]] = {}
+
+    def ours(self, row: Row) -> None:
+        result = measured(ours(row), world_of(row, self.seconds), row.way)
+        self._note(row.what, row.name, result, complete=result.missing == 0)
+
+    def mosquitto(self, row: Row, share: float) -> None:
+        tile_m = share * RADIUS_M
+        way = msgspec.structs.replace(row.way, tile_m=tile_m)
+        result = measured([MOSQUITTO_PEER], world_of(row, self.seconds), way)
+        name = f"mosquitto {row.clients} q{way.qos} tiles {tile_m:g} m"
+        self._note(name, name, result, complete=result.missing == 0)
+        if result.missing == 0:
+            self._theirs.setdefault((row.clients, row.kept), []).append(cpu_us(result))
+
+    def _note(self, shown: str, name: str, result: Result, *, complete: bool) -> None:
+        told(shown, result, "" if complete else "  INCOMPLETE")
+        self.failed |= not complete
+        if complete:
+            self.figures[f"{name}/cpu_us"] = round(cpu_us(result), 1)
+        for field in ("wanted", "missing", "doubled", "unwanted", "pace", "p50_ms", "p99_ms"):
+            self.figures[f"{name}/{field}"] = round(float(getattr(result, field)), 3)
+        progress.note(self.figures)
+
+    def ratios(self, rows: list[Row]) -> None:
+        for row in rows:
+            theirs, mine = self._theirs.get((row.clients, row.kept)), self.figures.get(f"{row.name}/cpu_us")
+            if theirs and mine:
+                ratio = self.figures[f"{row.name}/ratio"] = round(min(theirs) / mine, 2)
+                wanted = f" (wanted: {row.target:g})" if row.target else ""
+                print(f"{row.what:<36} Mosquitto over ours {ratio:.2f}{wanted}")
+
+
+def compared(rows: list[Row], seconds: int, *, alone: bool) -> Board:
+    board = Board(seconds)
+    reason = MOSQUITTO_PEER.lacks()
+    if reason is not None:
+        progress.skipped("mosquitto", reason)
+    print(f"{'':<36}{HEADS}")
+    done: set[tuple[int, bool, float]] = set()
+    for row in rows:
+        board.ours(row)
+        if alone or reason is not None:
+            continue
+        # Tiles of one size after this row and of the other after the next one like it; the last has what is left.
+        left = [each for each in TILES_PER_RADIUS if (row.clients, row.kept, each) not in done]
+        like = [each for each in rows[rows.index(row) + 1 :] if (each.clients, each.kept) == (row.clients, row.kept)]
+        for share in left[:1] if like else left:
+            board.mosquitto(row, share)
+            done.add((row.clients, row.kept, share))
+    board.ratios(rows)
+    return board
+
+
+def main() -> dict[str, float]:
+    return compared(list(ROWS), SECONDS, alone=False).figures
+
+
+def command_line() -> int:
+    options = argparse.ArgumentParser(prog="python -m bench.product", description=__doc__.partition("\n")[0])
+    names = [each.name for each in ROWS]
+    options.add_argument("--row", action="append", choices=names, help="only this row; may be given several times")
+    options.add_argument("--seconds", type=int, default=SECONDS, help="for how long events are published")
+    options.add_argument("--ours", action="store_true", help="without Mosquitto, and so without ratios")
+    options.add_argument("--list", action="store_true", help="the rows")
+    given = options.parse_args()
+    if given.list:
+        for each in ROWS:
+            print(f"{each.name:<14}{each.what}")
+        return 0
+    rows = [each for each in ROWS if not given.row or each.name in given.row]
+    return int(compared(rows, given.seconds, alone=given.ours).failed)
+
+
+if __name__ == "__main__":
+    sys.exit(command_line())
