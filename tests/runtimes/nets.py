@@ -16,9 +16,9 @@ from roamcast.model.event import Event
 from roamcast.model.values import Point
 from roamcast.node.boundary import Input, Node
 from roamcast.node.codec import Codec
+from roamcast.node.observer import Observer
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import Track, resting_forever
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 
@@ -40,7 +40,7 @@ class Net(Protocol):
     def close(self) -> None: ...
 
 
-class Deliveries(SilentObserver):
+class Deliveries(Observer):
     def __init__(self) -> None:
         self.got: dict[str, list[str]] = {}
 

@@ -13,9 +13,10 @@ from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
+from roamcast.node.observer import Observer
 from roamcast.sim.ideal import PERIOD_US, lie_apart
 from roamcast.sim.instant import Contexts
-from roamcast.sim.observers import SilentObserver, begun, issued
+from roamcast.sim.observers import begun, issued
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import scenario_from
 from tests.effort import seeds
@@ -54,7 +55,7 @@ CROWD: dict[str, Any] = {
 }
 
 
-class ByDefinition(SilentObserver):
+class ByDefinition(Observer):
     """Looks at the same moments as the ideal system does, at all hosts, and asks `matches` for every pair."""
 
     def __init__(self, run: Run) -> None:
@@ -75,7 +76,7 @@ class ByDefinition(SilentObserver):
         self.subscriptions.append(issued(subscription, now_us))
         self.look(self.events, self.subscriptions[-1:])
 
-    def stopped(self, now_us: int, host: str) -> None:
+    def gone(self, now_us: int, host: str, to: str | None = None) -> None:
         self.subscriptions = [each for each in self.subscriptions if each.subscriber != host]
 
     def tick(self) -> None:
@@ -189,7 +190,7 @@ def test_an_encounter_of_a_quarter_second_is_not_overlooked() -> None:
     assert run.result().ideal_period_s == 0.1
 
 
-class ContextsMade(SilentObserver):
+class ContextsMade(Observer):
     """How many contexts the yardsticks had made when something was delivered."""
 
     def __init__(self, run: Run) -> None:

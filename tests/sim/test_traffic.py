@@ -8,9 +8,9 @@ from roamcast.experiments.assemble import kit_of
 from roamcast.model.event import Announcement
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue
+from roamcast.node.observer import Observer
 from roamcast.node.port import Port
 from roamcast.sim.amounts import share_of
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import scenario_from
 from tests.sim.worlds import SmallWorld
@@ -27,7 +27,7 @@ RETURNING = {
 LATE = {"kind": "routes", "routes": [{"name": "r", "points": [[0, 0], [400, 0]], "speed_mps": 9, "entries_s": [4]}]}
 
 
-class Said(SilentObserver):
+class Said(Observer):
     def __init__(self) -> None:
         self.subscribed_s: list[float] = []
         self.lives_until_s: list[float] = []

@@ -8,7 +8,7 @@ from roamcast.experiments.assemble import kit_of
 from roamcast.model.event import Announcement, ContentType, Delivery, Event
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.values import Point
-from roamcast.sim.observers import SilentObserver
+from roamcast.node.observer import Observer
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, scenario_from
 
@@ -32,7 +32,7 @@ def scenario(announce: dict[str, Any], **rule: Any) -> dict[str, Any]:
     }
 
 
-class Heard(SilentObserver):
+class Heard(Observer):
     def __init__(self) -> None:
         self.announcements: list[Announcement] = []
         self.announced_s: list[float] = []

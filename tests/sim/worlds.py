@@ -6,13 +6,12 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.values import Point
 from roamcast.node.boundary import Does, Input, Message, Node, Received
 from roamcast.node.codec import Codec
-from roamcast.node.host import Observer
 from roamcast.node.kit import Seat
+from roamcast.node.observer import Observer
 from roamcast.node.port import Application
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import Leg, Track, resting_forever
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
@@ -49,7 +48,7 @@ class Diary:
         return [type(given).__name__ for _, given in self.entries]
 
 
-class Notes(SilentObserver):
+class Notes(Observer):
     """Keeps every note and transmission."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from msgspec import Struct
 
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
-from roamcast.sim.observers import SilentObserver
+from roamcast.node.observer import Observer
 
 UNDER_WAY = ("pub", "notified")
 """Messages with which an event goes from its publisher into the network, and from broker to broker."""
@@ -27,7 +27,7 @@ BY_CRASHES = ("replay_missing", "events_lost", "neighbour_gone", "bad_claim")
 """Those that a crash brings about, until everybody has recovered: a broker may get a claim of its own life before."""
 
 
-class Ledger(SilentObserver):
+class Ledger(Observer):
     """What each subscription got, in order, and what the nodes noted."""
 
     def __init__(self) -> None:

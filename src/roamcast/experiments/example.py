@@ -17,6 +17,7 @@ from roamcast.model.places import MovementGraph, movement_graph
 from roamcast.node.boundary import Node
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
+from roamcast.node.observer import Observer
 from roamcast.protocols.baseline.resubscribing import (
     MESSAGES,
     ResubscribingBroker,
@@ -24,13 +25,12 @@ from roamcast.protocols.baseline.resubscribing import (
     ResubscribingParams,
 )
 from roamcast.sim.links import LinkParams
-from roamcast.sim.observers import SilentObserver
 
 PLACES = {"a": "bc", "d": "bc"}
 """Figure 7."""
 
 
-class Spoken(SilentObserver):
+class Spoken(Observer):
     """How often each kind of message went over each link."""
 
     def __init__(self) -> None:

@@ -33,9 +33,9 @@ from roamcast.model.values import FOREVER_US, Point
 from roamcast.node.boundary import Message, Node, Publish, Subscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
+from roamcast.node.observer import Observer
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import Leg, Track, moving, resting, resting_forever
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.residents import Body, Resident
 from roamcast.sim.world import World
 
@@ -98,7 +98,7 @@ class Measured(Struct, frozen=True):
     """Events that never arrived, or twice: none."""
 
 
-class Trips(SilentObserver):
+class Trips(Observer):
     """Who got what, and when."""
 
     def __init__(self) -> None:

@@ -24,8 +24,8 @@ from roamcast.model.values import FOREVER_US, Point, Value
 from roamcast.node.boundary import Node, Publish, Subscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
+from roamcast.node.observer import Observer
 from roamcast.sim.mobility.legs import Leg, Track, moving, resting, resting_forever
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.radio import UnitDiskParams
 from roamcast.sim.residents import Resident
 from roamcast.sim.underlay import UnderlayParams
@@ -42,7 +42,7 @@ ROWS = 10
 DEPTHS = "0.000 " * 100
 
 
-class Sent(SilentObserver):
+class Sent(Observer):
     """The bytes of events that brokers send, over all hops."""
 
     bytes = 0

@@ -19,7 +19,7 @@ from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
-from roamcast.sim.observers import SilentObserver
+from roamcast.node.observer import Observer
 
 SCENARIO = "steam-intersection-24h"
 CYCLES = 6
@@ -60,7 +60,7 @@ def drawn_entries(seed: int) -> dict[str, Any]:
     return changes
 
 
-class Before(SilentObserver):
+class Before(Observer):
     """How many events each vehicle gets before it must decide whether to brake."""
 
     def __init__(self) -> None:

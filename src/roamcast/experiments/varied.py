@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roamcast.experiments.assemble import kit_of
-from roamcast.node.host import Observer
+from roamcast.node.observer import Observer
 from roamcast.sim.run import Result, run_scenario
 from roamcast.sim.scenario import beside, scenario_from
 

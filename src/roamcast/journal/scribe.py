@@ -1,6 +1,6 @@
 """From what a host's runtime observes to the journal's records: the observer that writes things down.
 
-It has the methods that `node.host.Observer` asks for, and turns each call into one record. A change of attributes is
+It turns each call into one record. A change of attributes is
 journalled only when there is one, since most moves leave them as they are.
 """
 
@@ -23,12 +23,13 @@ from roamcast.model.context import Context
 from roamcast.model.event import Announcement, Event
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Value
+from roamcast.node.observer import Observer
 
 if TYPE_CHECKING:
     from roamcast.journal.writer import Recorder
 
 
-class Scribe:
+class Scribe(Observer):
     def __init__(self, journal: "Recorder") -> None:
         self.record = journal.record
         self._attributes: dict[str, dict[str, Value]] = {}
@@ -49,7 +50,7 @@ class Scribe:
             self._attributes[context.host] = context.attributes
             self.record(ContextChange(context.host, now_us, context.attributes))
 
-    def stopped(self, now_us: int, host: str) -> None:
+    def gone(self, now_us: int, host: str, to: str | None = None) -> None:
         self.record(Move.gone(host, now_us))
 
     def forget(self, host: str) -> None:

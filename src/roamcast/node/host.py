@@ -7,9 +7,6 @@ effect means; the observer is the journal, a checker, or several of them.
 
 from typing import Protocol
 
-from roamcast.model.context import Context
-from roamcast.model.event import Announcement, Event
-from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import (
     Announce,
     Deliver,
@@ -26,23 +23,7 @@ from roamcast.node.boundary import (
     Unannounce,
     Unsubscribe,
 )
-
-
-class Observer(Protocol):
-    """What happened at a host, as it happened. `now_us` is the runtime's time, not the host's own clock."""
-
-    def moved(self, now_us: int, context: Context) -> None: ...
-    def stopped(self, now_us: int, host: str) -> None: ...
-    def published(self, now_us: int, host: str, event: Event) -> None: ...
-    def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None: ...
-    def unsubscribed(self, now_us: int, host: str, subscription_id: str) -> None: ...
-    def announced(self, now_us: int, host: str, announcement: Announcement) -> None: ...
-    def unannounced(self, now_us: int, host: str, announcement_id: str) -> None: ...
-    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None: ...
-    def noted(self, now_us: int, host: str, what: str, detail: str) -> None: ...
-    def transmitted(
-        self, now_us: int, host: str, message_type: str, size_bytes: int, to: str | None, event_id: str | None
-    ) -> None: ...
+from roamcast.node.observer import Observer
 
 
 class Runtime(Protocol):

@@ -104,7 +104,7 @@ class Witness(Watch):
             case RecordGone(client, elsewhere):
                 self._scribe.forget(client)
                 if not elsewhere:
-                    self._scribe.stopped(now_us, client)
+                    self._scribe.gone(now_us, client)
             case RecordPublication(client, event):
                 self._scribe.published(now_us, client, event)
             case RecordDelivery(client, event, subscription):

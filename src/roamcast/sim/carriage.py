@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from roamcast.node.boundary import Broadcast, Input, LinkDown, Message, Received
 from roamcast.node.codec import BadMessage, Codec
-from roamcast.node.host import Host, Observer
+from roamcast.node.host import Host
+from roamcast.node.observer import Observer
 from roamcast.sim.faults import DatagramFaults, FaultParams
 from roamcast.sim.kernel import Kernel
 from roamcast.sim.links import Links

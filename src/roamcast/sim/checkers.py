@@ -8,8 +8,9 @@ from typing import Literal, NoReturn, TypeAlias, assert_never
 
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
+from roamcast.node.observer import Observer
 from roamcast.sim.ideal import Ideal
-from roamcast.sim.observers import SilentObserver, begun, issued
+from roamcast.sim.observers import begun, issued
 from roamcast.sim.world import World
 
 Check: TypeAlias = Literal["no-duplicates", "only-matching", "sender-order", "complete"]
@@ -28,7 +29,7 @@ class CheckFailed(Exception):
         self.seed = seed
 
 
-class Checker(SilentObserver):
+class Checker(Observer):
     """Base of all checkers. `finish` is called once, after the last step of the run."""
 
     name: Check
@@ -89,7 +90,7 @@ class OnlyMatching(Checker):
     def unsubscribed(self, now_us: int, host: str, subscription_id: str) -> None:
         self.ended_us.setdefault(subscription_id, now_us)
 
-    def stopped(self, now_us: int, host: str) -> None:
+    def gone(self, now_us: int, host: str, to: str | None = None) -> None:
         for each in self.subscriptions.values():
             if each.subscriber == host:
                 self.ended_us.setdefault(each.id, now_us)

@@ -23,8 +23,9 @@ from roamcast.model.scope import Scope
 from roamcast.model.space import Plane
 from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
+from roamcast.node.observer import Observer
 from roamcast.sim.instant import Instant
-from roamcast.sim.observers import SilentObserver, begun, issued
+from roamcast.sim.observers import begun, issued
 from roamcast.sim.world import World
 
 PERIOD_US = 100_000
@@ -44,7 +45,7 @@ class Pair:
         """Before this nobody is where both of its regions are."""
 
 
-class Ideal(SilentObserver):
+class Ideal(Observer):
     def __init__(self, period_us: int = PERIOD_US) -> None:
         self.period_us = period_us
         self.world: World | None = None
@@ -69,7 +70,7 @@ class Ideal(SilentObserver):
     def moved(self, now_us: int, context: Context) -> None:
         self._instant = None
 
-    def stopped(self, now_us: int, host: str) -> None:
+    def gone(self, now_us: int, host: str, to: str | None = None) -> None:
         self._instant = None
         for each in [each for each in self.subscriptions.values() if each.subscriber == host]:
             self.unsubscribed(now_us, host, each.id)

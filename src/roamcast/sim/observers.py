@@ -1,4 +1,4 @@
-"""Observers of a simulation: the base that ignores everything, and the tally behind the result table.
+"""Observers of a simulation: the tally behind the result table.
 
 Hosts stamp what they publish and subscribe by their own clocks, and observers go by true time: `begun` and `issued`
 say the one in terms of the other.
@@ -8,9 +8,9 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from roamcast.model.context import Context
-from roamcast.model.event import Announcement, Event
+from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
+from roamcast.node.observer import Observer
 
 
 def begun(event: Event, now_us: int) -> Event:
@@ -29,24 +29,7 @@ def issued(subscription: Subscription, now_us: int) -> Subscription:
     )
 
 
-class SilentObserver:
-    """Hears everything and keeps nothing; the others override what they care about."""
-
-    def moved(self, now_us: int, context: Context) -> None: ...
-    def stopped(self, now_us: int, host: str) -> None: ...
-    def published(self, now_us: int, host: str, event: Event) -> None: ...
-    def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None: ...
-    def unsubscribed(self, now_us: int, host: str, subscription_id: str) -> None: ...
-    def announced(self, now_us: int, host: str, announcement: Announcement) -> None: ...
-    def unannounced(self, now_us: int, host: str, announcement_id: str) -> None: ...
-    def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None: ...
-    def noted(self, now_us: int, host: str, what: str, detail: str) -> None: ...
-    def transmitted(
-        self, now_us: int, host: str, message_type: str, size_bytes: int, to: str | None, event_id: str | None
-    ) -> None: ...
-
-
-class Tally(SilentObserver):
+class Tally(Observer):
     """Counts what the result table shows."""
 
     def __init__(self) -> None:

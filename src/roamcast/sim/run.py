@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from roamcast.journal.scribe import Scribe
-from roamcast.node.host import Observer
 from roamcast.node.kit import ProtocolKit
+from roamcast.node.observer import Observer
 from roamcast.sim.access import Access, AccessRule
 from roamcast.sim.applications import Applications
 from roamcast.sim.checkers import make_checker

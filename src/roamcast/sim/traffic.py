@@ -24,9 +24,9 @@ from roamcast.model.subject import check_pattern, check_subject
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
 from roamcast.node.boundary import Announce, Publish, Subscribe
+from roamcast.node.observer import Observer
 from roamcast.sim.amounts import check_lifetimes, check_period, check_seconds, check_share, share_of
 from roamcast.sim.draws import Draw, Drawn, check_drawn, draw_all
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.world import PLANE, World
 
 ORIGIN = Point(0.0, 0.0)
@@ -276,7 +276,7 @@ def content_type_of(drawn: Drawn) -> ContentType:
 Action: TypeAlias = Callable[[Actor, Any], None]
 
 
-class Traffic(SilentObserver):
+class Traffic(Observer):
     """Puts every rule on the world's clock, and sees its hosts come and go."""
 
     def __init__(
@@ -335,7 +335,7 @@ class Traffic(SilentObserver):
         for first_us, action, actor, rule in self.at_each_start.get(host, ()):
             self.world.kernel.at(max(now_us, first_us), action, actor, rule)
 
-    def stopped(self, now_us: int, host: str) -> None:
+    def gone(self, now_us: int, host: str, to: str | None = None) -> None:
         self.up[host] = False
 
     def once(self, actor: Actor) -> bool:

@@ -37,8 +37,9 @@ from roamcast.node.boundary import (
     TimerFired,
 )
 from roamcast.node.codec import Codec
-from roamcast.node.host import Host, Observer
+from roamcast.node.host import Host
 from roamcast.node.kit import Seat
+from roamcast.node.observer import Observer
 from roamcast.node.port import TROUBLES, Port
 from roamcast.sim.applications import begin, watched
 from roamcast.sim.carriage import Carriage
@@ -212,7 +213,7 @@ class World(Carriage):
             self.underlay.changed()
         self.links.drop_all(host)
         for observer in self.observers:
-            observer.stopped(now_us, host)
+            observer.gone(now_us, host)
         for peer in self.links.peers(host):
             self._give(self.by_name[peer], LinkDown(host))
 

@@ -10,8 +10,8 @@ from roamcast.model.region import Circle, Shape
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.values import Point, Value, Velocity
 from roamcast.node.codec import Codec
-from roamcast.node.host import Observer
 from roamcast.node.kit import Seat
+from roamcast.node.observer import Observer
 from roamcast.node.port import Port
 from roamcast.protocols.adhoc.proximity.groups import DISCOVERY_GROUP
 from roamcast.protocols.adhoc.proximity.messages import MESSAGES
@@ -19,7 +19,6 @@ from roamcast.protocols.adhoc.proximity.node import Proximity
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.mobility.legs import FOREVER_US, Leg, Track, resting_forever
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.radio import RadioParams, UnitDiskParams
 from roamcast.sim.residents import Resident
 from roamcast.sim.stand import Stand
@@ -30,7 +29,7 @@ DISK = UnitDiskParams(range_m=200)
 SUBJECT = "warning"
 
 
-class Witness(SilentObserver):
+class Witness(Observer):
     """Keeps deliveries, transmissions and notes."""
 
     def __init__(self) -> None:

@@ -16,7 +16,8 @@ from roamcast.experiments.assemble import kit_of
 from roamcast.model.event import Event
 from roamcast.model.match import matches
 from roamcast.model.subscription import Subscription
-from roamcast.sim.observers import SilentObserver, begun, issued
+from roamcast.node.observer import Observer
+from roamcast.sim.observers import begun, issued
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import scenario_from
 from tests.protocols.adhoc.context_worlds import scenario
@@ -30,7 +31,7 @@ TICK_US = 1_000_000
 Pair = tuple[str, str]
 
 
-class Truth(SilentObserver):
+class Truth(Observer):
     """When each pair matches, and when it was delivered."""
 
     def __init__(self) -> None:

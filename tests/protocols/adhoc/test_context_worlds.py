@@ -13,8 +13,8 @@ from roamcast.experiments.assemble import kit_of
 from roamcast.model.event import Event
 from roamcast.model.match import includes
 from roamcast.model.values import Value
+from roamcast.node.observer import Observer
 from roamcast.protocols.adhoc.context.node import ContextNode
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.run import Result, Run, run_scenario
 from roamcast.sim.scenario import Scenario, load_scenario, scenario_from
 from tests.effort import examples
@@ -320,7 +320,7 @@ def test_in_any_moving_world_nothing_comes_twice_or_to_somebody_outside_its_audi
     run_ = Run(loaded, kit_of(loaded.protocol), seed)
     outside: list[str] = []
 
-    class Watch(SilentObserver):
+    class Watch(Observer):
         def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
             if not includes(event.audience, host, run_.world.configuration()):
                 outside.append(f"{event.id} at {host}, {now_us}")

@@ -12,9 +12,9 @@ from roamcast.model.region import Circle, Polygon, Shape, rectangle
 from roamcast.model.scope import Scope
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue, Point
+from roamcast.node.observer import Observer
 from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from roamcast.sim.mobility.legs import Leg
-from roamcast.sim.observers import SilentObserver
 from tests.protocols.adhoc.field import ORIGIN, SUBJECT, Field, drives
 
 TRIANGLE = Polygon((Point(-50, -50), Point(50, -50), Point(0, 50)))
@@ -298,7 +298,7 @@ def test_presets_are_valid_and_differ() -> None:
     assert ProximityParams.paper().radio_range_m == 200
 
 
-class Asked(SilentObserver):
+class Asked(Observer):
     """Keeps every subscription."""
 
     def __init__(self) -> None:

@@ -30,6 +30,7 @@ from roamcast.node.boundary import (
     Unannounce,
     Unsubscribe,
 )
+from roamcast.node.observer import Observer
 from roamcast.protocols.adhoc.proximity.groups import DISCOVERY_GROUP
 from roamcast.protocols.adhoc.proximity.messages import Announced, Missed, Raised, Wanted, Withdrawn
 from roamcast.protocols.adhoc.proximity.node import PERIOD_TIMER, Proximity
@@ -37,7 +38,6 @@ from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from roamcast.sim.faults import Crash, FaultParams, Pause
 from roamcast.sim.mobility.legs import Leg
 from roamcast.sim.mobility.waypoint import RandomWaypoint
-from roamcast.sim.observers import SilentObserver
 from roamcast.sim.radio import SharedMediumParams
 from tests.effort import examples
 from tests.protocols.adhoc.field import Field, drives
@@ -47,7 +47,7 @@ RADIUS_M = 250.0
 SPEED_MPS = 20.0
 
 
-class Strict(SilentObserver):
+class Strict(Observer):
     """Fails when an event reaches somebody outside its proximity, by true positions at that microsecond.
 
     An event carries its producer's velocity, so the only excuse is that the producer turned while it was under way.

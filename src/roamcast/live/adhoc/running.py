@@ -152,7 +152,7 @@ class RunningNode:
         self.air.close()
         await self.host.close()
         now_us = self.host.now_us()
-        self.scribe.stopped(now_us, self.settings.name)
+        self.scribe.gone(now_us, self.settings.name)
         # The last records go to disk; the loop can wait for that, since nothing else is left for it to do.
         self.journal.end(self.host.now_us())
 

@@ -38,7 +38,8 @@ from roamcast.node.boundary import (
     TimerFired,
 )
 from roamcast.node.codec import BadMessage, Codec
-from roamcast.node.host import Host, Observer
+from roamcast.node.host import Host
+from roamcast.node.observer import Observer
 from roamcast.server.links.links import Links
 
 KIND = 0
