@@ -72,10 +72,10 @@ def test_r1_a_wish_follows_when_its_subject_is_announced_later_and_ends_with_it(
     assert spoken.of("wanted") == []
     line.announce("C1")
     line.pass_s(1)
-    assert len(line.nodes["B2"].neighbourhood.router.table.of("B1")) == 1
+    assert len(line.nodes["B2"].neighbours.router.table.of("B1")) == 1
     line.unannounce("C1")
     line.pass_s(1)
-    assert line.nodes["B2"].neighbourhood.router.table.of("B1") == []
+    assert line.nodes["B2"].neighbours.router.table.of("B1") == []
     assert [broker.left()["advertisements"] for broker in line.nodes.values()] == [0, 0, 0]
 
 

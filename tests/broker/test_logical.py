@@ -213,7 +213,7 @@ def test_r4_a_subscription_may_change_to_one_that_follows_and_back() -> None:
     example.world.give("C0", Subscribe(example.subscriptions[name]))
     example.pass_s(1)
     assert example.sets() == ["a", "abc", "abc", "abc"]
-    assert all(len(broker.neighbourhood.router.table) == 0 for broker in example.nodes.values())
+    assert all(len(broker.neighbours.router.table) == 0 for broker in example.nodes.values())
 
 
 class StubbornTrial(LogicalTrial):

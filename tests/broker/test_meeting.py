@@ -2,9 +2,9 @@
 
 import pytest
 
-from roamcast.broker import neighbourhood
+from roamcast.broker import neighbours
 from roamcast.broker.broker import Broker
-from roamcast.broker.messages import Attach, Carried, Hello
+from roamcast.broker.messages import Attach, Hello, Sequenced
 from roamcast.broker.params import BrokerParams
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US
@@ -21,7 +21,7 @@ def crowded(clients: int, params: BrokerParams) -> Broker:
 
 @pytest.fixture(autouse=True)
 def _small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbourhood, "UNCONFIRMED_MAX", 100)
+    monkeypatch.setattr(neighbours, "UNCONFIRMED_MAX", 100)
 
 
 def test_r1_a_broker_with_more_clients_than_a_stream_may_hold_messages_can_be_met() -> None:
@@ -30,7 +30,7 @@ def test_r1_a_broker_with_more_clients_than_a_stream_may_hold_messages_can_be_me
     broker.handle(10_000, LinkUp("B"))
     said = broker.handle(10_001, Received(Hello(7, 0, 0), "B"))
     assert not [each for each in said if isinstance(each, Note) and each.what == "stream_overflow"]
-    assert len([each for each in said if isinstance(each, Send) and isinstance(each.message, Carried)]) > 110
+    assert len([each for each in said if isinstance(each, Send) and isinstance(each.message, Sequenced)]) > 110
 
 
 def test_r1_what_comes_after_the_meeting_is_bounded_as_ever() -> None:

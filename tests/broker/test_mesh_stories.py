@@ -5,7 +5,7 @@ import pytest
 from roamcast.broker.broker import Broker
 from roamcast.broker.mesh.identity import EventIds
 from roamcast.broker.mesh.params import MeshParams
-from roamcast.broker.messages import Carried, Notified
+from roamcast.broker.messages import Notified, Sequenced
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT
 from roamcast.experiments.chaos_mesh import KINDS, MeshKind
@@ -19,7 +19,7 @@ from tests.broker.meshes import Mesh
 def test_m1_m4_brokers_talk_to_eight_neighbours_and_exchange_wishes_on_the_tree_only() -> None:
     mesh = Mesh(columns=5, rows=5)
     mesh.settle()
-    middle = mesh.nodes[mesh.grid.broker((1, 1))].neighbourhood
+    middle = mesh.nodes[mesh.grid.broker((1, 1))].neighbours
     assert len(middle.streams.of) == 8
     assert sorted(middle.router.neighbours) == sorted([mesh.grid.broker((0, 0)), mesh.grid.broker((2, 2))])
 
@@ -60,11 +60,11 @@ def test_m3_an_event_that_comes_again_is_dropped() -> None:
     mesh.publish("C0")
     mesh.pass_s(1)
     first, last = mesh.nodes[mesh.grid.broker((0, 0))], mesh.grid.broker((2, 2))
-    stream = first.neighbourhood.streams.of[mesh.grid.broker((1, 1))]
+    stream = first.neighbours.streams.of[mesh.grid.broker((1, 1))]
     notified = next(each.message for each in stream.waiting if isinstance(each.message, Notified))
     # As if the tree had a loop: the middle broker says it once more.
-    middle = mesh.nodes[mesh.grid.broker((1, 1))].neighbourhood.streams.of[last]
-    mesh.world.give(last, Received(Carried(middle.sent + 1, notified), mesh.grid.broker((1, 1))))
+    middle = mesh.nodes[mesh.grid.broker((1, 1))].neighbours.streams.of[last]
+    mesh.world.give(last, Received(Sequenced(middle.sent + 1, notified), mesh.grid.broker((1, 1))))
     mesh.pass_s(1)
     assert mesh.ledger.notes["event_again"] == 1
     assert mesh.has_all("C1")
@@ -231,7 +231,7 @@ def test_m7_a_trip_costs_nothing_and_leaves_nothing_behind(kind: MeshKind) -> No
     mesh.pass_s(20)
     assert mesh.has_all("C1")
     assert mesh.serving("C1") == [(3, 1)]
-    wishes = {name: len(node.neighbourhood.router.table.of(CLIENT + "C1")) for name, node in mesh.nodes.items()}
+    wishes = {name: len(node.neighbours.router.table.of(CLIENT + "C1")) for name, node in mesh.nodes.items()}
     assert sum(wishes.values()) == 1
 
 

@@ -153,7 +153,7 @@ def test_r1_a_neighbour_that_is_away_beyond_the_patience_is_given_up_and_welcome
     line, subscription = settled_line(params=BrokerParams(stream_patience_s=5.0))
     line.world.links.cut("B2", "B3")
     line.pass_s(10)
-    assert "B3" not in line.nodes["B2"].neighbourhood.streams.of
+    assert "B3" not in line.nodes["B2"].neighbours.streams.of
     line.publish("C0", PRICE)
     line.world.links.heal("B2", "B3")
     line.pass_s(5)
@@ -170,7 +170,7 @@ def test_r1_a_stream_that_nobody_takes_from_is_bounded() -> None:
     line.pass_s(2)
     assert line.ledger.notes["stream_overflow"] == 1
     assert isinstance(line.nodes["B2"], Broker)
-    assert "B3" not in line.nodes["B2"].neighbourhood.streams.of
+    assert "B3" not in line.nodes["B2"].neighbours.streams.of
 
 
 def test_r1_an_event_does_not_go_round_for_ever_where_brokers_are_linked_in_a_circle() -> None:

@@ -82,11 +82,11 @@ def story_of(request: pytest.FixtureRequest) -> Iterator[Callable[..., Story]]:
 
 
 def is_linked(node: Broker, neighbours: int) -> bool:
-    return len(node.neighbourhood.router.neighbours) == neighbours
+    return len(node.neighbours.router.neighbours) == neighbours
 
 
 def knows(node: Broker, wishes: int) -> bool:
-    return len(node.neighbourhood.router.table) == wishes
+    return len(node.neighbours.router.table) == wishes
 
 
 @pytest.mark.parametrize("routing", STRATEGIES)

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from roamcast.broker.gated import AskAdvertised
 from roamcast.broker.messages import Advertised, Settled, Unadvertised, Unwanted, Wanted
-from roamcast.broker.router import CLIENT, Router, Said
+from roamcast.broker.router import CLIENT, PeerMessages, Router
 from roamcast.broker.routing import Change
 from roamcast.model.event import Event
 
@@ -53,7 +53,7 @@ class Advertising:
         router.gated = True
         router.beside.append(self)
 
-    def hear(self, message: Advertised | Unadvertised | Settled, sender: str) -> Said:
+    def hear(self, message: Advertised | Unadvertised | Settled, sender: str) -> PeerMessages:
         match message:
             case Advertised(subject, number):
                 return self.advertise(sender, subject, number)
@@ -66,29 +66,29 @@ class Advertising:
                 told.settled = True
                 return self._answer(subject)
 
-    def advertise(self, source: str, subject: str, number: int = 0) -> Said:
+    def advertise(self, source: str, subject: str, number: int = 0) -> PeerMessages:
         """First asks the source for what others want of it, then lets the others know."""
         known = self.heard.setdefault(subject, {}).get(source)
         if known is not None and known.number == number:
             return []
         self.heard[subject][source] = Heard(number)
-        said = self._open(source, subject) if known is None else []
+        outgoing = self._open(source, subject) if known is None else []
         for peer in self.router.neighbours:
             if peer != source:
-                said += self._tell(peer, subject)
-        return [*said, *self._answer(subject)]
+                outgoing += self._tell(peer, subject)
+        return [*outgoing, *self._answer(subject)]
 
-    def unadvertise(self, source: str, subject: str) -> Said:
+    def unadvertise(self, source: str, subject: str) -> PeerMessages:
         heard = self.heard.get(subject, {})
         if heard.pop(source, None) is None:
             return []
-        said = self._shut(source, subject)
+        outgoing = self._shut(source, subject)
         for peer in list(self.told):
             if not any(other != peer for other in heard) and self.told[peer].pop(subject, None) is not None:
-                said.append((peer, Unadvertised(subject)))
+                outgoing.append((peer, Unadvertised(subject)))
         if not heard:
             del self.heard[subject]
-        return [*said, *self._answer(subject)]
+        return [*outgoing, *self._answer(subject)]
 
     def is_settled(self, client: str, subject: str) -> bool:
         heard = self.heard.get(subject, {}).get(CLIENT + client)
@@ -100,27 +100,27 @@ class Advertising:
 
     # Beside the strategies.
 
-    def meet(self, peer: str) -> Said:
+    def meet(self, peer: str) -> PeerMessages:
         self.told[peer] = {}
-        said: Said = []
+        outgoing: PeerMessages = []
         for subject, heard in self.heard.items():
             if any(source != peer for source in heard):
-                said += self._tell(peer, subject)
-        return said
+                outgoing += self._tell(peer, subject)
+        return outgoing
 
-    def part(self, peer: str) -> Said:
+    def part(self, peer: str) -> PeerMessages:
         self.told.pop(peer, None)
-        said: Said = []
+        outgoing: PeerMessages = []
         for subject in list(self.heard):
-            said += self.unadvertise(peer, subject)
+            outgoing += self.unadvertise(peer, subject)
         for subject in self.heard:
-            said += self._answer(subject)
-        return said
+            outgoing += self._answer(subject)
+        return outgoing
 
     def concerned(self, event: Event) -> dict[str, None]:
         return {}
 
-    def lead(self, peer: str, opens: bool, subject: str) -> Said:
+    def lead(self, peer: str, opens: bool, subject: str) -> PeerMessages:
         return []
 
     def __len__(self) -> int:
@@ -128,16 +128,16 @@ class Advertising:
 
     # Inside.
 
-    def _tell(self, peer: str, subject: str) -> Said:
+    def _tell(self, peer: str, subject: str) -> PeerMessages:
         if subject in self.told[peer]:
             return []
         self._count += 1
         self.told[peer][subject] = Told(self._count)
         return [(peer, Advertised(subject, self._count))]
 
-    def _answer(self, subject: str) -> Said:
+    def _answer(self, subject: str) -> PeerMessages:
         """To every source behind whose back everybody has answered."""
-        said: Said = []
+        outgoing: PeerMessages = []
         for source, heard in self.heard.get(subject, {}).items():
             others = (told for peer, told in self.told.items() if peer != source)
             if heard.answered or not all(told[subject].settled for told in others if subject in told):
@@ -146,29 +146,29 @@ class Advertising:
             if source.startswith(CLIENT):
                 self.settled[source.removeprefix(CLIENT)] = None
             else:
-                said.append((source, Settled(subject, heard.number)))
-        return said
+                outgoing.append((source, Settled(subject, heard.number)))
+        return outgoing
 
-    def _open(self, source: str, subject: str) -> Said:
+    def _open(self, source: str, subject: str) -> PeerMessages:
         gate = self.router.neighbours.get(source)
         if not isinstance(gate, AskAdvertised):
             return []
-        said = changed(source, gate.advertise(subject))
+        outgoing = changed(source, gate.advertise(subject))
         for each in self.router.beside:
-            said += each.lead(source, True, subject)
-        return said
+            outgoing += each.lead(source, True, subject)
+        return outgoing
 
-    def _shut(self, source: str, subject: str) -> Said:
+    def _shut(self, source: str, subject: str) -> PeerMessages:
         gate = self.router.neighbours.get(source)
         if not isinstance(gate, AskAdvertised):
             return []
-        said = changed(source, gate.unadvertise(subject))
+        outgoing = changed(source, gate.unadvertise(subject))
         for each in self.router.beside:
-            said += each.lead(source, False, subject)
-        return said
+            outgoing += each.lead(source, False, subject)
+        return outgoing
 
 
-def changed(peer: str, change: Change) -> Said:
-    said: Said = [(peer, Wanted(wish)) for wish in change.ask]
-    said += [(peer, Unwanted(wish_id)) for wish_id in change.withdraw]
-    return said
+def changed(peer: str, change: Change) -> PeerMessages:
+    outgoing: PeerMessages = [(peer, Wanted(wish)) for wish in change.ask]
+    outgoing += [(peer, Unwanted(wish_id)) for wish_id in change.withdraw]
+    return outgoing

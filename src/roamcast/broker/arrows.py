@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.broker.messages import NotFound, Relocate, Replay
-from roamcast.broker.router import Said
+from roamcast.broker.router import PeerMessages
 
 
 class Arrow(Struct, frozen=True):
@@ -74,7 +74,7 @@ class Arrows:
         path = claim.path[: claim.path.index(self.host)] if self.host in claim.path else claim.path
         return replace(claim, path=(*path, self.host))
 
-    def search(self, claim: Relocate, neighbours: list[str]) -> Said:
+    def search(self, claim: Relocate, neighbours: list[str]) -> PeerMessages:
         """Sends a claim to all these, and waits for their answers."""
         if len(self.searches) >= self.arrows_max:
             del self.searches[next(iter(self.searches))]
@@ -107,7 +107,7 @@ def not_found(claim: Relocate) -> NotFound:
     return NotFound(claim.client, claim.epoch, claim.path)
 
 
-def back(answer: Replay | NotFound) -> Said:
+def back(answer: Replay | NotFound) -> PeerMessages:
     """An answer, one step back on the way that its claim came."""
     path = answer.path[:-1]
     return [(path[-1], replace(answer, path=path))]

@@ -15,9 +15,9 @@ from roamcast.broker.logical.reach import relaxed
 from roamcast.broker.logical.template import NOWHERE, State, Template
 from roamcast.broker.mesh.identity import EventIds
 from roamcast.broker.messages import Accepted, Attach, Early, Lost, Notified, Numbered, Pub, Resend
-from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
-from roamcast.broker.router import CLIENT, Said
+from roamcast.broker.router import CLIENT, PeerMessages
 from roamcast.broker.sessions import Session
 from roamcast.broker.wishes import Wish
 from roamcast.model.event import Event
@@ -35,9 +35,9 @@ HOPS_MAX = 500
 
 class Border:
     def __init__(
-        self, neighbourhood: Neighbourhood, params: BrokerParams, space: Space, following: Following
+        self, neighbours: NeighbourBrokers, params: BrokerParams, space: Space, following: Following
     ) -> None:
-        self.neighbourhood = neighbourhood
+        self.neighbours = neighbours
         self.params = params
         self.space = space
         self.following = following
@@ -151,14 +151,14 @@ class Border:
             return []
         session.attached = False
         expires_us = now_us + round(self.params.counterpart_age_s_max * 1e6)
-        return [SetTimer(f"away:{client}", expires_us), *self.neighbourhood.say(self._followed(session))]
+        return [SetTimer(f"away:{client}", expires_us), *self.neighbours.send(self._followed(session))]
 
     # Subscriptions.
 
     def subscribe(self, session: Session, subscription: Subscription) -> list[Does]:
         if session.subscriptions.get(subscription.id) == subscription:
             return []
-        if self.neighbourhood.router.full():
+        if self.neighbours.router.full():
             return [Note("wish_refused", subscription.id)]
         self._touch(session)
         if self.following.follows(subscription.filter):
@@ -168,35 +168,35 @@ class Border:
         wish = wish_of(subscription, f"{subscription.id} {self._wishes_made}")
         session.subscriptions[subscription.id] = subscription
         session.wishes[subscription.id] = wish.id
-        router, source = self.neighbourhood.router, self.source_of(session)
-        said = router.want(source, wish)
+        router, source = self.neighbours.router, self.source_of(session)
+        outgoing = router.want(source, wish)
         if before is not None:
-            said += self._withdraw(source, before)
-        return self.neighbourhood.say(said)
+            outgoing += self._withdraw(source, before)
+        return self.neighbours.send(outgoing)
 
     def unsubscribe(self, session: Session, subscription_id: str) -> list[Does]:
         if session.subscriptions.pop(subscription_id, None) is None:
             return []
         self._touch(session)
         wish_id = session.wishes.pop(subscription_id)
-        return self.neighbourhood.say(self._withdraw(self.source_of(session), wish_id))
+        return self.neighbours.send(self._withdraw(self.source_of(session), wish_id))
 
-    def _withdraw(self, source: str, wish_id: str) -> Said:
-        return [*self.neighbourhood.router.unwant(source, wish_id), *self.following.release(source, wish_id)]
+    def _withdraw(self, source: str, wish_id: str) -> PeerMessages:
+        return [*self.neighbours.router.unwant(source, wish_id), *self.following.release(source, wish_id)]
 
     # Subscriptions that depend on their client.
 
     def report(self, session: Session, state: State) -> list[Does]:
         """The client's word on where and what it is."""
         session.client_state = state
-        return self.neighbourhood.say(self._followed(session))
+        return self.neighbours.send(self._followed(session))
 
-    def _followed(self, session: Session) -> Said:
-        said: Said = []
+    def _followed(self, session: Session) -> PeerMessages:
+        outgoing: PeerMessages = []
         for subscription in session.subscriptions.values():
             if self._is_followed(session, subscription):
-                said += self.following.hold(self.source_of(session), self._template(session, subscription))
-        return said
+                outgoing += self.following.hold(self.source_of(session), self._template(session, subscription))
+        return outgoing
 
     def _follow(self, session: Session, subscription: Subscription) -> list[Does]:
         before = session.wishes.get(subscription.id)
@@ -205,10 +205,10 @@ class Border:
             # No other broker gives it this name: the client attaches once in an epoch.
             session.wishes[subscription.id] = f"{subscription.id}@{session.epoch}"
         source = self.source_of(session)
-        said = self.following.hold(source, self._template(session, subscription))
+        outgoing = self.following.hold(source, self._template(session, subscription))
         if before is not None and before != session.wishes[subscription.id]:
-            said += self._withdraw(source, before)
-        return self.neighbourhood.say(said)
+            outgoing += self._withdraw(source, before)
+        return self.neighbours.send(outgoing)
 
     def _is_followed(self, session: Session, subscription: Subscription) -> bool:
         wish_id = session.wishes[subscription.id]
@@ -229,10 +229,10 @@ class Border:
     def advertise(self, session: Session, subject: str) -> list[Does]:
         if self.advertising is None or subject in session.announced:
             return []
-        if self.neighbourhood.router.full():
+        if self.neighbours.router.full():
             return [Note("advertisement_refused", subject)]
         session.announced[subject] = None
-        return self.neighbourhood.say(self.advertising.advertise(CLIENT + session.client, subject))
+        return self.neighbours.send(self.advertising.advertise(CLIENT + session.client, subject))
 
     def unadvertise(self, session: Session, subject: str) -> list[Does]:
         if self.advertising is None or subject not in session.announced:
@@ -241,7 +241,7 @@ class Border:
             # What waits for it to settle must still go out; the advertisement ends with the session.
             return []
         del session.announced[subject]
-        return self.neighbourhood.say(self.advertising.unadvertise(CLIENT + session.client, subject))
+        return self.neighbours.send(self.advertising.unadvertise(CLIENT + session.client, subject))
 
     def settled(self, client: str) -> list[Does]:
         """An advertisement of the client has settled: what waited for it goes out."""
@@ -264,10 +264,10 @@ class Border:
     def route(self, notified: Notified, source: str) -> list[Does]:
         if notified.hops > HOPS_MAX:
             return [Note("event_looped", notified.event.id)]
-        router = self.neighbourhood.router
+        router = self.neighbours.router
         # Where somebody else knows which clients get it, the router is asked for neighbours alone.
-        said, clients = router.route(notified, source) if router.neighbours or self.audience is None else ([], [])
-        effects = self.neighbourhood.say(said)
+        outgoing, clients = router.route(notified, source) if router.neighbours or self.audience is None else ([], [])
+        effects = self.neighbours.send(outgoing)
         if self.passing is not None:
             self.passing(notified.event, notified.serial)
         if self.audience is not None:

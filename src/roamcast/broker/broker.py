@@ -1,6 +1,6 @@
 """A broker: routes events by wishes, and keeps sessions for the clients attached to it (R1 to R3).
 
-Its parts: the neighbourhood (other brokers, what they want and are asked for), the border (clients and their
+Its parts: the neighbours (other brokers, what they want and are asked for), the border (clients and their
 sessions), and the handover, which moves a session to where its client has gone. This file hands each input to its
 part.
 
@@ -27,8 +27,7 @@ from roamcast.broker.messages import (
     Advertise,
     Advertised,
     Attach,
-    Between,
-    Carried,
+    BrokerMessage,
     Echo,
     Got,
     Has,
@@ -42,6 +41,7 @@ from roamcast.broker.messages import (
     Remembered,
     Remind,
     Report,
+    Sequenced,
     Settled,
     Sub,
     Unadvertised,
@@ -50,7 +50,7 @@ from roamcast.broker.messages import (
     Unwanted,
     Wanted,
 )
-from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.relocation import Relocation
 from roamcast.broker.router import CLIENT
@@ -98,33 +98,33 @@ class Broker:
         self.params = params
         space = space or Plane()
         grid = Grid(params.mesh, space) if params.handover != "relocation" else None
-        self.neighbourhood = Neighbourhood(life, params, space, partial(grid.in_tree, host) if grid else None)
-        self.logical = Logical(self.neighbourhood, params.logical, graph)
-        self.border = Border(self.neighbourhood, params, space, self.logical.following)
+        self.neighbours = NeighbourBrokers(life, params, space, partial(grid.in_tree, host) if grid else None)
+        self.logical = Logical(self.neighbours, params.logical, graph)
+        self.border = Border(self.neighbours, params, space, self.logical.following)
         if params.advertisements:
-            self.border.advertising = Advertising(self.neighbourhood.router)
+            self.border.advertising = Advertising(self.neighbours.router)
         if grid is not None:
             self.border.ids = EventIds(host, life, 2 * grid.columns * grid.rows)
         self.handover: Handover = (
-            mesh_handover(host, params, self.border, self.neighbourhood, grid, movement)
+            mesh_handover(host, params, self.border, self.neighbours, grid, movement)
             if grid is not None
-            else relocation(host, params, self.border, self.neighbourhood)
+            else relocation(host, params, self.border, self.neighbours)
         )
-        self.memory = Memory(host, self.border, self.neighbourhood, self.handover.arrow_of)
+        self.memory = Memory(host, self.border, self.neighbours, self.handover.arrow_of)
 
     def adopt(self, params: BrokerParams) -> None:
         """Goes on with other bounds (`BOUNDS`); everything else is as before."""
-        self.params = self.neighbourhood.params = params
-        self.neighbourhood.router.wishes_max = params.wishes_max
+        self.params = self.neighbours.params = params
+        self.neighbours.router.wishes_max = params.wishes_max
         self.border.adopt(params)
         self.handover.adopt(params)
 
     def routes(self) -> Routes:
         """What this broker knows, for people to look at."""
-        router = self.neighbourhood.router
+        router = self.neighbours.router
         neighbours = tuple(
             NeighbourRoutes(peer, stream.up, self._wants(peer), tuple(router.neighbours[peer].asked()))
-            for peer, stream in self.neighbourhood.streams.of.items()
+            for peer, stream in self.neighbours.streams.of.items()
             if peer in router.neighbours
         )
         clients = tuple(
@@ -140,11 +140,11 @@ class Broker:
         return Routes(self.host, neighbours, clients)
 
     def _wants(self, source: str) -> tuple[Wish, ...]:
-        return (*self.neighbourhood.router.table.of(source), *self.logical.following.table.of(source))
+        return (*self.neighbours.router.table.of(source), *self.logical.following.table.of(source))
 
     def left(self) -> dict[str, int]:
         """How much of everything this broker still remembers: nothing, when all clients are gone."""
-        router = self.neighbourhood.router
+        router = self.neighbours.router
         return {
             "sessions": len(self.border.sessions),
             "wishes": len(router.table),
@@ -155,7 +155,7 @@ class Broker:
         }
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
-        return self.neighbourhood.numbered(self._answer(now_us, given))
+        return self.neighbours.numbered(self._answer(now_us, given))
 
     def _answer(self, now_us: int, given: Input) -> list[Does]:
         effects = self._handle(now_us, given)
@@ -169,15 +169,15 @@ class Broker:
 
     def _handle(self, now_us: int, given: Input) -> list[Does]:
         match given:
-            case Received(Carried() as carried, sender):
-                message, effects = self.neighbourhood.take(carried, sender)
+            case Received(Sequenced() as sequenced, sender):
+                message, effects = self.neighbours.take(sequenced, sender)
                 return effects if message is None else [*self._hear_neighbour(now_us, message, sender), *effects]
             case Received(message, sender):
                 return self._hear(now_us, message, sender)
             case LinkUp(peer):
-                return [*self.neighbourhood.link_up(peer), *self.handover.linked(now_us, peer)]
+                return [*self.neighbours.link_up(peer), *self.handover.linked(now_us, peer)]
             case LinkDown(peer):
-                effects = [*self.neighbourhood.link_down(now_us, peer), *self.border.link_down(now_us, peer)]
+                effects = [*self.neighbours.link_down(now_us, peer), *self.border.link_down(now_us, peer)]
                 return [*effects, *self.handover.unlinked(now_us, peer)]
             case TimerFired(name):
                 return self._fired(now_us, name)
@@ -186,8 +186,8 @@ class Broker:
             case _:
                 return [Note("not_a_client", type(given).__name__)]
 
-    def _hear_neighbour(self, now_us: int, message: Between, sender: str) -> list[Does]:
-        router = self.neighbourhood.router
+    def _hear_neighbour(self, now_us: int, message: BrokerMessage, sender: str) -> list[Does]:
+        router = self.neighbours.router
         match message:
             case Notified(event, _, event_id):
                 ids = self.border.ids
@@ -198,15 +198,15 @@ class Broker:
                 return (
                     [Note("wish_refused", wish.id)]
                     if router.full()
-                    else self.neighbourhood.say(router.want(sender, wish))
+                    else self.neighbours.send(router.want(sender, wish))
                 )
             case Unwanted(wish_id):
-                return self.neighbourhood.say(router.unwant(sender, wish_id))
+                return self.neighbours.send(router.unwant(sender, wish_id))
             case Advertised() if router.full():
                 return [Note("advertisement_refused", message.subject)]
             case Advertised() | Unadvertised() | Settled():
                 advertising = self.border.advertising
-                return [] if advertising is None else self.neighbourhood.say(advertising.hear(message, sender))
+                return [] if advertising is None else self.neighbours.send(advertising.hear(message, sender))
             case Located() | Unlocated():
                 return self.logical.hear(message, sender)
             case Remember() | Remembered():
@@ -217,7 +217,7 @@ class Broker:
     def _hear(self, now_us: int, message: Message, sender: str) -> list[Does]:
         match message:
             case Got():
-                self.neighbourhood.confirm(message, sender)
+                self.neighbours.confirm(message, sender)
                 return []
             case Hello():
                 return self._greet(now_us, message, sender)
@@ -235,11 +235,11 @@ class Broker:
                 return self._hear_client(message, sender)
 
     def _greet(self, now_us: int, hello: Hello, peer: str) -> list[Does]:
-        known = self.neighbourhood.streams.continues(peer, hello)
-        effects = self.neighbourhood.greet(peer, hello)
+        known = self.neighbours.streams.continues(peer, hello)
+        effects = self.neighbours.greet(peer, hello)
         if not known:
             effects += self.handover.met(peer)
-            self.neighbourhood.spare(peer, effects)
+            self.neighbours.spare(peer, effects)
         return [*effects, *self.logical.greeted(now_us, peer)]
 
     def _hear_client(self, message: Message, client: str) -> list[Does]:
@@ -268,10 +268,10 @@ class Broker:
         kind, rest = name.split(":", 1)
         if kind == "probe":
             return self.logical.fired(now_us)
-        return self.neighbourhood.give_up(rest) if kind == "link" else self.handover.fired(now_us, name)
+        return self.neighbours.give_up(rest) if kind == "link" else self.handover.fired(now_us, name)
 
 
-def relocation(host: str, params: BrokerParams, border: Border, neighbourhood: Neighbourhood) -> Handover:
+def relocation(host: str, params: BrokerParams, border: Border, neighbours: NeighbourBrokers) -> Handover:
     """Plain, or with brokers that subscribe ahead (R7)."""
-    plain = Relocation(host, params, border, neighbourhood)
-    return Ahead(host, params.ahead, plain, border, neighbourhood) if params.ahead.next_brokers else plain
+    plain = Relocation(host, params, border, neighbours)
+    return Ahead(host, params.ahead, plain, border, neighbours) if params.ahead.next_brokers else plain

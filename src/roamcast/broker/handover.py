@@ -8,7 +8,7 @@ nothing.
 from typing import Protocol
 
 from roamcast.broker.arrows import Arrow
-from roamcast.broker.messages import Attach, Between, Has, Poll, Prepare
+from roamcast.broker.messages import Attach, BrokerMessage, Has, Poll, Prepare
 from roamcast.broker.params import BrokerParams
 from roamcast.node.boundary import Does, Note
 
@@ -18,7 +18,7 @@ class Handover(Protocol):
         """A client has a new link to this broker: it was here before, or elsewhere, or nowhere."""
         ...
 
-    def hear(self, now_us: int, message: Between, sender: str) -> list[Does]:
+    def hear(self, now_us: int, message: BrokerMessage, sender: str) -> list[Does]:
         """From a neighbour, in the order in which it was said."""
         ...
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from roamcast.broker.arrows import Arrow
 from roamcast.broker.border import Border
 from roamcast.broker.messages import Remember, Remembered, Remind, Reminded
-from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.node.boundary import Does, Note, Send
 
 QUESTIONS_MAX = 10_000
@@ -37,12 +37,12 @@ class Memory:
         self,
         host: str,
         border: Border,
-        neighbourhood: Neighbourhood,
+        neighbours: NeighbourBrokers,
         arrow_of: Callable[[str], Arrow | None],
     ) -> None:
         self.host = host
         self.border = border
-        self.neighbourhood = neighbourhood
+        self.neighbours = neighbours
         self.arrow_of = arrow_of
         self.questions: dict[tuple[str, str, int], Question] = {}
         """By who asked, about whom, and the number of the question."""
@@ -69,18 +69,18 @@ class Memory:
             known = tuple(session.subscriptions.values())
             found = replace(answer, found=True, epoch=max(epoch, session.epoch), subscriptions=known)
             return self._answer(replace(found, luggage=luggage))
-        if arrow is not None and arrow.towards in self.neighbourhood.streams.of and arrow.towards != sender:
+        if arrow is not None and arrow.towards in self.neighbours.streams.of and arrow.towards != sender:
             others = [arrow.towards]
         elif arrow is not None and (arrow.towards is None or arrow.towards == sender):
             others = []
         else:
-            others = [peer for peer in self.neighbourhood.router.neighbours if peer != sender]
+            others = [peer for peer in self.neighbours.router.neighbours if peer != sender]
         if not others:
             return self._answer(answer)
         if len(self.questions) >= QUESTIONS_MAX:
             del self.questions[next(iter(self.questions))]
         self.questions[key_of(question)] = Question(set(others), epoch)
-        return self.neighbourhood.say([(peer, question) for peer in others])
+        return self.neighbours.send([(peer, question) for peer in others])
 
     def _answered(self, answer: Remembered, sender: str) -> list[Does]:
         question = self.questions.get(key_of(answer))
@@ -96,7 +96,7 @@ class Memory:
     def _answer(self, answer: Remembered) -> list[Does]:
         if len(answer.path) > 1:
             path = answer.path[:-1]
-            return self.neighbourhood.say([(path[-1], replace(answer, path=path))])
+            return self.neighbours.send([(path[-1], replace(answer, path=path))])
         reminded = Reminded(answer.number, answer.found, answer.epoch, answer.subscriptions, answer.luggage)
         return [Send(answer.client, reminded)]
 

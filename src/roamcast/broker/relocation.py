@@ -12,7 +12,7 @@ When a client attaches to a new broker N, and says up to which number it has eve
        what the client had published at O, because on the way between the two it follows the replay.
 
 Guarantee: complete, in sender order, nothing twice, under every routing strategy, while links keep order
-(`steady.py`) and buffers are large enough; what a bound costs is counted and told to the client. No broker needs to
+(`stream.py`) and buffers are large enough; what a bound costs is counted and told to the client. No broker needs to
 know where the client was, and the client need not say goodbye. The junction of section 4 is the broker on the way at
 which the claim leaves the new path; nothing special happens there, so nothing can go wrong there when two moves
 overlap.
@@ -27,8 +27,8 @@ from msgspec.structs import replace
 from roamcast.broker.arrows import Arrow, Arrows, back, not_found
 from roamcast.broker.border import HOPS_MAX, Border
 from roamcast.broker.handover import Handover
-from roamcast.broker.messages import Abandon, Attach, Between, Farewell, NotFound, Relocate, Replay
-from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.messages import Abandon, Attach, BrokerMessage, Farewell, NotFound, Relocate, Replay
+from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.sessions import Session, replays
 from roamcast.node.boundary import CancelTimer, Does, Note, SetTimer
@@ -38,11 +38,11 @@ NUMBER_MAX = 2**53
 
 
 class Relocation(Handover):
-    def __init__(self, host: str, params: BrokerParams, border: Border, neighbourhood: Neighbourhood) -> None:
+    def __init__(self, host: str, params: BrokerParams, border: Border, neighbours: NeighbourBrokers) -> None:
         self.host = host
         self.params = params
         self.border = border
-        self.neighbourhood = neighbourhood
+        self.neighbours = neighbours
         self.arrows = Arrows(host, params.arrows_max)
         self.claimed: dict[str, list[Session]] = {}
         """By client, sessions that were claimed while they await a replay themselves."""
@@ -51,7 +51,7 @@ class Relocation(Handover):
         self.params = params
         self.arrows.arrows_max = params.arrows_max
 
-    def hear(self, now_us: int, message: Between, sender: str) -> list[Does]:
+    def hear(self, now_us: int, message: BrokerMessage, sender: str) -> list[Does]:
         match message:
             case Relocate():
                 return self._claim(message, sender)
@@ -108,7 +108,7 @@ class Relocation(Handover):
 
     def _replayed(self, replay: Replay) -> list[Does]:
         if len(replay.path) > 1:
-            return self.neighbourhood.say(back(replay))
+            return self.neighbours.send(back(replay))
         session = self._awaiting(replay.client, replay.epoch)
         if session is None:
             return [Note("late_replay", replay.client)]
@@ -122,7 +122,7 @@ class Relocation(Handover):
 
     def _not_found(self, answer: NotFound) -> list[Does]:
         if len(answer.path) > 1:
-            return self.neighbourhood.say(back(answer))
+            return self.neighbours.send(back(answer))
         return self._give_up(answer.client, answer.epoch)
 
     def _give_up(self, client: str, epoch: int) -> list[Does]:
@@ -173,7 +173,7 @@ class Relocation(Handover):
         if known is not None and claim.epoch <= known.claim.epoch:
             # Whoever sent an earlier claim here has not heard of the later one.
             correction = replace(known.claim, corrects=True)
-            return self.neighbourhood.say([(sender, correction)]) if claim.epoch < known.claim.epoch else []
+            return self.neighbours.send([(sender, correction)]) if claim.epoch < known.claim.epoch else []
         # Not always its sender: after a crash a claim that went on from here may come back.
         before = self.arrows.turn(claim, claim.path[-2])
         session = self.border.sessions.get(claim.client)
@@ -193,19 +193,19 @@ class Relocation(Handover):
         if before is not None and (before.towards is None or before.towards == sender):
             # The client was last seen here, or where the claim comes from: nobody else has anything.
             return [] if claim.corrects else self._not_found(not_found(claim))
-        if before is not None and before.towards in self.neighbourhood.streams.of:
-            return self.neighbourhood.say([(before.towards, claim)])
-        others = [peer for peer in self.neighbourhood.router.neighbours if peer != sender]
+        if before is not None and before.towards in self.neighbours.streams.of:
+            return self.neighbours.send([(before.towards, claim)])
+        others = [peer for peer in self.neighbours.router.neighbours if peer != sender]
         if claim.corrects:
-            return self.neighbourhood.say([(peer, claim) for peer in others])
+            return self.neighbours.send([(peer, claim) for peer in others])
         if not others:
             return self._not_found(not_found(claim))
-        return self.neighbourhood.say(self.arrows.search(claim, others))
+        return self.neighbours.send(self.arrows.search(claim, others))
 
     def _answer(self, session: Session, claim: Relocate, luggage: bytes | None) -> list[Does]:
         effects: list[Does] = []
         for replay in replays(session, claim, self.params.replay_events_max, luggage):
-            effects += self.neighbourhood.say(back(replay))
+            effects += self.neighbours.send(back(replay))
         return effects
 
     def _forget(self, session: Session) -> list[Does]:
@@ -217,10 +217,10 @@ class Relocation(Handover):
     def met(self, peer: str) -> list[Does]:
         """A neighbour that has crashed has no arrows any more, and claims may have been lost in it. Both sides tell
         where they saw each client last; of two stories the later is right, and corrects the other as claims do."""
-        if peer not in self.neighbourhood.router.neighbours:
+        if peer not in self.neighbours.router.neighbours:
             return []
         arrows = [arrow for arrow in self.arrows.of.values() if arrow.towards != peer]
-        return self.neighbourhood.say([(peer, replace(arrow.claim, corrects=True)) for arrow in arrows])
+        return self.neighbours.send([(peer, replace(arrow.claim, corrects=True)) for arrow in arrows])
 
     # The end.
 
@@ -235,8 +235,8 @@ class Relocation(Handover):
     def _farewell(self, farewell: Farewell, sender: str | None) -> list[Does]:
         if not self.arrows.forget(farewell.client, farewell.epoch):
             return []
-        return self.neighbourhood.say(
-            [(peer, farewell) for peer in self.neighbourhood.router.neighbours if peer != sender]
+        return self.neighbours.send(
+            [(peer, farewell) for peer in self.neighbours.router.neighbours if peer != sender]
         )
 
     def _abandon(self, abandon: Abandon, sender: str | None) -> list[Does]:
@@ -253,8 +253,8 @@ class Relocation(Handover):
         if abandon.hops >= HOPS_MAX:
             return effects
         onward = replace(abandon, hops=abandon.hops + 1)
-        others = [peer for peer in self.neighbourhood.router.neighbours if peer != sender]
-        return [*effects, *self.neighbourhood.say([(peer, onward) for peer in others])]
+        others = [peer for peer in self.neighbours.router.neighbours if peer != sender]
+        return [*effects, *self.neighbours.send([(peer, onward) for peer in others])]
 
     def arrow_of(self, client: str) -> Arrow | None:
         return self.arrows.of.get(client)

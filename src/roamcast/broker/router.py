@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 from msgspec.structs import replace
 
 from roamcast.broker.gated import AskAdvertised
-from roamcast.broker.messages import Between, Notified, Unwanted, Wanted
+from roamcast.broker.messages import BrokerMessage, Notified, Unwanted, Wanted
 from roamcast.broker.routing import Asking, Change, Strategy, asking_for
 from roamcast.broker.wishes import Table, Wish
 from roamcast.model.event import Event
@@ -19,16 +19,16 @@ from roamcast.model.space import Space
 
 CLIENT = "client\0"
 """No host can be called so, hence no neighbour is taken for a client."""
-Said: TypeAlias = list[tuple[str, Between]]
+PeerMessages: TypeAlias = list[tuple[str, BrokerMessage]]
 
 
 class Beside(Protocol):
     """Wishes that are routed beside the strategies, by rules of their own (R4)."""
 
-    def meet(self, peer: str) -> Said: ...
-    def part(self, peer: str) -> Said: ...
+    def meet(self, peer: str) -> PeerMessages: ...
+    def part(self, peer: str) -> PeerMessages: ...
     def concerned(self, event: Event) -> dict[str, None]: ...
-    def lead(self, peer: str, opens: bool, subject: str) -> Said:
+    def lead(self, peer: str, opens: bool, subject: str) -> PeerMessages:
         """A subject is advertised behind the neighbour from now on, or no longer (R1)."""
         ...
 
@@ -49,7 +49,7 @@ class Router:
         self.to_all: Callable[[Event], bool] | None = None
         """Which events go to every broker, whoever wants them, where there are such."""
 
-    def meet(self, peer: str) -> Said:
+    def meet(self, peer: str) -> PeerMessages:
         """A new neighbour is asked for whatever anybody else wants."""
         asking = asking_for(self.strategy, self.space, self.merged_wishes_max)
         if self.gated:
@@ -59,20 +59,20 @@ class Router:
             if source != peer:
                 for wish in wishes.values():
                     asking.add(source, wish)
-        said: Said = [(peer, Wanted(wish)) for wish in asking.asked()]
+        outgoing: PeerMessages = [(peer, Wanted(wish)) for wish in asking.asked()]
         for each in self.beside:
-            said += each.meet(peer)
-        return said
+            outgoing += each.meet(peer)
+        return outgoing
 
-    def part(self, peer: str) -> Said:
+    def part(self, peer: str) -> PeerMessages:
         """A neighbour is gone, and with it whatever it wanted."""
         self.neighbours.pop(peer, None)
-        said: Said = []
+        outgoing: PeerMessages = []
         for wish in self.table.of(peer):
-            said += self.unwant(peer, wish.id)
+            outgoing += self.unwant(peer, wish.id)
         for each in self.beside:
-            said += each.part(peer)
-        return said
+            outgoing += each.part(peer)
+        return outgoing
 
     def leads(self, peer: str, subject: str) -> bool:
         """Whether what these subjects match may come from the neighbour."""
@@ -82,36 +82,36 @@ class Router:
     def full(self) -> bool:
         return len(self.table) + sum(map(len, self.beside)) >= self.wishes_max
 
-    def want(self, source: str, wish: Wish) -> Said:
+    def want(self, source: str, wish: Wish) -> PeerMessages:
         """Wishes do not change: who wants something else asks for that under another id, then withdraws this one."""
         if wish.id in self.table.wishes.get(source, {}):
             return []
         self.table.add(source, wish)
         return self._ask_others(source, lambda asking: asking.add(source, wish))
 
-    def unwant(self, source: str, wish_id: str) -> Said:
+    def unwant(self, source: str, wish_id: str) -> PeerMessages:
         if self.table.remove(source, wish_id) is None:
             return []
         return self._ask_others(source, lambda asking: asking.remove(source, wish_id))
 
-    def _ask_others(self, source: str, change_of: Callable[[Asking], Change]) -> Said:
+    def _ask_others(self, source: str, change_of: Callable[[Asking], Change]) -> PeerMessages:
         """First asks, then withdraws: there is never a moment at which nobody is asked."""
-        said: Said = []
+        outgoing: PeerMessages = []
         for peer, asking in self.neighbours.items():
             if peer != source:
                 change = change_of(asking)
-                said += [(peer, Wanted(wish)) for wish in change.ask]
-                said += [(peer, Unwanted(wish_id)) for wish_id in change.withdraw]
-        return said
+                outgoing += [(peer, Wanted(wish)) for wish in change.ask]
+                outgoing += [(peer, Unwanted(wish_id)) for wish_id in change.withdraw]
+        return outgoing
 
-    def route(self, notified: Notified, source: str) -> tuple[Said, list[str]]:
+    def route(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:
         """The event on its way to the neighbours that want it, and the clients here that do."""
         concerned = self.table.concerned(notified.event)
         for each in self.beside:
             concerned.update(each.concerned(notified.event))
         flooding = self.strategy == "flooding" or (self.to_all is not None and self.to_all(notified.event))
         onward = replace(notified, hops=notified.hops + 1)
-        said: Said = [
+        outgoing: PeerMessages = [
             (peer, onward) for peer in self.neighbours if peer != source and (flooding or peer in concerned)
         ]
-        return said, [name.removeprefix(CLIENT) for name in concerned if name.startswith(CLIENT)]
+        return outgoing, [name.removeprefix(CLIENT) for name in concerned if name.startswith(CLIENT)]

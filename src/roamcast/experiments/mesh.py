@@ -24,7 +24,7 @@ from roamcast.broker.mesh.client import MeshClient
 from roamcast.broker.mesh.grid import Grid
 from roamcast.broker.mesh.params import MeshParams
 from roamcast.broker.mesh.prediction import Status
-from roamcast.broker.messages import MESSAGES, Carried, Forwarded, Polled, Routed
+from roamcast.broker.messages import MESSAGES, Forwarded, Polled, Routed, Sequenced
 from roamcast.broker.params import BrokerParams
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
@@ -120,7 +120,7 @@ class MeshWorld(World):
 
     def _transmitted(self, body: Body, message: Message, size_bytes: int, to: str | None) -> None:
         match message:
-            case Carried(_, Routed(_, Forwarded() | Polled() as cargo)):
+            case Sequenced(_, Routed(_, Forwarded() | Polled() as cargo)):
                 self.trips.runs[cargo.client].packets += 1
 
 

@@ -6,7 +6,7 @@ gets it before it is acted upon; PASSING carries messages of QoS 0.
 
 from typing import Protocol
 
-from roamcast.broker.messages import Carried, Unwanted
+from roamcast.broker.messages import Sequenced, Unwanted
 from roamcast.live.broker.inputs import Heard, LinkChanged
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.station import CODEC, LINK_MESSAGE_BYTES_MAX
@@ -110,10 +110,10 @@ class LinkDesk:
             data = codec.encode(message)
         except BadMessage as problem:
             self.remark("unsendable", f"{peer}: {problem}")
-            if not isinstance(message, Carried):
+            if not isinstance(message, Sequenced):
                 return
             # Its place in the stream is taken: something must stand there, or nothing behind it is ever heard.
-            data = codec.encode(Carried(message.number, Unwanted("")))
+            data = codec.encode(Sequenced(message.number, Unwanted("")))
         self.links.send(peer, kind, data)
 
     def cut(self, peer: str) -> None:

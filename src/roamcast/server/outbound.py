@@ -43,7 +43,7 @@ TRY_AGAIN = (Reason.SERVER_UNAVAILABLE, Reason.SERVER_BUSY)
 """Where a client is not refused, but comes too early."""
 
 
-class Neighbours(Protocol):
+class NeighbourLinks(Protocol):
     """The links to other brokers."""
 
     def tell(self, peer: str, message: Message, link: int | None = None) -> None: ...
@@ -57,7 +57,7 @@ class Neighbours(Protocol):
 class Outbound:
     def __init__(self, server: "BrokerServer") -> None:
         self.server = server
-        self.neighbours: Neighbours | None = None
+        self.neighbours: NeighbourLinks | None = None
         self._alone = True
         """Whether there is one effect at a time."""
 

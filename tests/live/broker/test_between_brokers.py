@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from roamcast.broker.messages import Carried, Remember, Wanted
+from roamcast.broker.messages import Remember, Sequenced, Wanted
 from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.wishes import Wish
@@ -57,8 +57,8 @@ def test_after_a_message_that_no_link_takes_the_stream_goes_on_p61() -> None:
     broker = scene.stage.brokers["a"]
     station = broker.server.core.station
     large = Wish("x" * 5_000_000, "t", EVERYTHING)
-    neighbourhood = station.broker.neighbourhood
-    effects = neighbourhood.numbered(neighbourhood.say([("b", Wanted(large))]))
+    neighbours = station.broker.neighbours
+    effects = neighbours.numbered(neighbours.send([("b", Wanted(large))]))
     station.perform(effects)
     broker.server.outbound.perform(station.take_effects())
     assert "unsendable" in scene.remarks("a")
@@ -78,7 +78,7 @@ def test_what_is_withdrawn_at_the_old_broker_while_a_client_moves_is_gone_at_the
     def hear(peer: str, data: bytes) -> None:
         heard(peer, data)
         message = CODEC.decode(data)
-        if isinstance(message, Carried) and isinstance(message.message, Remember):
+        if isinstance(message, Sequenced) and isinstance(message.message, Remember):
             withdrawal = encode(Unsubscribe(9, ("x",)), V5)
             scene.stage.loop.after(10, lambda: socket.data_received(withdrawal))
 
@@ -141,7 +141,7 @@ def test_a_client_whose_subscriptions_the_new_broker_has_no_room_for_keeps_its_s
     scene = Scene("ab")
     client, writer = scene.client("c", "a"), scene.client("writer", "a")
     scene.subscribe(client, "t")
-    scene.stage.brokers["b"].server.core.station.broker.neighbourhood.router.wishes_max = 1
+    scene.stage.brokers["b"].server.core.station.broker.neighbours.router.wishes_max = 1
     client.connect("b")
     scene.rest(2.0)
     assert client.connacks[-1].reason is Reason.QUOTA_EXCEEDED

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from roamcast.broker.steady import GOT_EVERY
+from roamcast.broker.stream import GOT_EVERY
 from roamcast.live.broker.core import Core
 from roamcast.mqtt.packets import Will
 from tests.live.broker.scene import Scene

@@ -9,7 +9,7 @@ import pytest
 from roamcast.broker.mesh.grid import Grid, hops
 from roamcast.broker.mesh.handover import MeshHandover
 from roamcast.broker.mesh.params import MeshParams
-from roamcast.broker.messages import Carried, Forwarded, Routed
+from roamcast.broker.messages import Forwarded, Routed, Sequenced
 from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import Core, CoreParams
 from roamcast.model.movement import Habits, MovementModel
@@ -54,7 +54,7 @@ class MeshScene(Scene):
 
         def listening(effect: object) -> None:
             message = getattr(effect, "message", None)
-            if isinstance(message, Carried) and isinstance(message.message, Routed):
+            if isinstance(message, Sequenced) and isinstance(message.message, Routed):
                 cargo = message.message.cargo
                 if isinstance(cargo, Forwarded):
                     self.crossed.append((message.message.to, cargo))

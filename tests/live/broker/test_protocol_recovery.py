@@ -122,7 +122,7 @@ def state_of(core: Core) -> dict[str, Any]:
         "left": station.broker.left(),
         "streams": {
             peer: (stream.sent, stream.got, list(stream.waiting), stream.up)
-            for peer, stream in station.broker.neighbourhood.streams.of.items()
+            for peer, stream in station.broker.neighbours.streams.of.items()
         },
         "retained": core.retained.of,
         "lasting": core.lasting.of,

@@ -123,8 +123,8 @@ def test_other_bounds_of_the_protocol_hold_from_the_next_start(tmp_path: Path) -
     for _ in range(2):
         core = recovered(tmp_path, Settings("a", str(tmp_path), protocol=given)).core  # type: ignore[attr-defined]
         broker = core.station.broker
-        assert broker.params == broker.border.params == broker.neighbourhood.params == for_sessions(given)
-        assert broker.neighbourhood.router.wishes_max == 9
+        assert broker.params == broker.border.params == broker.neighbours.params == for_sessions(given)
+        assert broker.neighbours.router.wishes_max == 9
         assert broker.handover.arrows.arrows_max == 8
 
 

@@ -225,7 +225,7 @@ def test_l5_each_broker_tells_its_part_of_the_way_and_the_parts_fit(tmp_path: Pa
             clients(other, "car-9") as (reader,),
         ):
             await subscribe(reader, "traffic/#")
-            await until(lambda: bool(one.server.core.station.broker.neighbourhood.router.table.of("b2")))
+            await until(lambda: bool(one.server.core.station.broker.neighbours.router.table.of("b2")))
             for qos in (0, 1):
                 subject = f"traffic/{qos}"
                 await publish(writer, subject, {"severity": 4}, qos=qos)

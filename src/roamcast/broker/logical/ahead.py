@@ -32,7 +32,7 @@ from roamcast.broker.logical.params import AheadParams
 from roamcast.broker.logical.template import NOWHERE, Template
 from roamcast.broker.messages import (
     Attach,
-    Between,
+    BrokerMessage,
     Complete,
     Letter,
     NotFound,
@@ -41,7 +41,7 @@ from roamcast.broker.messages import (
     Release,
     Replay,
 )
-from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.relocation import Relocation
 from roamcast.broker.sessions import Session
@@ -86,19 +86,19 @@ class Shadow:
 
 class Ahead(Handover):
     def __init__(
-        self, host: str, params: AheadParams, relocation: Relocation, border: Border, neighbourhood: Neighbourhood
+        self, host: str, params: AheadParams, relocation: Relocation, border: Border, neighbours: NeighbourBrokers
     ) -> None:
         self.host = host
         self.params = params
         self.relocation = relocation
         self.border = border
-        self.neighbourhood = neighbourhood
+        self.neighbours = neighbours
         self.shadows: dict[str, Shadow] = {}
         self.prepared: dict[str, Prepare] = {}
         """By client of this broker, what the next brokers were told last."""
         self.towards: dict[str, str] = {}
         """By broker, the neighbour behind which it is."""
-        self.table = Table(neighbourhood.router.space)
+        self.table = Table(neighbours.router.space)
         """The shadows' wishes, to find whose an event is."""
         self._tickets = 0
         border.passing = self._passing
@@ -115,7 +115,7 @@ class Ahead(Handover):
         shadow = self.shadows.get(client)
         if shadow is None or shadow.complete is None or shadow.prepare.luggage is None:
             return None
-        stream = self.neighbourhood.streams.of.get(self.towards.get(shadow.origin, ""))
+        stream = self.neighbours.streams.of.get(self.towards.get(shadow.origin, ""))
         return shadow.prepare if stream is not None and stream.up else None
 
     def attach(self, now_us: int, client: str, attach: Attach) -> list[Does]:
@@ -135,7 +135,7 @@ class Ahead(Handover):
                     effects += self.border.deliver_early(session, event, serial)
         return [*effects, *self._end(client)]
 
-    def hear(self, now_us: int, message: Between, sender: str) -> list[Does]:
+    def hear(self, now_us: int, message: BrokerMessage, sender: str) -> list[Does]:
         if isinstance(message, Letter):
             return self._letter(now_us, message, sender)
         if isinstance(message, Replay | NotFound):
@@ -210,7 +210,7 @@ class Ahead(Handover):
 
     def _prepare(self, now_us: int, prepare: Prepare, origin: str) -> list[Does]:
         client = prepare.client
-        if client in self.border.sessions or self.neighbourhood.router.full():
+        if client in self.border.sessions or self.neighbours.router.full():
             return [Note("shadow_refused", client)]
         if client not in self.shadows and len(self.shadows) >= self.params.shadows_max:
             return [Note("shadow_refused", client)]
@@ -235,8 +235,8 @@ class Ahead(Handover):
         if following.follows(subscription.filter):
             # Where the client will be nobody knows here, so it is provided for as one that is away.
             template = Template(wish_id, subscription.subject, subscription.filter, NOWHERE, away=True)
-            return self.neighbourhood.say(following.hold(source, template))
-        return self.neighbourhood.say(self.neighbourhood.router.want(source, wish))
+            return self.neighbours.send(following.hold(source, template))
+        return self.neighbours.send(self.neighbours.router.want(source, wish))
 
     def _unwant(self, shadow: Shadow) -> list[Does]:
         client = shadow.prepare.client
@@ -245,8 +245,8 @@ class Ahead(Handover):
         for subscription in shadow.prepare.subscriptions:
             wish_id = self._wish_id(shadow, subscription)
             self.table.remove(client, wish_id)
-            effects += self.neighbourhood.say(self.neighbourhood.router.unwant(source, wish_id))
-            effects += self.neighbourhood.say(self.border.following.release(source, wish_id))
+            effects += self.neighbours.send(self.neighbours.router.unwant(source, wish_id))
+            effects += self.neighbours.send(self.border.following.release(source, wish_id))
         return effects
 
     def _wish_id(self, shadow: Shadow, subscription: Subscription) -> str:
@@ -289,6 +289,6 @@ class Ahead(Handover):
 
     def _send(self, letter: Letter, sender: str | None) -> list[Does]:
         known = self.towards.get(letter.target)
-        neighbours = self.neighbourhood.router.neighbours
+        neighbours = self.neighbours.router.neighbours
         peers = [known] if known in neighbours else [peer for peer in neighbours if peer != sender]
-        return self.neighbourhood.say([(peer, letter) for peer in peers if peer is not None and peer != sender])
+        return self.neighbours.send([(peer, letter) for peer in peers if peer is not None and peer != sender])

@@ -25,7 +25,7 @@ from roamcast.broker.logical.params import LogicalParams
 from roamcast.broker.logical.reach import Reach, excludes_places, reads_attributes, reads_place, within
 from roamcast.broker.logical.template import DURATION_US_MAX, Template, steps_ahead
 from roamcast.broker.messages import Located, Unlocated
-from roamcast.broker.router import Router, Said
+from roamcast.broker.router import PeerMessages, Router
 from roamcast.broker.wishes import Table, Wish
 from roamcast.model.event import Event
 from roamcast.model.filter.tree import STEPS_MAX, Filter
@@ -83,7 +83,7 @@ class Following:
 
     # What is held.
 
-    def hold(self, source: str, template: Template) -> Said:
+    def hold(self, source: str, template: Template) -> PeerMessages:
         """A new template, or what has become of one."""
         known = self.held.get(source, {}).get(template.id)
         wish = Wish(template.id, template.subject, self.bound(template))
@@ -102,7 +102,7 @@ class Following:
         # What all possible places exclude may be the same here and differ one step further.
         return one.state.place == other.state.place or not excludes_places(one.filter)
 
-    def release(self, source: str, template_id: str) -> Said:
+    def release(self, source: str, template_id: str) -> PeerMessages:
         if self.table.remove(source, template_id) is None:
             return []
         template = self.held[source].pop(template_id).template
@@ -132,23 +132,23 @@ class Following:
 
     # Neighbours.
 
-    def meet(self, peer: str) -> Said:
+    def meet(self, peer: str) -> PeerMessages:
         return self._all_to(peer)
 
-    def part(self, peer: str) -> Said:
+    def part(self, peer: str) -> PeerMessages:
         self.delays.forget(peer)
-        said: Said = []
+        outgoing: PeerMessages = []
         for template_id in list(self.held.get(peer, {})):
-            said += self.release(peer, template_id)
-        return said
+            outgoing += self.release(peer, template_id)
+        return outgoing
 
-    def measured(self, peer: str, round_trip_us: int) -> Said:
+    def measured(self, peer: str, round_trip_us: int) -> PeerMessages:
         """An echo: brokers behind a link that takes longer than thought look further ahead."""
         if peer not in self.router.neighbours or not self.delays.measured(peer, round_trip_us):
             return []
         return self._all_to(peer)
 
-    def _all_to(self, peer: str) -> Said:
+    def _all_to(self, peer: str) -> PeerMessages:
         return [
             (peer, self._onward(held.template, peer))
             for source, templates in self.held.items()
@@ -156,7 +156,7 @@ class Following:
             if peer in self._others(source, held.template)
         ]
 
-    def lead(self, peer: str, opens: bool, subject: str) -> Said:
+    def lead(self, peer: str, opens: bool, subject: str) -> PeerMessages:
         """Asks for templates that the advertisement concerns, and withdraws those that nothing else there does."""
         return [
             (peer, self._onward(held.template, peer) if opens else Unlocated(held.template.id))

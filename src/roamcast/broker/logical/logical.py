@@ -9,7 +9,7 @@ from time to time as long as the broker holds any.
 from roamcast.broker.logical.following import Following
 from roamcast.broker.logical.params import LogicalParams
 from roamcast.broker.messages import Echo, Located, Probe, Unlocated
-from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.model.places import MovementGraph
 from roamcast.node.boundary import Does, Note, Send, SetTimer
 
@@ -17,21 +17,21 @@ PROBE_TIMER = "probe:"
 
 
 class Logical:
-    def __init__(self, neighbourhood: Neighbourhood, params: LogicalParams, graph: MovementGraph | None) -> None:
-        self.neighbourhood = neighbourhood
+    def __init__(self, neighbours: NeighbourBrokers, params: LogicalParams, graph: MovementGraph | None) -> None:
+        self.neighbours = neighbours
         self.params = params
-        self.following = Following(params, neighbourhood.router, graph)
+        self.following = Following(params, neighbours.router, graph)
         self.measures = (graph is not None and params.steps is None) or bool(params.drifts)
 
     def hear(self, message: Located | Unlocated, sender: str) -> list[Does]:
         match message:
             case Located(template):
                 known = template.id in self.following.held.get(sender, {})
-                if not known and self.neighbourhood.router.full():
+                if not known and self.neighbours.router.full():
                     return [Note("wish_refused", template.id)]
-                return self.neighbourhood.say(self.following.hold(sender, template))
+                return self.neighbours.send(self.following.hold(sender, template))
             case Unlocated(template_id):
-                return self.neighbourhood.say(self.following.release(sender, template_id))
+                return self.neighbours.send(self.following.release(sender, template_id))
 
     def started(self, now_us: int) -> list[Does]:
         return [self._next_probe(now_us)] if self.measures else []
@@ -40,10 +40,10 @@ class Logical:
         return [Send(peer, Probe(now_us))] if self.measures else []
 
     def echoed(self, now_us: int, echo: Echo, peer: str) -> list[Does]:
-        return self.neighbourhood.say(self.following.measured(peer, now_us - echo.at_us))
+        return self.neighbours.send(self.following.measured(peer, now_us - echo.at_us))
 
     def fired(self, now_us: int) -> list[Does]:
-        streams = self.neighbourhood.streams.of.values() if len(self.following) else ()
+        streams = self.neighbours.streams.of.values() if len(self.following) else ()
         probes = [Send(stream.peer, Probe(now_us)) for stream in streams if stream.up]
         return [*probes, self._next_probe(now_us)]
 

@@ -30,7 +30,7 @@ from roamcast.broker.mesh.grid import Grid
 from roamcast.broker.mesh.prediction import TRIP_S_MAX, Status, Trip, trip_of
 from roamcast.broker.messages import (
     Attach,
-    Between,
+    BrokerMessage,
     Confirmed,
     Forwarded,
     Has,
@@ -43,7 +43,7 @@ from roamcast.broker.messages import (
     Routed,
     Welcomed,
 )
-from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.relocation import Relocation
 from roamcast.broker.sessions import Session
@@ -63,11 +63,11 @@ class MeshHandover(Relocation):
         host: str,
         params: BrokerParams,
         border: Border,
-        neighbourhood: Neighbourhood,
+        neighbours: NeighbourBrokers,
         grid: Grid,
         movement: MovementModel | None = None,
     ) -> None:
-        super().__init__(host, params, border, neighbourhood)
+        super().__init__(host, params, border, neighbours)
         cell = grid.cell_of(host)
         if cell is None:
             raise ValueError(f"'{host}' is not a broker of the mesh; its brokers are called {grid.broker((0, 0))} …")
@@ -120,7 +120,7 @@ class MeshHandover(Relocation):
     def unlinked(self, now_us: int, peer: str) -> list[Does]:
         self.links.pop(peer, None)
         effects: list[Does] = []
-        stream = self.neighbourhood.streams.of.get(peer)
+        stream = self.neighbours.streams.of.get(peer)
         for carried in list(stream.waiting) if stream is not None else []:
             if isinstance(carried.message, Routed):
                 # It may have arrived before the link went: whoever gets it twice knows its number.
@@ -148,7 +148,7 @@ class MeshHandover(Relocation):
 
     # Between brokers.
 
-    def hear(self, now_us: int, message: Between, sender: str) -> list[Does]:
+    def hear(self, now_us: int, message: BrokerMessage, sender: str) -> list[Does]:
         if not isinstance(message, Routed):
             return super().hear(now_us, message, sender)
         return self._arrived(now_us, message.cargo) if message.to == self.host else self._pass(message)
@@ -160,7 +160,7 @@ class MeshHandover(Relocation):
         return self._pass(Routed(to, cargo))
 
     def _pass(self, routed: Routed, wait: bool = True) -> list[Does]:
-        streams = self.neighbourhood.streams.of
+        streams = self.neighbours.streams.of
         step = next_hop(
             self.grid,
             self.host,
@@ -169,12 +169,12 @@ class MeshHandover(Relocation):
             self.params.mesh.trail_max,
         )
         if step is not None:
-            return self.neighbourhood.say([step])
+            return self.neighbours.send([step])
         # Nobody who is up leads there: it waits in the stream to a neighbour whose link may come back.
         down = Compass(self.grid, routed.to).nearest(peer for peer, stream in streams.items() if not stream.up)
         if down is None:
             return [Note("unroutable", routed.to)]
-        return self.neighbourhood.say([(down, replace(routed, visited=(), way=()))]) if wait else []
+        return self.neighbours.send([(down, replace(routed, visited=(), way=()))]) if wait else []
 
     def _arrived(self, now_us: int, cargo: Forwarded | Confirmed | Polled) -> list[Does]:
         match cargo:
@@ -253,9 +253,9 @@ class MeshHandover(Relocation):
         was_at = self.grid.cell_of(claim.was_at)
         step = self.grid.tree_step(self.here, was_at) if before is None and was_at not in (None, self.here) else None
         towards = None if step is None else self.grid.broker(step)
-        if towards is None or towards == sender or towards not in self.neighbourhood.router.neighbours:
+        if towards is None or towards == sender or towards not in self.neighbours.router.neighbours:
             return super()._pass_on(claim, before, sender)
-        return self.neighbourhood.say([(towards, claim)])
+        return self.neighbours.send([(towards, claim)])
 
     def _answer(self, session: Session, claim: Relocate, luggage: bytes | None) -> list[Does]:
         counterpart = session.counterpart
@@ -279,7 +279,7 @@ class MeshHandover(Relocation):
             ahead=ahead,
             missing=session.missing,
         )
-        return [*effects, *self.neighbourhood.say(back(replay))]
+        return [*effects, *self.neighbours.send(back(replay))]
 
     def _settle(self, session: Session, lost: bool = False) -> list[Does]:
         effects = super()._settle(session, lost)

@@ -4,7 +4,7 @@ from roamcast.broker.border import Border
 from roamcast.broker.mesh.grid import Grid
 from roamcast.broker.mesh.handover import MeshHandover
 from roamcast.broker.mesh.predictive import Predictive
-from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.model.movement import MovementModel
 from roamcast.protocols.baseline.batch import Batch
@@ -17,8 +17,8 @@ def mesh_handover(
     host: str,
     params: BrokerParams,
     border: Border,
-    neighbourhood: Neighbourhood,
+    neighbours: NeighbourBrokers,
     grid: Grid,
     movement: MovementModel | None,
 ) -> MeshHandover:
-    return HANDOVERS[params.handover](host, params, border, neighbourhood, grid, movement)
+    return HANDOVERS[params.handover](host, params, border, neighbours, grid, movement)

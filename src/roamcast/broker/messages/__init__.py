@@ -61,10 +61,10 @@ from roamcast.broker.messages.routing import (
     Wanted,
 )
 from roamcast.broker.messages.streams import (
-    Between,
-    Carried,
+    BrokerMessage,
     Got,
     Hello,
+    Sequenced,
 )
 from roamcast.node.boundary import Message
 
@@ -76,8 +76,7 @@ __all__ = [
     "Advertise",
     "Advertised",
     "Attach",
-    "Between",
-    "Carried",
+    "BrokerMessage",
     "Complete",
     "Confirmed",
     "Early",
@@ -109,6 +108,7 @@ __all__ = [
     "Report",
     "Resend",
     "Routed",
+    "Sequenced",
     "Settled",
     "Sub",
     "Unadvertised",
@@ -121,7 +121,7 @@ __all__ = [
 
 MESSAGES: tuple[type[Message], ...] = (
     Hello,
-    Carried,
+    Sequenced,
     Got,
     Numbered,
     Attach,

@@ -1,4 +1,4 @@
-"""The stream between two brokers that survives its link (`steady.py`), and all that it may carry."""
+"""The stream between two brokers that survives its link (`stream.py`), and all that it may carry."""
 
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ from roamcast.broker.messages.routing import (
 )
 from roamcast.node.boundary import Message
 
-Between: TypeAlias = (
+BrokerMessage: TypeAlias = (
     Wanted
     | Unwanted
     | Located
@@ -55,11 +55,11 @@ class Hello(Message, frozen=True, tag="hello"):
     got: int
 
 
-class Carried(Message, frozen=True, tag="carried"):
+class Sequenced(Message, frozen=True, tag="sequenced"):
     """The next message of the stream to a neighbour."""
 
     number: int
-    message: Between
+    message: BrokerMessage
 
     @property
     def kind(self) -> str:

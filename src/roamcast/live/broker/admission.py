@@ -183,7 +183,7 @@ class Admission:
 
     def _reminded(self, visitor: Visitor, answer: Reminded) -> None:
         self.station.timers.cancel(f"reminder:{visitor.client}")
-        if answer.subscriptions and not visitor.anew and self.station.broker.neighbourhood.router.full():
+        if answer.subscriptions and not visitor.anew and self.station.broker.neighbours.router.full():
             # Nothing of it has been claimed yet: the session stays where it is.
             self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many subscriptions as it may")
             return
@@ -320,7 +320,7 @@ class Admission:
         self.station.chronicle.gone(visitor.client)
 
     def restarted(self) -> None:
-        for peer in list(self.station.broker.neighbourhood.streams.of):
+        for peer in list(self.station.broker.neighbours.streams.of):
             self.station.link(peer, up=False)
         for visitor in list(self.station.visitors.values()):
             if visitor.coming and visitor.epoch == 0:

@@ -97,13 +97,13 @@ class Announcing:
         """What is not, for a bound, goes to where it is wanted already."""
         if topic in self.topics:
             return True
-        return not self.station.broker.neighbourhood.router.full()
+        return not self.station.broker.neighbours.router.full()
 
     def _say(self, topic: str) -> None:
         broker = self.station.broker
         if broker.border.advertising is not None:
-            said = broker.border.advertising.advertise(CLIENT + HOUSE, topic)
-            self.station.perform(broker.neighbourhood.numbered(broker.neighbourhood.say(said)))
+            outgoing = broker.border.advertising.advertise(CLIENT + HOUSE, topic)
+            self.station.perform(broker.neighbours.numbered(broker.neighbours.send(outgoing)))
 
     def _make_room(self) -> None:
         """As far as the oldest have settled; the others are few, for the router has a bound of its own."""
@@ -114,8 +114,8 @@ class Announcing:
         broker = self.station.broker
         del self.topics[topic]
         if broker.border.advertising is not None:
-            said = broker.border.advertising.unadvertise(CLIENT + HOUSE, topic)
-            self.station.perform(broker.neighbourhood.numbered(broker.neighbourhood.say(said)))
+            outgoing = broker.border.advertising.unadvertise(CLIENT + HOUSE, topic)
+            self.station.perform(broker.neighbours.numbered(broker.neighbours.send(outgoing)))
 
     def look_for_idle(self, _: str) -> None:
         """Nobody need be asked any more for what nobody publishes."""
@@ -195,7 +195,7 @@ class Announcing:
             if session is None or not session.publications:
                 del self.clients[name]
             elif session.awaits is None and self.is_settled(session.publications[0].event.subject):
-                self.station.perform(broker.neighbourhood.numbered(broker.border.publish_held(session)))
+                self.station.perform(broker.neighbours.numbered(broker.border.publish_held(session)))
                 if not session.publications:
                     del self.clients[name]
 
@@ -211,7 +211,7 @@ class Announcing:
                 continue
             event_id = None if broker.border.ids is None else broker.border.ids.next()
             routed = broker.border.route(Notified(each.event, each.serial, event_id), CLIENT)
-            self.station.perform(broker.neighbourhood.numbered(routed))
+            self.station.perform(broker.neighbours.numbered(routed))
         self.held = staying
 
     def _let_out_passing(self) -> None:

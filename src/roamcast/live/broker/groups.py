@@ -103,7 +103,7 @@ class Groups:
         now_us = self.station.now_us if before is None else max(self.station.now_us, before[0].published_us + 1)
         event = self.events.event_of(Context(self.station.host), message, now_us)
         broker = self.station.broker
-        self.station.perform(broker.neighbourhood.numbered(broker.border.route(Notified(event, 0), CLIENT)))
+        self.station.perform(broker.neighbours.numbered(broker.border.route(Notified(event, 0), CLIENT)))
 
     # Of clients anywhere.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from roamcast.broker.messages import Notified
-from roamcast.broker.router import Said
+from roamcast.broker.router import PeerMessages
 from roamcast.live.broker.effects import Remark
 from roamcast.live.broker.events import TO_ALL, Events
 from roamcast.live.broker.groups import GROUP_TOPIC, Groups
@@ -38,7 +38,7 @@ class Keeping:
         self.events = events
         self.retained = retained
         self.lasting = lasting
-        station.broker.neighbourhood.router.to_all = goes_to_all
+        station.broker.neighbours.router.to_all = goes_to_all
 
     def take(self, event: Event) -> bool:
         """An event that goes to all has come here; whether clients may want it."""
@@ -74,19 +74,19 @@ class Keeping:
         """To neighbours that were met since somebody looked."""
         met, self.station.met = self.station.met, {}
         for peer in met:
-            if peer in self.station.broker.neighbourhood.router.neighbours:
+            if peer in self.station.broker.neighbours.router.neighbours:
                 self._hand_over(peer)
 
     def _hand_over(self, peer: str) -> None:
-        neighbourhood, now_us = self.station.broker.neighbourhood, self.station.now_us
+        neighbours, now_us = self.station.broker.neighbours, self.station.now_us
         kept = [*self.retained.all(), *self.lasting.all()]
-        said: Said = []
+        outgoing: PeerMessages = []
         for body in pieces(kept):
             event = Event(
                 self.events.next_id(True), KEPT_TOPIC, Context(self.station.host), now_us, now_us, body=body
             )
-            said.append((peer, Notified(event, 0)))
-        self.station.perform(neighbourhood.numbered(neighbourhood.say(said)))
+            outgoing.append((peer, Notified(event, 0)))
+        self.station.perform(neighbours.numbered(neighbours.send(outgoing)))
 
 
 def goes_to_all(event: Event) -> bool:

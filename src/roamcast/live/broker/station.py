@@ -14,8 +14,7 @@ from roamcast.broker.messages import (
     Abandon,
     Accepted,
     Ack,
-    Between,
-    Carried,
+    BrokerMessage,
     Farewell,
     Forwarded,
     Hello,
@@ -28,6 +27,7 @@ from roamcast.broker.messages import (
     Reminded,
     Replay,
     Routed,
+    Sequenced,
 )
 from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.params import BrokerParams
@@ -135,7 +135,7 @@ class Station:
         except BadMessage as problem:
             self.emit(Remark("bad_link_message", f"{peer}: {problem}"))
             return
-        if isinstance(message, Carried):
+        if isinstance(message, Sequenced):
             onlooker = self.chronicle.onlooker
             if onlooker is not None:
                 for event in events_in(message.message):
@@ -148,7 +148,7 @@ class Station:
         self.give(boundary.Received(message, peer))
 
     def _greeted(self, peer: str, hello: Hello) -> None:
-        streams = self.broker.neighbourhood.streams
+        streams = self.broker.neighbours.streams
         if not streams.continues(peer, hello):
             self.met[peer] = None
             return
@@ -167,11 +167,11 @@ class Station:
 
     def in_step_with(self, peer: str) -> bool:
         """Whether it has said hello on its link, so that it is known what it has heard."""
-        stream = self.broker.neighbourhood.streams.of.get(peer)
+        stream = self.broker.neighbours.streams.of.get(peer)
         return stream is not None and stream.up
 
     def has_neighbours(self) -> bool:
-        return self.overlaid or bool(self.broker.neighbourhood.streams.of)
+        return self.overlaid or bool(self.broker.neighbours.streams.of)
 
     # Its effects.
 
@@ -199,7 +199,7 @@ class Station:
 
     def _tell_onlooker(self, peer: str, message: boundary.Message) -> None:
         onlooker = self.chronicle.onlooker
-        if onlooker is not None and isinstance(message, Carried) and isinstance(message.message, Notified):
+        if onlooker is not None and isinstance(message, Sequenced) and isinstance(message.message, Notified):
             onlooker.passed_on(peer, message.message.event)
 
     def _tell(self, visitor: Visitor, message: boundary.Message) -> None:
@@ -401,7 +401,7 @@ def for_sessions(params: BrokerParams) -> BrokerParams:
     return replace(params, counterpart_events_max=max(SPAN_MAX, params.counterpart_events_max))
 
 
-def events_in(message: Between) -> list[Event]:
+def events_in(message: BrokerMessage) -> list[Event]:
     """What a neighbour brings: an event on its way, or those that were kept for a client which came here."""
     if isinstance(message, Notified):
         return [message.event]

@@ -104,7 +104,7 @@ class Subscribing:
 
     def _check_room(self, visitor: Visitor, asked: Subscription, wanted: Wanted) -> None:
         """All of a session's subscriptions must fit into one message between brokers."""
-        if self.station.broker.neighbourhood.router.full():
+        if self.station.broker.neighbours.router.full():
             raise NoRoom("this broker has as many subscriptions as it may")
         session, text = visitor.session, asked.filter.text
         known = [each for each in visitor.asked if each != text]

@@ -20,8 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.broker.logical.reach import relaxed
-from roamcast.broker.messages import Carried, Got, Hello, Notified, Pub, Sub, Unsub, Unwanted, Wanted
-from roamcast.broker.neighbourhood import Neighbourhood
+from roamcast.broker.messages import Got, Hello, Notified, Pub, Sequenced, Sub, Unsub, Unwanted, Wanted
+from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT
 from roamcast.broker.routing import Strategy
@@ -51,7 +51,7 @@ from roamcast.node.boundary import (
 )
 from roamcast.protocols.judging import wanted_here
 
-MESSAGES: tuple[type[Message], ...] = (Hello, Carried, Got, Notified, Pub, Sub, Unsub)
+MESSAGES: tuple[type[Message], ...] = (Hello, Sequenced, Got, Notified, Pub, Sub, Unsub)
 
 
 class ResubscribingParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,69 +65,69 @@ class ResubscribingParams(Struct, frozen=True, forbid_unknown_fields=True):
 
 class ResubscribingBroker:
     def __init__(self, params: ResubscribingParams, life: int, space: Space | None = None) -> None:
-        self.neighbourhood = Neighbourhood(life, BrokerParams(routing=params.routing), space or Plane())
+        self.neighbours = NeighbourBrokers(life, BrokerParams(routing=params.routing), space or Plane())
         self.clients: dict[str, None] = {}
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
-        return self.neighbourhood.numbered(self._handle(now_us, given))
+        return self.neighbours.numbered(self._handle(now_us, given))
 
     def _handle(self, now_us: int, given: Input) -> list[Does]:
-        neighbourhood = self.neighbourhood
+        neighbours = self.neighbours
         match given:
-            case Received(Carried() as carried, sender):
-                message, effects = neighbourhood.take(carried, sender)
+            case Received(Sequenced() as sequenced, sender):
+                message, effects = neighbours.take(sequenced, sender)
                 return [*self._hear_neighbour(message, sender), *effects]
             case Received(Hello() as hello, sender):
-                return neighbourhood.greet(sender, hello)
+                return neighbours.greet(sender, hello)
             case Received(Got() as got, sender):
-                neighbourhood.confirm(got, sender)
+                neighbours.confirm(got, sender)
                 return []
             case Received(message, sender):
                 return self._hear_client(message, sender)
             case LinkUp(peer):
-                return neighbourhood.link_up(peer)
+                return neighbours.link_up(peer)
             case LinkDown(peer):
                 self.clients.pop(peer, None)
-                return neighbourhood.link_down(now_us, peer)
+                return neighbours.link_down(now_us, peer)
             case TimerFired(name):
-                return neighbourhood.give_up(name.split(":", 1)[1])
+                return neighbours.give_up(name.split(":", 1)[1])
             case _:
                 return []
 
     def _hear_neighbour(self, message: Message | None, sender: str) -> list[Does]:
-        router = self.neighbourhood.router
+        router = self.neighbours.router
         match message:
             case Notified() as notified:
                 return self._route(notified, sender)
             case Wanted(wish):
-                return self.neighbourhood.say(router.want(sender, wish))
+                return self.neighbours.send(router.want(sender, wish))
             case Unwanted(wish_id):
-                return self.neighbourhood.say(router.unwant(sender, wish_id))
+                return self.neighbours.send(router.unwant(sender, wish_id))
             case _:
                 return []
 
     def _hear_client(self, message: Message, client: str) -> list[Does]:
         self.clients[client] = None
-        router = self.neighbourhood.router
+        router = self.neighbours.router
         match message:
             case Sub(subscription):
                 wish = Wish(subscription.id, subscription.subject, relaxed(subscription.filter))
-                return self.neighbourhood.say(router.want(CLIENT + client, wish))
+                return self.neighbours.send(router.want(CLIENT + client, wish))
             case Unsub(subscription_id):
-                return self.neighbourhood.say(router.unwant(CLIENT + client, subscription_id))
+                return self.neighbours.send(router.unwant(CLIENT + client, subscription_id))
             case Pub(serial, event):
                 return self._route(Notified(event, serial), CLIENT + client)
             case _:
                 return []
 
     def _route(self, notified: Notified, source: str) -> list[Does]:
-        said, clients = self.neighbourhood.router.route(notified, source)
+        outgoing, clients = self.neighbours.router.route(notified, source)
         here = [Send(client, notified) for client in clients if client in self.clients]
-        return [*self.neighbourhood.say(said), *here]
+        return [*self.neighbours.send(outgoing), *here]
 
     def left(self) -> dict[str, int]:
         """What it still remembers, as `Broker.left`."""
-        return {"wishes": len(self.neighbourhood.router.table), "clients": len(self.clients)}
+        return {"wishes": len(self.neighbours.router.table), "clients": len(self.clients)}
 
 
 class ResubscribingClient:

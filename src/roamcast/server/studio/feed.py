@@ -307,7 +307,7 @@ class Feed(Attendant):
 
     def _load(self) -> dict[str, object]:
         core = self.watcher.core
-        streams = core.station.broker.neighbourhood.streams.of
+        streams = core.station.broker.neighbours.streams.of
         events_per_s = deliveries_per_s = 0.0
         if len(self._counts) > 1:
             (from_us, events, deliveries), (to_us, events_now, deliveries_now) = self._counts[0], self._counts[-1]

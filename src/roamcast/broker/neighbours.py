@@ -1,25 +1,25 @@
 """A broker's neighbours: who they are, what is said to them, and what becomes of them when their link goes down.
 
 A link that goes down takes a neighbour away only when it stays down for longer than the patience, or when more waits
-for it than the bound; until then its wishes stand and what it should get waits in its stream (`steady.py`).
+for it than the bound; until then its wishes stand and what it should get waits in its stream (`stream.py`).
 """
 
 from collections.abc import Callable
 
 from roamcast.broker.messages import (
     Abandon,
-    Between,
-    Carried,
+    BrokerMessage,
     Farewell,
     Got,
     Hello,
     NotFound,
     Relocate,
     Replay,
+    Sequenced,
 )
 from roamcast.broker.params import BrokerParams
-from roamcast.broker.router import Router, Said
-from roamcast.broker.steady import Stream, Streams
+from roamcast.broker.router import PeerMessages, Router
+from roamcast.broker.stream import Stream, Streams
 from roamcast.model.space import Space
 from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, SetTimer
 
@@ -30,7 +30,7 @@ UNCONFIRMED_MAX = 10_000
 """How much more may wait for a neighbour whose link is up: it may only be slow to confirm."""
 
 
-class Neighbourhood:
+class NeighbourBrokers:
     def __init__(
         self, life: int, params: BrokerParams, space: Space, in_tree: Callable[[str], bool] | None = None
     ) -> None:
@@ -40,9 +40,9 @@ class Neighbourhood:
         self.streams = Streams(life)
         self.router = Router(params.routing, space, params.merged_wishes_max, params.wishes_max)
 
-    def say(self, said: Said) -> list[Does]:
+    def send(self, outgoing: PeerMessages) -> list[Does]:
         """What is said has no number yet: it gets one when its turn comes, in `numbered`."""
-        return [Send(peer, Carried(UNNUMBERED, message)) for peer, message in said]
+        return [Send(peer, Sequenced(UNNUMBERED, message)) for peer, message in outgoing]
 
     def numbered(self, effects: list[Does]) -> list[Does]:
         """All effects of one input, with what is said to neighbours numbered in the order in which it goes out.
@@ -52,14 +52,14 @@ class Neighbourhood:
         done: list[Does] = []
         overflowing: dict[str, None] = {}
         for effect in effects:
-            if not isinstance(effect, Send) or not isinstance(effect.message, Carried) or effect.message.number:
+            if not isinstance(effect, Send) or not isinstance(effect.message, Sequenced) or effect.message.number:
                 done.append(effect)
                 continue
             stream = self.streams.of.get(effect.to)
             if stream is None:
                 done.append(Note("no_neighbour", effect.to))
                 continue
-            done += stream.say(effect.message.message)
+            done += stream.add(effect.message.message)
             allowed = self.params.stream_messages_max + stream.spared + (UNCONFIRMED_MAX if stream.linked else 0)
             if len(stream.waiting) > allowed:
                 overflowing[effect.to] = None
@@ -84,9 +84,9 @@ class Neighbourhood:
         effects = self.give_up(peer)
         self.streams.of[peer] = Stream(peer, hello.life)
         if self.in_tree is None or self.in_tree(peer):
-            effects += self.say(self.router.meet(peer))
+            effects += self.send(self.router.meet(peer))
         # What finds its way by itself goes once more; events cannot, before the neighbour knows again who wants them.
-        return [*effects, *self.say([(peer, each.message) for each in waiting if isinstance(each.message, ONWARD)])]
+        return [*effects, *self.send([(peer, each.message) for each in waiting if isinstance(each.message, ONWARD)])]
 
     def spare(self, peer: str, effects: list[Does]) -> None:
         """What two brokers have to say to each other when they meet is as much as they have clients and wishes: it
@@ -95,9 +95,9 @@ class Neighbourhood:
         if stream is not None:
             stream.spared = sum(isinstance(each, Send) and each.to == peer for each in effects)
 
-    def take(self, carried: Carried, sender: str) -> tuple[Between | None, list[Does]]:
+    def take(self, sequenced: Sequenced, sender: str) -> tuple[BrokerMessage | None, list[Does]]:
         stream = self.streams.of.get(sender)
-        return (None, [Note("no_neighbour", sender)]) if stream is None else stream.take(carried)
+        return (None, [Note("no_neighbour", sender)]) if stream is None else stream.take(sequenced)
 
     def confirm(self, got: Got, sender: str) -> None:
         if sender in self.streams.of:
@@ -114,4 +114,4 @@ class Neighbourhood:
         """A neighbour is gone, and with it whatever it wanted."""
         if self.streams.of.pop(peer, None) is None:
             return []
-        return [CancelTimer(f"link:{peer}"), Note("neighbour_gone", peer), *self.say(self.router.part(peer))]
+        return [CancelTimer(f"link:{peer}"), Note("neighbour_gone", peer), *self.send(self.router.part(peer))]

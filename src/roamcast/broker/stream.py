@@ -12,7 +12,7 @@ if it had never been there.
 from collections import deque
 from typing import Final
 
-from roamcast.broker.messages import Between, Carried, Got, Hello
+from roamcast.broker.messages import BrokerMessage, Got, Hello, Sequenced
 from roamcast.node.boundary import Does, Note, Send
 
 GOT_EVERY: Final = 16
@@ -30,17 +30,17 @@ class Stream:
         self.up = True
         """Whether the neighbour has said hello on this link, so that messages can go."""
         self.sent = 0
-        self.waiting: deque[Carried] = deque()
+        self.waiting: deque[Sequenced] = deque()
         """Sent, or to be sent when the link is up, and not known to have arrived."""
         self.got = 0
         self.spared = 0
         """How many more may wait: those that were said when the two met."""
 
-    def say(self, message: Between) -> list[Does]:
+    def add(self, message: BrokerMessage) -> list[Does]:
         self.sent += 1
-        carried = Carried(self.sent, message)
-        self.waiting.append(carried)
-        return [Send(self.peer, carried)] if self.up else []
+        sequenced = Sequenced(self.sent, message)
+        self.waiting.append(sequenced)
+        return [Send(self.peer, sequenced)] if self.up else []
 
     def confirmed(self, number: int) -> None:
         while self.waiting and self.waiting[0].number <= number:
@@ -52,13 +52,13 @@ class Stream:
         self.confirmed(hello.got)
         return [Send(self.peer, each) for each in self.waiting]
 
-    def take(self, carried: Carried) -> tuple[Between | None, list[Does]]:
+    def take(self, sequenced: Sequenced) -> tuple[BrokerMessage | None, list[Does]]:
         """The message if it is the next one, and a word to its sender now and then."""
-        if carried.number != self.got + 1:
+        if sequenced.number != self.got + 1:
             # One that came before is a copy; a gap cannot be on a link that keeps order.
-            return None, [Note("stream_gap", self.peer)] if carried.number > self.got + 1 else []
-        self.got = carried.number
-        return carried.message, [Send(self.peer, Got(self.got))] if self.got % GOT_EVERY == 0 else []
+            return None, [Note("stream_gap", self.peer)] if sequenced.number > self.got + 1 else []
+        self.got = sequenced.number
+        return sequenced.message, [Send(self.peer, Got(self.got))] if self.got % GOT_EVERY == 0 else []
 
 
 class Streams:
