@@ -9,7 +9,8 @@ Told is the CPU time of all brokers together for a wanted delivery, and Mosquitt
 is missing is an error: there is no ratio then, and the exit code is 1. Ours and Mosquitto take turns.
 
 `python -m bench product`, or one row in a minute: `python -m bench.product --row product --seconds 10`; `--ours`
-leaves Mosquitto out. `--list` has the rows.
+leaves Mosquitto out, `--list` has the rows. `--profile` shows the hottest functions of the first broker, and
+`--strace` counts the system calls of all; both leave Mosquitto out.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -25,9 +27,14 @@ from bench import progress
 from bench.fanout_peers import Peer, Running, free_port, needs, program
 from bench.mobile import World
 from bench.product_load import Crowd, Result, Way
+from bench.product_watch import counted, profiled, traced
 
 TAKES = "6 minutes"
-NEEDS = {"mosquitto": "apt-get install mosquitto"}
+NEEDS = {
+    "mosquitto": "apt-get install mosquitto",
+    "py-spy": "pip install py-spy, for --profile",
+    "strace": "apt-get install strace, for --strace",
+}
 SECONDS = 10
 CLIENTS = 300
 EVENTS_PER_S = 200
@@ -88,6 +95,16 @@ ROWS = (
     Row("kept", "alone, kept, QoS 1", kept=True, target=0.9),
     Row("linked-kept", "two linked, kept, QoS 1", brokers=2, kept=True),
     Row("product", "two linked, journal, kept, QoS 1", brokers=2, journal=True, kept=True, target=0.6),
+    Row("kept-off", "alone, kept, QoS 1, not synced", kept=True, synced=False, target=1.2),
+    Row(
+        "product-off",
+        "two linked, journal, kept, not synced",
+        brokers=2,
+        journal=True,
+        kept=True,
+        synced=False,
+        target=0.9,
+    ),
     Row("four", "four linked, journal, kept, QoS 1", brokers=4, clients=1_000, journal=True, kept=True),
 )
 
@@ -133,13 +150,41 @@ def running(peers: list[Peer]) -> Iterator[list[Running]]:
         yield [stack.enter_context(Running(each)) for each in peers]
 
 
-def measured(peers: list[Peer], world: World, way: Way) -> Result:
+@contextmanager
+def warmed(peers: list[Peer], world: World, way: Way) -> Iterator[tuple[list[Running], Crowd]]:
     with running(peers) as brokers:
         crowd = Crowd(world, way, [each.port for each in brokers])
         try:
-            return crowd.run(lambda: sum(each.cpu_s() for each in brokers))
+            crowd.warm_up()
+            yield brokers, crowd
         finally:
             crowd.close()
+
+
+def measured(peers: list[Peer], world: World, way: Way) -> Result:
+    with warmed(peers, world, way) as (brokers, crowd):
+        return crowd.run(lambda: cpu_s(brokers))
+
+
+def cpu_s(brokers: list[Running]) -> float:
+    return sum(each.cpu_s() for each in brokers)
+
+
+def watched(row: Row, seconds: int, tool: Literal["profile", "strace"]) -> None:
+    """A run whose figures are not to be quoted, for what it shows of the brokers."""
+    world = world_of(row, seconds)
+    with warmed(ours(row), world, row.way) as (brokers, crowd):
+        pids = [each.process.pid for each in brokers]
+        if tool == "profile":
+            with profiled(pids[0]) as profile:
+                result = crowd.run(lambda: cpu_s(brokers))
+            lines = profile.lines(cpu_us(result))
+        else:
+            with traced(pids) as calls:
+                result = crowd.run(lambda: cpu_s(brokers))
+            lines = counted(calls, result.wanted, len(world.events))
+    told(row.what, result)
+    print("\n".join(lines))
 
 
 def world_of(row: Row, seconds: int) -> World:
@@ -153,7 +198,7 @@ def cpu_us(result: Result) -> float:
 
 def told(name: str, result: Result, note: str = "") -> None:
     print(
-        f"{name:<36}{cpu_us(result):8.1f}{result.wanted:9,}{result.missing:8,}{result.doubled:8,}{result.unwanted:9,}"
+        f"{name:<39}{cpu_us(result):8.1f}{result.wanted:9,}{result.missing:8,}{result.doubled:8,}{result.unwanted:9,}"
         f"{result.p50_ms:8.1f}{result.p99_ms:8.1f}{100 * result.pace:7.0f}{note}",
         flush=True,
     )
@@ -196,7 +241,7 @@ class Board:
             if theirs and mine:
                 ratio = self.figures[f"{row.name}/ratio"] = round(min(theirs) / mine, 2)
                 wanted = f" (wanted: {row.target:g})" if row.target else ""
-                print(f"{row.what:<36} Mosquitto over ours {ratio:.2f}{wanted}")
+                print(f"{row.what:<39} Mosquitto over ours {ratio:.2f}{wanted}")
 
 
 def compared(rows: list[Row], seconds: int, *, alone: bool) -> Board:
@@ -204,7 +249,7 @@ def compared(rows: list[Row], seconds: int, *, alone: bool) -> Board:
     reason = MOSQUITTO_PEER.lacks()
     if reason is not None:
         progress.skipped("mosquitto", reason)
-    print(f"{'':<36}{HEADS}")
+    print(f"{'':<39}{HEADS}")
     done: set[tuple[int, bool, float]] = set()
     for row in rows:
         board.ours(row)
@@ -230,6 +275,11 @@ def command_line() -> int:
     options.add_argument("--row", action="append", choices=names, help="only this row; may be given several times")
     options.add_argument("--seconds", type=int, default=SECONDS, help="for how long events are published")
     options.add_argument("--ours", action="store_true", help="without Mosquitto, and so without ratios")
+    tools = options.add_mutually_exclusive_group()
+    tools.add_argument(
+        "--profile", action="store_true", help="the hottest functions of the first broker; needs py-spy"
+    )
+    tools.add_argument("--strace", action="store_true", help="system calls of all brokers; needs strace")
     options.add_argument("--list", action="store_true", help="the rows")
     given = options.parse_args()
     if given.list:
@@ -237,6 +287,10 @@ def command_line() -> int:
             print(f"{each.name:<14}{each.what}")
         return 0
     rows = [each for each in ROWS if not given.row or each.name in given.row]
+    if given.profile or given.strace:
+        for row in rows:
+            watched(row, given.seconds, "profile" if given.profile else "strace")
+        return 0
     return int(compared(rows, given.seconds, alone=given.ours).failed)
 
 

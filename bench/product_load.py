@@ -211,19 +211,23 @@ class Crowd:
         x, y = self.world.places[second, client].tolist()
         return x, y
 
+    def warm_up(self) -> None:
+        """Everybody moves, and events are published that are not counted."""
+        for step in range(-WARM_UP_S * STEPS_PER_S, 0):
+            self._move(step)
+            for turn in range(self.world.events_per_s // STEPS_PER_S):
+                self._publish(turn, WARMING, self.world.events[turn])
+            self._read_until(time.perf_counter() + 1 / STEPS_PER_S)
+        self._read_until(time.perf_counter() + QUIET_S)
+
     def run(self, cpu_s: Callable[[], float]) -> Result:
-        """Warm up, then publish all events of the world, and wait for what is under way."""
+        """Publish all events of the world, and wait for what is under way."""
         world = self.world
         around: list[tuple[Any, Any]] = []
-        warmed, before_s = 0, 0.0
-        begun = due_s = time.perf_counter()
-        for step in range(-WARM_UP_S * STEPS_PER_S, world.seconds * STEPS_PER_S):
-            if step == 0:
-                before_s, begun = cpu_s(), time.perf_counter()
+        before_s, begun = cpu_s(), time.perf_counter()
+        due_s = begun
+        for step in range(world.seconds * STEPS_PER_S):
             self._move(step)
-            while step < 0 and warmed < (step + 1 + WARM_UP_S * STEPS_PER_S) * world.events_per_s / STEPS_PER_S:
-                self._publish(warmed, WARMING, world.events[warmed % len(world.events)])
-                warmed += 1
             while len(around) < (step + 1) * world.events_per_s / STEPS_PER_S:
                 around.append(world.around(len(around), self._seconds))
                 self._expect(step, around[-1][0])

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import stat
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -44,6 +45,15 @@ def test_batches_come_back_in_order_and_lives_are_counted(tmp_path: Path) -> Non
         2,
     )
     log.close()
+
+
+@pytest.mark.parametrize(("sync", "level"), [("full", 2), ("off", 0)])
+def test_commits_are_synced_unless_turned_off(tmp_path: Path, sync: Literal["full", "off"], level: int) -> None:
+    log = Log.open(tmp_path, Quota(sync=sync))
+    assert log._database.execute("PRAGMA synchronous").fetchone() == (level,)
+    log.append(b"kept")
+    log.close()
+    assert contents(tmp_path) == (None, [b"kept"])
 
 
 def test_a_snapshot_takes_the_place_of_the_batches_before_it(tmp_path: Path) -> None:

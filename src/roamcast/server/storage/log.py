@@ -1,9 +1,10 @@
 """The log of a broker: batches that were made safe one after the other, and a snapshot that stands for the oldest.
 
-One SQLite file in a directory of its own, in WAL mode with a sync at every commit, held by one process at a time. The
-log does not know what is in a batch. It numbers them, and a checksum over number and body goes with each, so that
-`load` gives back exactly what was appended, in order, or raises `DamagedLog` at the first batch for which that is
-not so. `life` counts how often the log was opened; it makes names unique that a broker makes up.
+One SQLite file in a directory of its own, in WAL mode with a sync at every commit (unless settings turn it off), held
+by one process at a time. The log does not know what is in a batch. It numbers them, and a checksum over number and
+body goes with each, so that `load` gives back exactly what was appended, in order, or raises `DamagedLog` at the
+first batch for which that is not so. `life` counts how often the log was opened; it makes names unique that a broker
+makes up.
 
 A snapshot and the removal of the batches that it covers are one transaction. It is not held to the quota, since it is
 what makes room; the free space that the quota asks for is kept for it.
@@ -15,7 +16,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -55,6 +56,8 @@ class Quota(Struct, frozen=True, forbid_unknown_fields=True):
     """When so much was logged, the state is written in one piece in its place."""
     snapshot_replay_s: float = 2.0
     """The same when so many seconds of work were logged: so long it would take to read them again."""
+    sync: Literal["full", "off"] = "full"
+    """With `off` a killed broker loses nothing, but a machine that loses power may lose or damage the log."""
 
     def __post_init__(self) -> None:
         if self.bytes_max < QUOTA_BYTES_MIN or self.free_bytes_min < 0:
@@ -110,8 +113,9 @@ class Log:
         except OSError as problem:
             raise StorageError(f"{directory}: cannot be used as a data directory: {problem.strerror}") from problem
         try:
-            database, state = opened(directory / FILE)
-            return cls(directory, quota or Quota(), lock, database, state)
+            quota = quota or Quota()
+            database, state = opened(directory / FILE, quota)
+            return cls(directory, quota, lock, database, state)
         except BaseException:
             os.close(lock)
             raise
@@ -277,13 +281,13 @@ def locked(directory: Path) -> int:
     return lock
 
 
-def opened(file: Path) -> tuple[sqlite3.Connection, State]:
+def opened(file: Path, quota: Quota) -> tuple[sqlite3.Connection, State]:
     """The database with its settings, checked, and counted as opened once more."""
     check_wal(file.with_name(file.name + "-wal"))
     os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     try:
-        prepare(database)
+        prepare(database, quota)
         return database, next_life(database, file)
     except sqlite3.DatabaseError as problem:
         database.close()
@@ -295,14 +299,14 @@ def opened(file: Path) -> tuple[sqlite3.Connection, State]:
         raise
 
 
-def prepare(database: sqlite3.Connection) -> None:
+def prepare(database: sqlite3.Connection, quota: Quota) -> None:
     database.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
     if database.execute("PRAGMA auto_vacuum").fetchone()[0] != INCREMENTAL:
         # Only for a new file, since this writes even where nothing changes.
         database.execute("PRAGMA auto_vacuum = INCREMENTAL")
     for setting in (
         "journal_mode = WAL",
-        "synchronous = FULL",
+        f"synchronous = {quota.sync}",
         f"journal_size_limit = {WAL_BYTES_KEPT}",
     ):
         database.execute(f"PRAGMA {setting}").fetchall()
