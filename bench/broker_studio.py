@@ -9,13 +9,9 @@ from collections.abc import Callable
 
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Arrived, Asked, Reported
-from roamcast.live.broker.swift import Swift
 from roamcast.model.context import Context
 from roamcast.model.values import Point
-from roamcast.mqtt import encode
 from roamcast.mqtt.messages import Message, Subscription
-from roamcast.mqtt.packets import V5, Publish
-from roamcast.mqtt.runs import read_run
 from roamcast.mqtt.topics import parse_filter
 from roamcast.server.studio.watcher import Watcher
 
@@ -57,22 +53,6 @@ def both(core: Core, work: Callable[[int, int], None], count: int) -> tuple[floa
     return without, best_us(work, count)
 
 
-def together(subscribers: int) -> tuple[float, float]:
-    """Messages that came in one piece, of a message."""
-    core = core_of("plain", subscribers)
-    swift = Swift(core.station, core.audience)
-    found = read_run(encode(Publish("t", b'{"severity": 5, "text": "hello"}'), V5) * BATCH, 0, V5, {}, BATCH)
-    assert found is not None
-    groups = swift.groups("w", found[0])
-    assert groups is not None
-
-    def runs(now_us: int, count: int) -> None:
-        for number in range(count // BATCH):
-            core.passing_together(now_us + number * TICK_US, "w", swift, found[0], groups)
-
-    return both(core, runs, 200_000)
-
-
 def main() -> dict[str, float]:
     figures: dict[str, float] = {}
 
@@ -89,8 +69,6 @@ def main() -> dict[str, float]:
                 core.passing(now_us + number * TICK_US, [("w", message)] * BATCH)
 
         tell(f"{kind} to {subscribers}", *both(core, passing, count))
-    for subscribers in (1, 50):
-        tell(f"run to {subscribers}", *together(subscribers))
     moving = core_of("plain", 1)
 
     def reports(now_us: int, count: int) -> None:

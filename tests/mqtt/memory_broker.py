@@ -33,6 +33,7 @@ from roamcast.mqtt.events import (
 )
 from roamcast.mqtt.messages import SECOND_US
 from roamcast.mqtt.packets import Connect, Will
+from tests.mqtt.unbatched import unbatched
 
 
 class MemoryBroker:
@@ -62,7 +63,7 @@ class MemoryBroker:
 
     def settle(self, now_us: int, connection: Connection) -> None:
         while events := connection.events():
-            for event in events:
+            for event in unbatched(events):
                 self.log.append(event)
                 self._on(now_us, connection, event)
         if connection.closed:

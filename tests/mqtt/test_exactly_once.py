@@ -47,6 +47,7 @@ from roamcast.mqtt.packets import (
     PubRel,
 )
 from tests.effort import seeds
+from tests.mqtt.unbatched import unbatched
 
 PUBLISHERS = ("one", "two")
 MESSAGES = 30
@@ -156,7 +157,7 @@ class Durable:
 
     def settle(self, now_us: int, connection: Connection) -> None:
         while events := connection.events():
-            for event in events:
+            for event in unbatched(events):
                 self._on(now_us, connection, event)
 
     def _on(self, now_us: int, connection: Connection, event: AnyEvent) -> None:

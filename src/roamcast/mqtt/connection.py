@@ -49,7 +49,6 @@ from roamcast.mqtt.reasons import (
     Reason,
 )
 from roamcast.mqtt.requests import Granted
-from roamcast.mqtt.runs import Run
 from roamcast.mqtt.session import Phase, Session
 
 Acknowledgement = TypeVar("Acknowledgement", PubAck, PubRec)
@@ -64,15 +63,9 @@ class State(Enum):
     CLOSED = 3
 
 
-OPEN = State.OPEN
-"""Asked for every message; to find it in its enumeration takes longer than all else that is asked then."""
-
-
 class Connection:
-    def __init__(self, now_us: int, limits: Limits, frames: Frames, together: bool = False) -> None:
-        """`together`: plain messages that came in one piece may be told as such, by `PublishedTogether`."""
+    def __init__(self, now_us: int, limits: Limits, frames: Frames) -> None:
         self.limits = limits
-        self._together = together
         self.state = State.CONNECTING
         self.connect: Connect | None = None
         """What the client said, once it has."""
@@ -83,8 +76,6 @@ class Connection:
         self._output: list[bytes] = []
         self._dialogue: Dialogue | None = None
         self._paused = False
-        self.is_v5 = True
-        """Which of the two ways to write messages it is; known when it is accepted."""
         self.stalled = False
         """Reading has stopped for the broker's sake; the client's silence counts from when it goes on."""
 
@@ -101,23 +92,6 @@ class Connection:
         self._read(now_us)
         if self.stalled and self._decoder.waiting_bytes > 2 * self.limits.packet_bytes_max + len(data):
             self._fail(now_us, Reason.QUOTA_EXCEEDED, "more bytes than may wait")
-
-    def hears_one(self, now_us: int) -> bool:
-        """Whether a message that comes now is the next thing to be read; then its client has been heard."""
-        if self.state is not OPEN or self.stalled or not self._decoder.empty:
-            return False
-        self._heard_us = now_us
-        return True
-
-    def takes_as_it_is(self, version: int) -> bool:
-        """Whether packets with plain messages of QoS 0 from a client of that version may be said to this one."""
-        if self._dialogue is None or self.state is not State.OPEN or version != self._decoder.version:
-            return False
-        return self._dialogue.outgoing.takes_as_it_is
-
-    def say(self, frames: bytes) -> None:
-        """Packets as they are."""
-        self._output.append(frames)
 
     @property
     def eventful(self) -> bool:
@@ -213,7 +187,6 @@ class Connection:
             return False
         session.attach(self, agreed.session_expiry_s)
         self._dialogue = dialogue
-        self.is_v5 = self._decoder.version == V5
         self.state = State.OPEN
         self._heard_us = now_us
         dialogue.outgoing.resume_session(now_us)
@@ -254,12 +227,6 @@ class Connection:
         self._dialogue.outgoing.deliver(now_us, delivery)
         return True
 
-    def deliver_together(self, now_us: int, run: Run, qos: int, first_id: int, ids: tuple[int, ...]) -> None:
-        """The same of a run. With QoS 1 its messages get the packet identifiers from `first_id` on, which are free,
-        and the broker does not ask what becomes of them: the session ends with this connection."""
-        if self._dialogue is not None and self.state is State.OPEN:
-            self._dialogue.outgoing.deliver_together(now_us, run, qos, first_id, ids)
-
     def flush(self, now_us: int) -> None:
         """Sends what was put into the session's queue directly, for instance to be stored before it is sent."""
         if self._dialogue is not None and self.state is State.OPEN:
@@ -289,12 +256,6 @@ class Connection:
                 holder.answer_received(now_us, received)
             else:
                 dialogue.session.settle_incoming(received.packet_id, received.reason < FAILURE_FROM)
-
-    def acknowledge_together(self, now_us: int, packet_ids: list[int]) -> None:
-        """Answers `PublishedTogether`."""
-        if self._dialogue is not None and self.state is State.OPEN:
-            self._dialogue.incoming.acknowledge_together(packet_ids)
-            self._read_on(now_us)
 
     def complete(self, now_us: int, packet_id: int) -> None:
         """Answers `Released`: PUBCOMP."""
@@ -412,13 +373,9 @@ class Connection:
     def _read_next(self, now_us: int) -> bool:
         """False if there is no whole packet."""
         dialogue = self._dialogue
-        if dialogue is not None and self._together:
-            if dialogue.handle_plain(self._decoder):
-                # Nothing has to be answered, so there is as much room for more as before.
-                return True
-            if dialogue.handle_many(now_us, self._decoder):
-                self.stalled = not self.wants_bytes
-                return True
+        if dialogue is not None and dialogue.handle_many(now_us, self._decoder):
+            self.stalled = not self.wants_bytes
+            return True
         packet = self._decoder.next_packet()
         if packet is None:
             return False

@@ -13,6 +13,7 @@ tables of `properties`.
 from collections.abc import Callable
 from typing import TypeAlias
 
+from roamcast.mqtt.batches import BATCH_PACKET_BYTES_MAX, Batch, acknowledged_at, read_batch
 from roamcast.mqtt.decoding_control import (
     read_auth,
     read_connack,
@@ -36,7 +37,6 @@ from roamcast.mqtt.reasons import (
     ProtocolError,
     Reason,
 )
-from roamcast.mqtt.runs import RUN_PACKET_BYTES_MAX, Run, acknowledged_at, read_run
 from roamcast.mqtt.wire import VARIABLE_MAX
 
 PACKET_BYTES_MAX = VARIABLE_MAX + 5
@@ -179,11 +179,11 @@ class Decoder:
         """How the next packet begins, if `has_more`."""
         return self._data[self._at]
 
-    def next_run(self, count_max: int = PACKET_BYTES_MAX) -> Run | None:
+    def next_batch(self, count_max: int = PACKET_BYTES_MAX) -> Batch | None:
         """The plain messages that are next, if `next_byte` says so; None where `next_packet` is to be asked."""
-        if self.bytes_max < RUN_PACKET_BYTES_MAX or count_max <= 0:
+        if self.bytes_max < BATCH_PACKET_BYTES_MAX or count_max <= 0:
             return None
-        found = read_run(self._data, self._at, self.version, self._topics, count_max)
+        found = read_batch(self._data, self._at, self.version, self._topics, count_max)
         if found is None:
             return None
         self._at = found[1]

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 
 from roamcast.mqtt.aliases import AliasesIn
+from roamcast.mqtt.batches import PLAIN_QOS_0, PLAIN_QOS_1, Batch
 from roamcast.mqtt.decoding import PUBACK, Decoder
 from roamcast.mqtt.encoding import PINGRESP, encode
 from roamcast.mqtt.events import (
     AnyEvent,
     Published,
-    PublishedTogether,
+    PublishedBatch,
     Released,
     SubscribeRequested,
     UnsubscribeRequested,
@@ -35,7 +36,6 @@ from roamcast.mqtt.packets import (
 )
 from roamcast.mqtt.reasons import DISCONNECT_FROM_CLIENT, ProtocolError, Reason
 from roamcast.mqtt.requests import Requests
-from roamcast.mqtt.runs import PLAIN_ONCE, PLAIN_SAFE, Run
 from roamcast.mqtt.session import Session
 
 
@@ -93,36 +93,28 @@ class Dialogue:
         agreed = self.agreed
         return fitting(packet, agreed.version, agreed.packet_bytes_max, agreed.tells_problems)
 
-    def handle_plain(self, decoder: Decoder) -> bool:
-        """Messages of QoS 0, many at once. False: what is next is something else."""
-        if decoder.next_byte != PLAIN_ONCE:
-            return False
-        run = decoder.next_run()
-        if run is None:
-            return False
-        self._report(PublishedTogether(run))
-        return True
-
     def handle_many(self, now_us: int, decoder: Decoder) -> bool:
-        """The same of what else there is much of. False: the next packet is to be looked at by itself."""
+        """Reads a batch of plain messages or of PUBACKs. False: read the next packet by itself."""
         first = decoder.next_byte
-        if first == PLAIN_SAFE and self._limits.qos_max:
-            run = decoder.next_run(self.incoming.room)
-            if run is not None:
-                self._published_together(now_us, run)
-            return run is not None
-        ids = decoder.next_acknowledged() if first == PUBACK else []
-        if ids:
-            self.outgoing.acknowledged_together(now_us, ids)
-        return bool(ids)
+        if first == PLAIN_QOS_0:
+            batch = decoder.next_batch()
+        elif first == PLAIN_QOS_1 and self._limits.qos_max:
+            batch = decoder.next_batch(self.incoming.room)
+        else:
+            ids = decoder.next_acknowledged() if first == PUBACK else []
+            if ids:
+                self.outgoing.acknowledged_together(now_us, ids)
+            return bool(ids)
+        if batch is not None:
+            self._published_batch(now_us, batch)
+        return batch is not None
 
-    def _published_together(self, now_us: int, run: Run) -> None:
-        """With QoS 1."""
-        if self.incoming.arrived_together(run.packet_ids):
-            self._report(PublishedTogether(run))
+    def _published_batch(self, now_us: int, batch: Batch) -> None:
+        if not batch.qos or self.incoming.arrived_together(batch.packet_ids):
+            self._report(PublishedBatch(batch))
             return
-        for packet in run.packets():
-            self._published(now_us, packet)
+        for message, packet_id in zip(batch.messages, batch.packet_ids, strict=True):
+            self._published(now_us, Publish(message.topic, message.payload, message.qos, packet_id=packet_id))
 
     def handle(self, now_us: int, packet: AnyPacket) -> Disconnect | None:
         """The client's last word, when this was it."""

@@ -4,14 +4,16 @@
 want an answer, each by the order that its text names; the others only tell.
 """
 
+from collections.abc import Iterator
+from itertools import repeat
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.packets import Connect, Pairs, Will
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.runs import Run
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -31,10 +33,13 @@ class Published(Event, frozen=True, gc=False):
     packet_id: int = 0
 
 
-class PublishedTogether(Event, frozen=True, gc=False):
-    """As many messages as `run` has; of QoS 1, `acknowledge_all(run.packet_ids)` once they are safe."""
+class PublishedBatch(Event, frozen=True, gc=False):
+    """Many messages. With QoS 1, `acknowledge` each once it is safe."""
 
-    run: Run
+    batch: Batch
+
+    def each(self) -> Iterator[Published]:
+        return map(Published, self.batch.messages, self.batch.packet_ids or repeat(0))
 
 
 class Released(Event, frozen=True, gc=False):
@@ -110,7 +115,7 @@ class Disconnected(Event, frozen=True, gc=False):
 AnyEvent: TypeAlias = (
     ConnectRequested
     | Published
-    | PublishedTogether
+    | PublishedBatch
     | Released
     | SubscribeRequested
     | UnsubscribeRequested

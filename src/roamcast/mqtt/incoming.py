@@ -10,7 +10,6 @@ from collections.abc import Callable
 from roamcast.mqtt.encoding import encode
 from roamcast.mqtt.packets import V5, PubAck, PubComp, Publish, PubRec, PubRel
 from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason
-from roamcast.mqtt.runs import acknowledgements
 from roamcast.mqtt.session import Phase, Session
 
 
@@ -48,17 +47,6 @@ class Incoming:
 
     def _is_known(self, packet_ids: list[int]) -> bool:
         return not self._session.incoming.keys().isdisjoint(packet_ids)
-
-    def acknowledge_together(self, packet_ids: list[int]) -> None:
-        """All with success."""
-        if len(self._acks) == len(packet_ids):
-            # Nothing else is waited for, so nothing can be out of order.
-            self._acks.clear()
-            self._window.difference_update(packet_ids)
-            self._send(acknowledgements(packet_ids))
-            return
-        for packet_id in packet_ids:
-            self.acknowledge(packet_id, PubAck(packet_id))
 
     def arrived(self, packet: Publish) -> bool:
         """Whether the broker must hear of it; what it has heard of already is only answered again."""

@@ -55,8 +55,6 @@ class Message(Struct, frozen=True, gc=False):
 
 
 OVERHEAD_BYTES = 64
-UNASKED = 0
-"""The token of a delivery of which the broker does not ask what becomes of it."""
 
 
 class Delivery(Struct, frozen=True, gc=False):

@@ -14,10 +14,9 @@ from roamcast.mqtt.encoding import PublishFrame, encode, encode_publish
 from roamcast.mqtt.events import Acknowledged, AcknowledgedTogether, AnyEvent, DropCause, Dropped, Received
 from roamcast.mqtt.handshake import Agreement
 from roamcast.mqtt.limits import Limits
-from roamcast.mqtt.messages import UNASKED, Delivery, Message, publish_of
+from roamcast.mqtt.messages import Delivery, Message, publish_of
 from roamcast.mqtt.packets import PubAck, PubComp, PubRec, PubRel
 from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason, Unsendable
-from roamcast.mqtt.runs import RUN_PACKET_BYTES_MAX, Run, ids_from
 from roamcast.mqtt.session import Releasing, Session
 
 ALIAS_BYTES = 3
@@ -120,39 +119,6 @@ class Outgoing:
         else:
             self._report(Dropped(delivery.token, "queue_full"))
 
-    def deliver_together(self, now_us: int, run: Run, qos: int, first_id: int, ids: tuple[int, ...]) -> None:
-        seen = None if self.paused or self._aliases is not None or ids else run.seen_as(self._version, qos)
-        longest = self._packet_bytes_max
-        if seen is None or (longest is not None and seen.longest > longest):
-            self._deliver_each(now_us, run, qos, first_id, ids)
-        elif not qos:
-            self._send(seen.frames)
-        elif self._quota >= run.count and not len(self._session) and not self._resend:
-            self._quota -= run.count
-            self._session.flying.update(ids_from(first_id, run.count))
-            self._send(seen.numbered(first_id))
-        else:
-            self._deliver_each(now_us, run, qos, first_id, ids)
-
-    @property
-    def takes_as_it_is(self) -> bool:
-        """Whether what a run says could go to this client as its publisher wrote it, whatever the run."""
-        longest = self._packet_bytes_max
-        roomy = longest is None or longest >= RUN_PACKET_BYTES_MAX
-        return roomy and not self.paused and self._aliases is None and not self._plain
-
-    def _deliver_each(self, now_us: int, run: Run, qos: int, first_id: int, ids: tuple[int, ...]) -> None:
-        packet_ids = ids_from(first_id, run.count) if qos else [PLAIN] * run.count
-        for message, packet_id in zip(run.messages(), packet_ids, strict=True):
-            delivery = Delivery(UNASKED, message, qos, False, ids)
-            if not qos:
-                self.deliver(now_us, delivery)
-            elif self._session.has_room(message.size_bytes):
-                self._session.enqueue(delivery, packet_id=packet_id)
-            else:
-                self._report(Dropped(UNASKED, "queue_full"))
-        self.pump(now_us)
-
     def pump(self, now_us: int) -> None:
         """Sends what may be sent by now."""
         if self.paused:
@@ -218,9 +184,6 @@ class Outgoing:
         """PUBACK. One for a message that is not known any more is late, and means nothing."""
         delivery = self._session.sent.get(packet.packet_id)
         if delivery is None:
-            if packet.packet_id in self._session.flying:
-                self._session.flying.discard(packet.packet_id)
-                self._finish(now_us, packet.packet_id, UNASKED, packet.reason)
             return
         if delivery.qos != 1:
             raise ProtocolError("PUBACK for a message of QoS 2")
@@ -228,13 +191,6 @@ class Outgoing:
         self._finish(now_us, packet.packet_id, delivery.token, packet.reason)
 
     def acknowledged_together(self, now_us: int, packet_ids: list[int]) -> None:
-        flying = self._session.flying
-        before = len(flying)
-        if flying.issuperset(packet_ids):
-            flying.difference_update(packet_ids)
-            self._quota = min(self._quota + before - len(flying), self._quota_max)
-            self.pump(now_us)
-            return
         sent = self._session.sent
         known = {each: sent[each] for each in packet_ids if each in sent}
         if any(each.qos != 1 for each in known.values()):
@@ -243,11 +199,9 @@ class Outgoing:
             return
         for packet_id in known:
             self._session.settle(packet_id)
-        flying.difference_update(packet_ids)
-        self._quota = min(self._quota + len(known) + before - len(flying), self._quota_max)
-        asked = {packet_id: each.token for packet_id, each in known.items() if each.token != UNASKED}
-        if asked:
-            self._report(AcknowledgedTogether(tuple(asked), tuple(asked.values())))
+        self._quota = min(self._quota + len(known), self._quota_max)
+        if known:
+            self._report(AcknowledgedTogether(tuple(known), tuple(each.token for each in known.values())))
         self.pump(now_us)
 
     def received(self, now_us: int, packet: PubRec) -> None:
@@ -286,8 +240,7 @@ class Outgoing:
 
     def _finish(self, now_us: int, packet_id: int, token: int, reason: Reason) -> None:
         self._quota = min(self._quota + 1, self._quota_max)
-        if token != UNASKED:
-            self._report(Acknowledged(packet_id, token, reason))
+        self._report(Acknowledged(packet_id, token, reason))
         self.pump(now_us)
 
 

@@ -29,7 +29,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from roamcast.mqtt.messages import SECOND_US, UNASKED, Delivery, Subscription
+from roamcast.mqtt.messages import SECOND_US, Delivery, Subscription
 from roamcast.mqtt.packets import NEVER_S, PACKET_ID_MAX, PubRec
 
 STATE_VERSION = 1
@@ -116,7 +116,6 @@ class Session:
         "client_id",
         "detached_us",
         "expiry_s",
-        "flying",
         "holder",
         "incoming",
         "limits",
@@ -138,9 +137,6 @@ class Session:
         self.incoming: dict[int, Phase] = {}
         self.waiting_bytes = 0
         self.holder: Holder | None = None
-        self.flying: set[int] = set()
-        """Packet identifiers of QoS 1 deliveries on their way that nobody will send again: the session ends with its
-        connection, and counts them only to keep within what the client takes at once."""
         self._queue: deque[Waiting] = deque()
         self._held: deque[Waiting] = deque()
         self._queued_ids: set[int] = set()
@@ -184,18 +180,6 @@ class Session:
             return False
         return len(self) + len(self.sent) + len(self.releasing) < PACKET_IDS_IN_USE_MAX
 
-    def is_free(self, packet_id: int) -> bool:
-        return not (
-            packet_id in self._queued_ids
-            or packet_id in self.sent
-            or packet_id in self.flying
-            or packet_id in self.releasing
-        )
-
-    def are_free(self, packet_ids: list[int]) -> bool:
-        in_use = (self.flying, self.sent.keys(), self.releasing.keys(), self._queued_ids)
-        return all(each.isdisjoint(packet_ids) for each in in_use if each)
-
     def let_go(self, through: int) -> list[Delivery]:
         """The delivery with this packet identifier is stored, and with it all that were put in before: these may be
         sent now."""
@@ -204,9 +188,6 @@ class Session:
             while not free or free[-1].packet_id != through:
                 free.append(self._held.popleft())
             self._queue.extend(free)
-            while self._held and self._held[0].delivery.token == UNASKED:
-                # It was never to be stored, and only had to come after what was.
-                self._queue.append(self._held.popleft())
         return [each.delivery for each in free]
 
     def take(self, now_us: int, expired: list[Delivery]) -> Waiting | None:

@@ -9,9 +9,6 @@ from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.outgoing import Frames
 from roamcast.server.http.metrics import ListenerKind
 
-CLOSE_US = 40
-"""What follows so soon probably comes in one tick with more of its kind; two writes cost more than a wait."""
-
 
 class Desk(Protocol):
     """Who decides on what clients say."""
@@ -25,14 +22,6 @@ class Desk(Protocol):
         ...
 
     def opened(self, client: "ClientSocket") -> None: ...
-    def takes(self, client: "ClientSocket", data: bytes) -> bool:
-        """Whether what came from a client's socket has gone on already, unread."""
-        ...
-
-    def unsettled(self) -> None:
-        """A socket cannot be written to as before."""
-        ...
-
     def told(self, client: "ClientSocket", event: AnyEvent) -> None: ...
     def wrote(self, client: "ClientSocket") -> None:
         """It has something to send at the end of this tick."""
@@ -47,7 +36,7 @@ class ClientSocket(asyncio.Protocol):
     def __init__(self, desk: Desk, listener: ListenerKind = "tcp") -> None:
         self.desk = desk
         self.listener: ListenerKind = listener
-        self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames, together=True)
+        self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames)
         self.client: str | None = None
         """Its name, once it has said it and may use it."""
         self.arrival = 0
@@ -58,8 +47,6 @@ class ClientSocket(asyncio.Protocol):
         self.dirty = False
         self._may_open = False
         self._telling = False
-        self._said_us = 0
-        """When it was last said something at once."""
         self._reading = True
         self.held_until_us: int | None = None
         """How long nothing is read from it, if that is so."""
@@ -91,8 +78,6 @@ class ClientSocket(asyncio.Protocol):
             self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if self.desk.takes(self, data):
-            return
         self.mqtt.receive(self.desk.now_us(), data)
         self.attend()
 
@@ -119,17 +104,6 @@ class ClientSocket(asyncio.Protocol):
         if not self.dirty:
             self.dirty = True
             self.desk.wrote(self)
-
-    def say(self, now_us: int, frames: bytes) -> None:
-        """Packets as they are: at once, or with others that come in the same tick where they come close together."""
-        mqtt, since_us = self.mqtt, now_us - self._said_us
-        self._said_us = now_us
-        if since_us < CLOSE_US or self.dirty or mqtt.has_output:
-            mqtt.say(frames)
-            if not self.dirty:
-                self.mark()
-        elif self.transport is not None:
-            self.transport.write(frames)
 
     def flush(self) -> None:
         """At the end of a tick."""
@@ -158,7 +132,6 @@ class ClientSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.mqtt.pause_writing()
-        self.desk.unsettled()
 
     def resume_writing(self) -> None:
         self.mqtt.resume_writing(self.desk.now_us())

@@ -31,10 +31,8 @@ from roamcast.model.context import Context
 from roamcast.mqtt import events, packets
 from roamcast.mqtt.messages import Message, Subscription, message_of_will
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.runs import Run
 from roamcast.server.access import Refusal
 from roamcast.server.connection import ClientSocket
-from roamcast.server.lanes import Kind
 from roamcast.server.tracking import LOCATION_REMARK, BadLocation, Trackers
 
 if TYPE_CHECKING:
@@ -52,8 +50,9 @@ class Inbound:
 
     def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
         match event:
-            case events.PublishedTogether(run):
-                self._published_together(client, run)
+            case events.PublishedBatch():
+                for each in event.each():
+                    self._published(client, each)
             case events.Published():
                 self._published(client, event)
             case events.Acknowledged(packet_id, token):
@@ -188,39 +187,6 @@ class Inbound:
         if self.server.write_ahead.full is None:
             self.server.give(Announced(topic))
             self.server.backpressure.said(client)
-
-    def _published_together(self, client: ClientSocket, run: Run) -> None:
-        server, now_us = self.server, self.server.heard_us
-        if run.topic.startswith("$"):
-            self._told_the_broker(client, run)
-            return
-        if server.trackers is None and (
-            server.pass_on_together(now_us, client, run) or server.pass_nearby(client, run)
-        ):
-            self.pace(client, server.access.pace_us(client, run.payload_bytes, 0, now_us, run.count))
-            server.watch.passed(run.qos, run.count, run.payload_bytes)
-            if run.qos:
-                client.mqtt.acknowledge_together(now_us, run.packet_ids)
-                client.mark()
-            return
-        self._published_apart(client, run)
-
-    def _published_apart(self, client: ClientSocket, run: Run) -> None:
-        packet_ids = run.packet_ids or [0] * run.count
-        for message, packet_id in zip(run.messages(), packet_ids, strict=True):
-            self._published(client, events.Published(message, packet_id))
-
-    def _told_the_broker(self, client: ClientSocket, run: Run) -> None:
-        """Where it is, nearly always."""
-        server, now_us = self.server, self.server.heard_us
-        if run.qos or run.topic != REPORT_TOPIC or not server.access.may_publish_anywhere(client, REPORT_TOPIC):
-            self._published_apart(client, run)
-            return
-        self.pace(client, server.access.pace_us(client, run.payload_bytes, 0, now_us, run.count))
-        for payload in run.payloads():
-            self.reported(client, payload)
-        if run.count == 1:
-            server.lanes.lay_empty(run, Kind.REPORT)
 
     def pace(self, client: ClientSocket, wait_us: int) -> None:
         """Who sends too much is not read from for a while: TCP tells it to wait. All that came in one piece is taken,

@@ -1,6 +1,5 @@
 """Orders of the state machine, performed on the sockets of those they concern."""
 
-from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
@@ -17,7 +16,6 @@ from roamcast.live.broker.effects import (
     Dismiss,
     Grant,
     Hand,
-    HandTogether,
     LetGo,
     RecordContext,
     RecordDelivery,
@@ -58,12 +56,9 @@ class Outbound:
     def __init__(self, server: "BrokerServer") -> None:
         self.server = server
         self.neighbours: NeighbourLinks | None = None
-        self._alone = True
-        """Whether there is one effect at a time."""
 
     def perform(self, effects: list[AnyEffect]) -> None:
         """Each by itself: what cannot be done for one client is no reason to forget the others."""
-        self._alone = len(effects) == 1
         last = {id(each.session): each for each in effects if type(each) is LetGo} if len(effects) > 1 else {}
         for effect in effects:
             if last and type(effect) is LetGo and last[id(effect.session)] is not effect:
@@ -83,9 +78,6 @@ class Outbound:
             socket.transport.abort()
 
     def _perform(self, effect: AnyEffect) -> None:
-        if isinstance(effect, HandTogether):
-            self._hand_together(self.server.heard_us, effect)
-            return
         watch, now_us = self.server.watch, self.server.now_us()
         match effect:
             case Hand(names, delivery):
@@ -125,21 +117,6 @@ class Outbound:
                     socket.attend()
                 else:
                     self._perform_absent(effect)
-
-    def _hand_together(self, now_us: int, effect: HandTogether) -> None:
-        run, qos, clients, names = effect.run, effect.qos, self.server.clients, effect.clients
-        if not (run.qos or effect.subscription_ids):
-            names = tuple(self.server.lanes.hand(now_us, run, names, self._alone))
-        for name, first_id in zip(names, effect.first_ids or repeat(1), strict=False):
-            socket = clients.get(name)
-            if socket is not None:
-                socket.mqtt.deliver_together(now_us, run, qos, first_id, effect.subscription_ids)
-                if socket.mqtt.eventful:
-                    socket.attend()
-                elif not socket.dirty:
-                    socket.mark()
-        count = len(effect.clients)
-        self.server.watch.handed(qos, run.payload_bytes * count, run.count * count)
 
     def bound_to_links(self, effects: list[AnyEffect]) -> list[AnyEffect]:
         """What goes to neighbours goes over the links of now or not at all: over the next one it could come before
@@ -191,7 +168,6 @@ class Outbound:
             case Dismiss(client, reason, text):
                 # Its session is not this broker's any more, so its leaving changes nothing here.
                 del self.server.clients[client]
-                self.server.lanes.forget()
                 if self.server.trackers is not None:
                     self.server.trackers.forget(client)
                 socket.mqtt.disconnect(now_us, reason, text)
@@ -225,8 +201,6 @@ class Outbound:
             socket.attend()
             return
         self.server.clients[effect.client] = socket
-        # One that was laid since it came, while the disk was busy, passes it by.
-        self.server.lanes.forget()
         if socket.mqtt.accept(now_us, effect.session, effect.present):
             socket.attend()
             return

@@ -22,17 +22,14 @@ from roamcast.live.broker.inputs import (
     Left,
 )
 from roamcast.live.broker.passing import Passing
-from roamcast.live.broker.swift import Swift
 from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.messages import Message
 from roamcast.mqtt.outgoing import Frames
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.runs import Run
 from roamcast.server.access import AccessControl, OpenAccess
 from roamcast.server.backpressure import Backpressure
 from roamcast.server.connection import ClientSocket
 from roamcast.server.inbound import Inbound
-from roamcast.server.lanes import Kind, Lanes
 from roamcast.server.outbound import Outbound
 from roamcast.server.snapshot import BlockingSnapshotter, Snapshotter
 from roamcast.server.tracking import Trackers
@@ -113,12 +110,9 @@ class BrokerServer:
             due,
         )
         self.backpressure = Backpressure(self.write_ahead)
-        self.swift = Swift(core.station, core.audience)
         self.ahead = core.station.ahead = Ahead()
         self.inbound = Inbound(self)
         self.told = self.inbound.told
-        self.lanes = Lanes(self)
-        self.takes, self.unsettled = self.lanes.take, self.lanes.forget
         self._clock_us = clock_us
         self._stopwatch_s = stopwatch_s
         self._inputs = 0
@@ -127,7 +121,7 @@ class BrokerServer:
         self._arrivals = core.station.now_us
         """Numbers for those who come; no two lives of the broker have the same."""
         self._dirty: list[ClientSocket] = []
-        self.passing: list[tuple[str, Message | Run]] = []
+        self.passing: list[tuple[str, Message]] = []
         """Messages of QoS 0 of this tick, with their publishers."""
         self._tick_is_due = False
         self._timer: Handle | None = None
@@ -157,14 +151,10 @@ class BrokerServer:
         else:
             effects = self.core.handle(now_us, given)
         self.watch.given(now_us, given)
-        self.lanes.given(given)
         effects = self.outbound.recorded(effects)
         if self.ahead.marked:
             effects.append(self.ahead.take())
         self.write_ahead.add(now_us, given, effects, took_s)
-        if self.swift.unlogged and self.core.station.has_neighbours():
-            self.swift.unlogged = False
-            self.write_ahead.snapshot()
         self._tick_soon()
         self._set_timer()
 
@@ -178,23 +168,6 @@ class BrokerServer:
                 self.backpressure.said(socket)
             return
         self.passing.append((client, message))
-        self._tick_soon()
-
-    def pass_nearby(self, client: ClientSocket, run: Run) -> bool:
-        """The same of a run of which its topic does not say who gets it; false if it must go one by one."""
-        if self.ahead.waiting and (client.name, run.topic) in self.ahead.waiting:
-            return False
-        if not self.core.publishing.nearby.takes(client.name, run):
-            return False
-        if not self.access.may_publish_anywhere(client, run.topic):
-            return False
-        self.pass_on_run(client.name, run)
-        if run.count == 1:
-            self.lanes.lay_empty(run, Kind.NEAR)
-        return True
-
-    def pass_on_run(self, client: str, run: Run) -> None:
-        self.passing.append((client, run))
         self._tick_soon()
 
     def heard_passing(self, peer: str, passing: Passing) -> bool:
@@ -222,25 +195,6 @@ class BrokerServer:
         if self.passing:
             batch, self.passing = self.passing, []
             self.outbound.perform(self.core.passing(self.now_us(), batch))
-
-    def pass_on_together(self, now_us: int, client: ClientSocket, run: Run) -> bool:
-        """Messages that came together; false if they must go one by one."""
-        if self.passing or (run.qos and self.write_ahead.full is not None):
-            # They must not overtake what waits for the end of the tick; and while nothing can be stored, nothing of
-            # QoS 1 is taken, whoever it is for.
-            return False
-        if self.ahead.waiting and (client.name, run.topic) in self.ahead.waiting:
-            return False
-        groups = self.swift.groups(client.name, run)
-        if groups is None or not self.access.may_publish_anywhere(client, run.topic):
-            return False
-        if run.qos and self.write_ahead.owes and not all(group.qos for group in groups):
-            # With QoS 1 the session keeps the order of what waits for the disk and what does not; QoS 0 has none.
-            return False
-        self.outbound.perform(self.core.passing_together(now_us, client.name, self.swift, run, groups))
-        if run.count == 1 and not run.qos:
-            self.lanes.lay(run, groups)
-        return True
 
     def next_arrival(self) -> int:
         self._arrivals += 1
@@ -318,7 +272,6 @@ class BrokerServer:
     def closed(self, client: ClientSocket) -> None:
         if client in self.sockets:
             del self.sockets[client]
-            self.lanes.forget()
             self.watch.closed(client.listener)
         self.backpressure.forget(client)
         self.access.closed(client)

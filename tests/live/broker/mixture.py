@@ -20,7 +20,7 @@ from roamcast.server.write_ahead import Due
 from tests.live.broker.stage import SimClient, Stage
 
 TOPICS = ("k/x", "k/y", "f/z")
-"""Of those below `k/` all sessions get everything; `f/` is for who is there, so it may take short ways."""
+"""Of those below `k/` all sessions get everything; `f/` is for who is there."""
 KINDS = ("plain", "plain", "retained", "lasting")
 IN_FLIGHT_MAX = 20
 GROUP = "g"

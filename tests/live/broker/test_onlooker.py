@@ -80,13 +80,13 @@ def test_l8_a_broker_whose_onlooker_fails_serves_its_clients_and_comes_back_from
     assert "third" not in station.visitors
 
 
-def test_l5_an_onlooker_of_messages_that_came_together_may_fail_too() -> None:
+def test_l5_an_onlooker_of_plain_messages_may_fail_too() -> None:
     scene = Scene()
-    onlooker = cast(Onlooker, Mistaken("published_together"))
+    onlooker = cast(Onlooker, Mistaken("published_plainly"))
     scene.stage.brokers["a"].server.core.station.chronicle.look_on(onlooker)
     reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
     scene.subscribe(reader, "t")
     for number in range(3):
-        scene.publish(writer, "t", b"%d" % number, 1)
+        scene.publish(writer, "t", b"%d" % number, 0)
     assert reader.taken == [b"0", b"1", b"2"]
     assert scene.remarks().count("onlooker_failed") == 1

@@ -6,7 +6,7 @@ the event says of it. They hold as things were when the event was published, als
 (`earlier.py`). Found by the matching engine (`roamcast.matching`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -21,13 +21,11 @@ from roamcast.live.broker.wishes import (
     alike,
     client_of,
     group_of,
-    is_direct,
     is_plain,
     is_scoped,
     is_simple,
 )
 from roamcast.matching import Engine
-from roamcast.matching.finding import Said
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.match import matches
@@ -35,7 +33,6 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import Value
 from roamcast.mqtt.messages import Choice
 from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.mqtt.topics import FilterTree
@@ -68,12 +65,7 @@ class Audience:
         """By topic, what `plain` found; until any subscription changes."""
         self._everybody: dict[str, Recipients | None] = {}
         """The same of `_all_of`."""
-        self.apart: dict[str, None] = {}
-        """Topics of which what a message says was not enough to tell who gets it; until any subscription changes."""
         self._engine = Engine(space, None, graph)
-        self._direct: dict[int, tuple[str, tuple[str, float] | None]] = {}
-        """By the engine's slot, the client of a subscription that sees a message as it was published; and to what it
-        must be how near, if that is all that it asks."""
         self._where = Whereabouts(space, self._engine)
 
     def __len__(self) -> int:
@@ -110,22 +102,11 @@ class Audience:
         if group is not None:
             self._members[group] = self._members.get(group, 0) + 1
         self._scoped += is_scoped(wanted)
-        self._enter(entry)
-
-    def _enter(self, entry: Entry) -> None:
-        slot = self._engine.subscribe(entry.wanted)
-        if is_direct(entry.asked, entry.wanted):
-            self._direct[slot] = entry.client, self._engine.near_of(slot)
+        self._engine.subscribe(wanted)
 
     def _forget_plans(self) -> None:
         self._plans.clear()
         self._everybody.clear()
-        self.apart.clear()
-
-    def goes_apart(self, topic: str) -> None:
-        if len(self.apart) >= PLANS_MAX:
-            self.apart.clear()
-        self.apart[topic] = None
 
     def texts_of(self, client: str) -> list[str]:
         """The topic filters of a client's subscriptions here."""
@@ -152,9 +133,6 @@ class Audience:
             self._tree.remove(entry.asked.filter.pattern, name)
             self._forget_plans()
             self._scoped -= is_scoped(entry.wanted)
-            slot = self._engine.slot_of(name)
-            if slot is not None:
-                self._direct.pop(slot, None)
             self._engine.unsubscribe(name)
             self._leave(group_of(entry.asked))
 
@@ -188,9 +166,8 @@ class Audience:
         self.graph = graph
         self._engine = Engine(self.space, None, graph)
         self._where.tell(self._engine)
-        self._direct.clear()
         for entry in self._entries.values():
-            self._enter(entry)
+            self._engine.subscribe(entry.wanted)
 
     def fitting(self, topic: str) -> Iterator[Entry]:
         """Subscriptions whose topic filter fits, whatever else they ask for."""
@@ -245,39 +222,6 @@ class Audience:
             self._recipients(event, entries, choice, True)
             for event, entries, choice in zip(events, found, chosen, strict=True)
         ]
-
-    def of_said(
-        self, subjects: Sequence[str], attributes: Sequence[Mapping[str, Value]], now_us: int
-    ) -> list[tuple[str, ...] | None]:
-        """Who gets messages of QoS 0 that clients here publish now to everybody, by what they say. None where it
-        takes more to know that, or clients do not see the message alike: then the event is to be asked about."""
-        if self._where.earlier.knows_after(now_us):
-            return [None] * len(subjects)
-        slack_m = self._where.roughly(now_us)
-        found = self._engine.match_said(subjects, attributes, now_us, slack_m)
-        return [self._alike_at(each, at, now_us) for each, at in zip(found, attributes, strict=True)]
-
-    def _alike_at(self, found: Said, said: Mapping[str, Value], now_us: int) -> tuple[str, ...] | None:
-        if not found.settled:
-            return None
-        clients: dict[str, None] = {}
-        for slot in found.slots:
-            direct = self._direct.get(slot)
-            if direct is None:
-                return None
-            clients[direct[0]] = None
-        for slot in found.unsure:
-            direct = self._direct.get(slot)
-            if direct is None or direct[1] is None:
-                return None
-            if self._where.is_near(direct[0], *direct[1], said, now_us):
-                clients[direct[0]] = None
-        return tuple(clients)
-
-    @property
-    def decides_by_position(self) -> bool:
-        """Whether nothing else that events say matters to columns."""
-        return self._engine.decides_by("position")
 
     def of_lasting(self, events: Sequence[Event], now_us: int) -> list[Recipients]:
         """The same of events that were published before and last: shared subscriptions had their turn then."""

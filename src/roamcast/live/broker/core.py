@@ -57,7 +57,6 @@ from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station, for_sessions
 from roamcast.live.broker.stored import BadState, check_same_kind, dumped, loaded
 from roamcast.live.broker.subscribing import Subscribing
-from roamcast.live.broker.swift import Group, Swift
 from roamcast.live.broker.travelling import Travelling
 from roamcast.model.context import Context
 from roamcast.model.movement import MovementModel
@@ -65,7 +64,6 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.mqtt.messages import Message
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.runs import Run
 from roamcast.mqtt.session import SessionLimits
 
 
@@ -231,21 +229,10 @@ class Core:
             return False
         return True
 
-    def passing(self, now_us: int, batch: Sequence[tuple[str, Message | Run]]) -> list[AnyEffect]:
+    def passing(self, now_us: int, batch: Sequence[tuple[str, Message]]) -> list[AnyEffect]:
         """Messages of QoS 0 of clients here, in the order in which they came."""
         self.station.now_us = now_us
         self._guarded(lambda: self.publishing.pass_on(batch), "passing", None)
-        return self.station.take_effects()
-
-    def passing_together(
-        self, now_us: int, client: str, swift: Swift, run: Run, groups: list[Group]
-    ) -> list[AnyEffect]:
-        """Messages of a client here that take the short way."""
-        self.station.now_us = now_us
-        try:
-            swift.hand(client, run, groups)
-        except Exception as problem:
-            self._mistaken("passing together", None, problem)
         return self.station.take_effects()
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyEffect]:

@@ -13,7 +13,6 @@ from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.mqtt.messages import Delivery
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.runs import Run
 from roamcast.mqtt.session import Session
 from roamcast.node.boundary import Message
 
@@ -98,16 +97,6 @@ class Hand(ServerEffect, frozen=True, gc=False):
     delivery: Delivery
 
 
-class HandTogether(ServerEffect, frozen=True):
-    """The same of messages that came together; with QoS 1, under packet identifiers that begin with each client's."""
-
-    run: Run
-    clients: tuple[str, ...]
-    qos: int
-    first_ids: tuple[int, ...]
-    subscription_ids: tuple[int, ...]
-
-
 class Tell(ServerEffect, frozen=True, gc=False):
     """A message to a neighbouring broker."""
 
@@ -189,7 +178,6 @@ AnyEffect: TypeAlias = (
     | Release
     | LetGo
     | Hand
-    | HandTogether
     | Tell
     | Cut
     | CaughtUp

@@ -13,17 +13,9 @@ from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.mqtt.messages import Message
 from roamcast.mqtt.messages import Subscription as Asked
-from roamcast.mqtt.runs import Run
 
 PlainPlan: TypeAlias = Sequence[tuple[list[Asked], tuple[str, ...]]]
 """Clients that get every message of a topic, as `Audience.plain` found them."""
-
-
-class Alike(Protocol):
-    """Clients that see messages alike."""
-
-    @property
-    def clients(self) -> tuple[str, ...]: ...
 
 
 class Onlooker(Protocol):
@@ -44,10 +36,6 @@ class Onlooker(Protocol):
     def published(self, client: str, event: Event) -> None: ...
     def published_plainly(self, publisher: Context, message: Message, plan: PlainPlan) -> None:
         """A message of QoS 0 that no event was made of: all of a topic's subscribers get it, and they are here."""
-        ...
-
-    def published_together(self, publisher: Context, run: Run, groups: Sequence[Alike]) -> None:
-        """The same of many that came in one piece, of QoS 0 or 1."""
         ...
 
     def heard(self, peer: str, event: Event) -> None:

@@ -1,7 +1,6 @@
 """What clients publish, on its way to clients here and to other brokers."""
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -12,11 +11,10 @@ from roamcast.broker.sessions import Session
 from roamcast.live.broker.announcing import Announcing
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
-from roamcast.live.broker.effects import Acknowledge, Complete, Hand, HandTogether, Remark, Tell
+from roamcast.live.broker.effects import Acknowledge, Complete, Hand, Remark, Tell
 from roamcast.live.broker.events import Events, asks_origin, with_origin
 from roamcast.live.broker.inputs import Published, Released, Will
 from roamcast.live.broker.keeping import Keeping, goes_to_all
-from roamcast.live.broker.nearby import Nearby
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_id
 from roamcast.live.broker.station import Station
@@ -27,7 +25,6 @@ from roamcast.model.event import Event
 from roamcast.model.values import BadValue
 from roamcast.mqtt.messages import SECOND_US, Message, Subscription
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.runs import Run
 
 
 class Publishing:
@@ -48,10 +45,6 @@ class Publishing:
         self.travelling = travelling
         announcing.release = self._to_neighbours
         self.station.broker.border.audience = self._audience
-
-    @cached_property
-    def nearby(self) -> Nearby:
-        return Nearby(self.station, self.audience, self.keeping.groups)
 
     def publish(self, given: Published) -> None:
         visitor = self.station.visitors.get(given.client)
@@ -239,32 +232,12 @@ class Publishing:
 
     # QoS 0.
 
-    def pass_on(self, batch: Sequence[tuple[str, Message | Run]]) -> None:
-        """All that came in a tick: those whose recipients depend on what they say are matched in one call. Runs are
-        what may take the short way (`nearby.py`)."""
-        waiting, runs = list[tuple[Message, Event]](), list[tuple[str, Run]]()
-        for client, said in batch:
-            if isinstance(said, Run):
-                self._pass_waiting(waiting)
-                runs.append((client, said))
-            else:
-                self._pass_runs(runs)
-                self._pass_message(client, said, waiting)
+    def pass_on(self, batch: Sequence[tuple[str, Message]]) -> None:
+        """All that came in a tick: those whose recipients depend on what they say are matched in one call."""
+        waiting = list[tuple[Message, Event]]()
+        for client, message in batch:
+            self._pass_message(client, message, waiting)
         self._pass_waiting(waiting)
-        self._pass_runs(runs)
-
-    def _pass_runs(self, runs: list[tuple[str, Run]]) -> None:
-        if not runs:
-            return
-        pieces = [(client, piece) for client, run in runs for piece in run.pieces()]
-        runs.clear()
-        for (client, piece), recipients in zip(pieces, self.nearby.recipients(pieces), strict=True):
-            if recipients is None:
-                waiting = list[tuple[Message, Event]]()
-                self._pass_message(client, piece.messages()[0], waiting)
-                self._pass_waiting(waiting)
-            elif recipients:
-                self.station.emit(HandTogether(piece, recipients, 0, (), ()))
 
     def _pass_message(self, client: str, message: Message, waiting: list[tuple[Message, Event]]) -> None:
         visitor, travels = self.station.visitors.get(client), self.station.has_neighbours()

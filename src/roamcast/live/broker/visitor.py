@@ -52,7 +52,7 @@ class Luggage(Struct, frozen=True, array_like=True):
     """By topic filter, when a subscription is over; those that never are, are left out."""
     stays: bool = False
     """The session ends with its connection, and so when its client comes to another broker, as it would if the old
-    one had noticed before: what took the short way to it (`swift.py`) is nowhere but at its socket."""
+    one had noticed before."""
     finished: tuple[int, ...] = ()
     """Numbers of deliveries that are over, behind one that is not: events are kept from the first that is not."""
 
@@ -241,9 +241,6 @@ class Visitor:
         if self.unfinished_bytes + size > limits.queue_bytes_max:
             return None
         packet_id = packet_id_of(number)
-        if not self.session.is_free(packet_id):
-            # Only what took the short way (`swift.py`) can be so far behind: it is not among the unfinished.
-            return None
         if number <= self.sent_through:
             self.session.sent_before(packet_id, delivery)
         else:

@@ -47,10 +47,6 @@ def is_own(asked: Asked, wanted: Subscription) -> bool:
     return own and not wanted.modulator
 
 
-def is_direct(asked: Asked, wanted: Subscription) -> bool:
-    return is_own(asked, wanted) and asked.subscription_id is None
-
-
 def is_simple(wanted: Subscription) -> bool:
     """Whether nothing but the subject of an event and its own scopes decides."""
     return wanted.filter == EVERYTHING and not is_scoped(wanted) and wanted.expires_us == FOREVER_US

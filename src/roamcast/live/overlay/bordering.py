@@ -24,7 +24,6 @@ from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import BadValue
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.runs import Run
 
 
 class OverlayPublishing(Publishing):
@@ -40,12 +39,11 @@ class OverlayPublishing(Publishing):
             return
         self._say(visitor, given.message, given.packet_id)
 
-    def pass_on(self, batch: Sequence[tuple[str, Message | Run]]) -> None:
-        for client, said in batch:
+    def pass_on(self, batch: Sequence[tuple[str, Message]]) -> None:
+        for client, message in batch:
             visitor = self.station.visitors.get(client)
             if visitor is not None:
-                for message in said.messages() if isinstance(said, Run) else (said,):
-                    self._say(visitor, message, 0)
+                self._say(visitor, message, 0)
 
     def heard_passing(self, peer: str, passing: Passing) -> None:
         """Nobody in an overlay says so."""

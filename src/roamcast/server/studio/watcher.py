@@ -17,13 +17,12 @@ from msgspec import Struct
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.events import event_made_of
 from roamcast.live.broker.modulating import MADE_OF
-from roamcast.live.broker.onlooker import Alike, Onlooker, PlainPlan
+from roamcast.live.broker.onlooker import Onlooker, PlainPlan
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue
 from roamcast.mqtt.messages import Message
-from roamcast.mqtt.runs import Kept, Run
 from roamcast.server.studio.past import Flips, Known, Past
 from roamcast.server.studio.ways import DELIVERED_MAX, EVENTS_BYTES_MAX, EVENTS_MAX, Way, Ways
 
@@ -68,28 +67,20 @@ class Handover(Struct, frozen=True, gc=False):
 
 
 class Plain(Struct, frozen=True, gc=False):
-    """Messages that no events were made of, and the clients that got them."""
+    """A message that no event was made of, and the clients that got it."""
 
     at_us: int
     publisher: Context
-    said: Message | Kept
+    message: Message
     clients: Sequence[tuple[str, ...]]
 
     @property
     def size_bytes(self) -> int:
-        content = self.said.frames if isinstance(self.said, Kept) else self.said.payload
-        return len(content) + CLIENT_BYTES * sum(map(len, self.clients))
-
-    @property
-    def count(self) -> int:
-        return self.said.packets if isinstance(self.said, Kept) else 1
+        return len(self.message.payload) + CLIENT_BYTES * self.deliveries
 
     @property
     def deliveries(self) -> int:
-        return self.count * sum(map(len, self.clients))
-
-    def messages(self) -> list[Message]:
-        return self.said.messages() if isinstance(self.said, Kept) else [self.said]
+        return sum(map(len, self.clients))
 
 
 class Attendant:
@@ -122,7 +113,6 @@ class Watcher(Onlooker):
         """The feed, while any page is open."""
         self._ways = Ways()
         self._plain: deque[Plain] = deque()
-        self._plain_count = 0
         """How many messages that is."""
         self._plain_bytes = 0
         self._plain_made = 0
@@ -182,25 +172,17 @@ class Watcher(Onlooker):
 
     def published_plainly(self, publisher: Context, message: Message, plan: PlainPlan) -> None:
         clients = [each for _, each in plan]
-        self._note(Plain(self.core.station.now_us, publisher, message, clients), 1)
-
-    def published_together(self, publisher: Context, run: Run, groups: Sequence[Alike]) -> None:
-        clients = [each.clients for each in groups]
-        self._note(Plain(self.core.station.now_us, publisher, run.kept(), clients), run.count)
-
-    def _note(self, plain: Plain, count: int) -> None:
+        plain = Plain(self.core.station.now_us, publisher, message, clients)
         self._plain.append(plain)
-        self._plain_count += count
         self._plain_bytes += plain.size_bytes
-        while len(self._plain) > 1 and self._is_overfull(self._plain[0]):
+        while len(self._plain) > 1 and self._is_overfull():
             dropped = self._plain.popleft()
-            self._plain_count -= dropped.count
             self._plain_bytes -= dropped.size_bytes
-            self._ways.seen += dropped.count
+            self._ways.seen += 1
             self.deliveries.seen += dropped.deliveries
 
-    def _is_overfull(self, first: Plain) -> bool:
-        return self._plain_count - first.count >= EVENTS_MAX or self._plain_bytes > EVENTS_BYTES_MAX
+    def _is_overfull(self) -> bool:
+        return len(self._plain) > EVENTS_MAX or self._plain_bytes > EVENTS_BYTES_MAX
 
     def heard(self, peer: str, event: Event) -> None:
         if not event.subject.startswith(OWN) and self._ways.get(event.id) is None:
@@ -262,11 +244,10 @@ class Watcher(Onlooker):
 
     def _make_events(self) -> None:
         plain, self._plain = self._plain, deque()
-        self._plain_count = self._plain_bytes = 0
+        self._plain_bytes = 0
         flips = self.past.flips(plain[0].at_us)
         for each in plain:
-            for message in each.messages():
-                self._make_event(each, message, flips)
+            self._make_event(each, each.message, flips)
 
     def _make_event(self, plain: Plain, message: Message, flips: Flips) -> None:
         self._plain_made += 1
@@ -288,4 +269,4 @@ class Watcher(Onlooker):
     def counted(self) -> tuple[int, int]:
         """How many events and deliveries there were."""
         waiting = sum(each.deliveries for each in self._plain)
-        return self._ways.seen + self._plain_count, self.deliveries.seen + waiting
+        return self._ways.seen + len(self._plain), self.deliveries.seen + waiting
