@@ -106,9 +106,9 @@ def test_m5_the_client_table_has_status_and_subscriptions() -> None:
     mesh.leaves_for("C1", (6, 0))
     mesh.pass_s(1)
     session = mesh.nodes[mesh.grid.broker((0, 0))].border.sessions["C1"]
-    assert session.trip is not None
-    assert session.trip.status.destination == mesh.point((6, 0))
-    assert len(session.trip.stays) == 7
+    assert session.attachment.trip is not None
+    assert session.attachment.trip.status.destination == mesh.point((6, 0))
+    assert len(session.attachment.trip.stays) == 7
     assert len(session.subscriptions) == 1
 
 
@@ -147,7 +147,7 @@ def test_m5_what_the_client_has_got_on_the_way_its_serving_broker_forgets() -> N
     mesh.goes("C1", (6, 0), events=5)
     assert len(mesh.published) == 35
     mesh.pass_s(1)
-    kept = mesh.nodes[mesh.grid.broker((0, 0))].border.sessions["C1"].counterpart.kept
+    kept = mesh.nodes[mesh.grid.broker((0, 0))].border.sessions["C1"].window.entries
     assert len(kept) < 16
 
 

@@ -44,9 +44,7 @@ class Trusting(MeshClient):
     """Takes whatever is newer, as if brokers always found it: what did not is lost."""
 
     def _take(self, now_us: int, numbered: Numbered, sender: str) -> list[Does]:
-        return super()._take(
-            now_us, Numbered(numbered.number, numbered.event, numbered.serial, numbered.subscriptions), sender
-        )
+        return super()._take(now_us, Numbered(numbered.number, numbered.delivery), sender)
 
 
 class Forgetful(MeshClient):

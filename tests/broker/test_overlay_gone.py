@@ -29,6 +29,7 @@ from roamcast.broker.overlay.messages import (
 )
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.pieces import PIECE_BYTES_MAX, Pieces, cut
+from roamcast.broker.window import Delivery
 from roamcast.experiments.chaos_counting import COUNTING
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
@@ -216,7 +217,7 @@ def test_o7_a_home_that_could_not_go_where_it_was_to_go_stays() -> None:
 def test_o1_what_an_earlier_session_sent_is_not_taken_for_the_present_one() -> None:
     story = Resting()
     client = client_of(story)
-    home, late = story.home(), Numbered(99, event_of("C1", 99), 99, ("C0/s0",), epoch=client.born)
+    home, late = story.home(), Numbered(99, Delivery(event_of("C1", 99), 99, ("C0/s0",)), epoch=client.born)
     begin_anew(story, home)
     client.handle(story.world.kernel.now_us, Received(late, home))
     story.pass_s(2)
@@ -274,7 +275,7 @@ def test_o5_a_parcel_that_should_be_elsewhere_is_dropped(path: tuple[str, ...]) 
 
 def long_handoff(events: int, letters: int) -> Handoff:
     kept = tuple(
-        Numbered(number, replace(event_of("P", number), attributes={"text": "x" * letters}), number, ("s",))
+        Numbered(number, Delivery(replace(event_of("P", number), attributes={"text": "x" * letters}), number, ("s",)))
         for number in range(1, events + 1)
     )
     session = SessionState(1, 0, 1, events + 1, kept, 0, 0, False, (), (), (), (), ())
@@ -295,7 +296,7 @@ def test_o4_a_handoff_that_is_longer_than_a_message_goes_in_pieces_and_arrives_w
         assert "C" not in here.clients.sessions
         here.handle(0, Received(sent, "N"))
     assert handoff.session is not None
-    assert tuple(here.clients.sessions["C"].counterpart.kept) == handoff.session.kept
+    assert tuple(here.clients.sessions["C"].lacking(0)) == handoff.session.kept
     assert here.relocation.arriving.arrivals == {}
 
 

@@ -79,7 +79,7 @@ def test_o9_a_client_is_told_wherever_its_modulator_was_and_whoever_its_home_is_
 def test_o9_a_client_that_missed_the_word_is_told_when_it_attaches_again() -> None:
     story = Switched()
     session = story.nodes[story.home()].clients.sessions["C0"]
-    session.attached = False
+    session.attachment.attached = False
     story.switch_off()
     assert "subscription_off" not in story.ledger.notes
     story.move_home(story.elsewhere())

@@ -6,13 +6,13 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.broker.counterpart import Counterpart
 from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.overlay.messages import Address, Modulated
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.posts import Post, post_from
 from roamcast.broker.overlay.sessions import HomeSession, session_from
 from roamcast.broker.params import BrokerParams
+from roamcast.broker.window import Bounds, Window
 from roamcast.experiments.chaos_counting import COUNTING
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -95,11 +95,11 @@ def test_o7_events_that_a_bound_refused_are_told_of_behind_the_next_one() -> Non
     (made,) = post().take(0, event_of("P", 9), 9, Address("s", 0, 1, missed=4))
     session = session_of()
     session.take(made)
-    assert session.counterpart.lost == 4
+    assert session.window.lost == 4
 
 
 def session_of() -> HomeSession:
-    session = HomeSession("C", 7, Counterpart(100, 100))
+    session = HomeSession("C", 7, Window(Bounds(100, 100)))
     session.subscriptions["s"] = SUBSCRIPTION
     session.expected["s"] = (1, 1)
     return session
@@ -118,7 +118,7 @@ def test_o4_a_session_numbers_what_a_modulator_made_in_its_order_also_when_it_mo
     for index, number in enumerate([*order, *order]):
         if index == move_at:
             session = session_from("C", session.state(), 0, PARAMS.clients)
-        numbers += [(each.number, each.event.id) for each in session.take(modulated(number))]
+        numbers += [(each.number, each.event_id) for each in session.take(modulated(number))]
     assert numbers == [(number, f"P:{number}") for number in range(1, 8)]
     assert session.ahead == {}
 

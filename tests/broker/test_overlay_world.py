@@ -12,7 +12,7 @@ from roamcast.experiments.overlay_hosts import OVERLAY, STATIC, ThreeHosts
 from roamcast.sim.run import run_scenario
 from roamcast.sim.scenario import load_scenario
 
-SCENARIOS = Path(__file__).parents[3] / "scenarios"
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
 def test_o8_three_hosts_take_the_paths_of_section_4_3() -> None:

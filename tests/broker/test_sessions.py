@@ -40,7 +40,7 @@ def test_r3_a_client_that_moves_from_the_last_broker_to_the_second_goes_on_behin
     meanwhile = [line.publish("C0", PRICE) for _ in range(10)]
     line.pass_s(5)
     assert line.got(subscription) == [*before, *missed, *meanwhile]
-    assert line.nodes["B1"].border.sessions["C1"].counterpart.next_number == 144
+    assert line.nodes["B1"].border.sessions["C1"].window.next_number == 144
     assert "C1" not in line.nodes["B5"].border.sessions
 
 
@@ -64,7 +64,7 @@ def test_r3_a_client_that_moves_on_before_the_first_move_is_done_gets_everything
     line.pass_s(1)
     line.move("C1", "B0")
     line.pass_s(0.015)
-    assert line.nodes["B0"].border.sessions["C1"].awaits is not None
+    assert line.nodes["B0"].border.sessions["C1"].attachment.awaits is not None
     line.move("C1", "B3")
     meanwhile = line.publish("C0", PRICE)
     line.pass_s(5)

@@ -46,7 +46,10 @@ class Story:
 
     def attach(self, client: str, broker: str) -> None:
         self.net.link(client, broker)
-        self.wait(broker, lambda node: client in node.border.sessions and node.border.sessions[client].awaits is None)
+        self.wait(
+            broker,
+            lambda node: client in node.border.sessions and node.border.sessions[client].attachment.awaits is None,
+        )
 
     def subscribe(self, filter_text: str, name: str = "s") -> None:
         """Returns when the wish has reached everybody."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from roamcast.broker.advertising import Advertising
-from roamcast.broker.counterpart import Counterpart
 from roamcast.broker.logical.following import Following
 from roamcast.broker.logical.reach import relaxed
 from roamcast.broker.logical.template import NOWHERE, State, Template
@@ -18,7 +17,8 @@ from roamcast.broker.messages import Accepted, Attach, Early, Lost, Notified, Nu
 from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT, PeerMessages
-from roamcast.broker.sessions import Session
+from roamcast.broker.session import Session, numbered
+from roamcast.broker.window import Delivery, Window
 from roamcast.broker.wishes import Wish
 from roamcast.model.event import Event
 from roamcast.model.filter.evaluate import accepts
@@ -39,6 +39,7 @@ class Border:
     ) -> None:
         self.neighbours = neighbours
         self.params = params
+        self.bounds = params.window_bounds
         self.space = space
         self.following = following
         self.sessions: dict[str, Session] = {}
@@ -73,9 +74,9 @@ class Border:
     def adopt(self, params: BrokerParams) -> None:
         """What clients have already stays, also where the bounds are smaller."""
         self.params = params
+        self.bounds = params.window_bounds
         for session in self.sessions.values():
-            session.counterpart.events_max = params.counterpart_events_max
-            session.counterpart.marks_max = params.marks_max
+            session.window.bounds = self.bounds
 
     def pack_of(self, client: str) -> bytes | None:
         return None if self.pack is None else self.pack(client)
@@ -90,26 +91,26 @@ class Border:
         return len(self.sessions) >= self.params.sessions_max
 
     def open(self, client: str, attach: Attach) -> tuple[Session, list[Does]]:
-        counterpart = Counterpart(self.params.counterpart_events_max, self.params.marks_max, attach.after + 1)
-        session = self.sessions[client] = Session(client, attach.epoch, counterpart)
+        window = Window(self.bounds, attach.after + 1)
+        session = self.sessions[client] = Session(client, attach.epoch, window)
         session.client_state = attach.state or NOWHERE
         return session, self.take_over(session, attach)
 
     def return_to(self, session: Session, attach: Attach) -> list[Does]:
         """The client is back at the broker it was at: what it lacks goes to it at once."""
         session.epoch = attach.epoch
-        session.attached = True
+        session.attachment.attached = True
         effects: list[Does] = [CancelTimer(f"away:{session.client}"), *self.report(session, attach.state or NOWHERE)]
         effects += self.take_over(session, attach)
-        session.counterpart.acknowledge(attach.after)
-        if session.awaits is None:
+        session.window.acknowledge(attach.after)
+        if session.attachment.awaits is None:
             effects += self.tell_missing(session)
         # While a replay is awaited, what has come of it while the client was away is here, and will not come again.
-        return [*effects, *self.send(session, session.counterpart.after(attach.after))]
+        return [*effects, *self.send(session, session.lacking(attach.after))]
 
     def tell_missing(self, session: Session) -> list[Does]:
         """The client is told as soon as it is here."""
-        if not session.missing or not session.attached:
+        if not session.missing or not session.attachment.attached:
             return []
         session.missing = False
         return [Send(session.client, Lost(None))]
@@ -149,7 +150,7 @@ class Border:
         session = self.sessions.get(client)
         if session is None:
             return []
-        session.attached = False
+        session.attachment.attached = False
         expires_us = now_us + round(self.params.counterpart_age_s_max * 1e6)
         return [SetTimer(f"away:{client}", expires_us), *self.neighbours.send(self._followed(session))]
 
@@ -221,7 +222,7 @@ class Border:
             subscription.filter,
             session.client_state,
             session.client_state.access_us,
-            not session.attached,
+            not session.attachment.attached,
         )
 
     # Advertisements.
@@ -247,7 +248,7 @@ class Border:
         """An advertisement of the client has settled: what waited for it goes out."""
         session = self.sessions.get(client)
         self.settled_together = self.settled_together or session is None
-        return [] if session is None or session.awaits is not None else self.publish_held(session)
+        return [] if session is None or session.attachment.awaits is not None else self.publish_held(session)
 
     def publish_held(self, session: Session) -> list[Does]:
         publications, session.publications = session.publications, []
@@ -282,9 +283,9 @@ class Border:
     def publish(self, session: Session, pub: Pub) -> list[Does]:
         """Held while a replay is awaited: it must come behind what the client had published elsewhere. Held also
         until its advertisement has settled, and behind what is held."""
-        own = session.awaits is None and self.together is None
+        own = session.attachment.awaits is None and self.together is None
         effects = self.advertise(session, pub.event.subject) if own else []
-        if session.awaits is not None or session.publications or not self._may_publish(session, pub):
+        if session.attachment.awaits is not None or session.publications or not self._may_publish(session, pub):
             return [*effects, *self._hold(session, pub)]
         if pub.serial <= session.published:
             return [Send(session.client, Accepted(session.published))]
@@ -318,23 +319,24 @@ class Border:
 
     def give(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Does]:
         """An event for these subscriptions of a client."""
-        if session.awaits is not None:
+        if session.attachment.awaits is not None:
             session.hold(event, serial, wanted)
             return self.deliver_early(session, event, serial)
-        numbered = self.number(session, event, serial, wanted)
-        return [] if session.quiet else self.send(session, numbered)
+        new = self.number(session, event, serial, wanted)
+        return [] if session.attachment.quiet else self.send(session, new)
 
     def number(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Numbered]:
         parts = [(event, wanted)] if self.modulate is None else self.modulate(session, event, wanted)
         if not parts:
             # A copy that comes by another way must not be modulated again.
-            session.counterpart.mark(event.publisher.host, serial)
-        return [session.counterpart.add(part, serial, names) for part, names in parts]
+            session.window.mark(event.publisher.host, serial)
+        deliveries = [Delivery(part, serial, names) for part, names in parts]
+        return numbered((session.window.add(each), each) for each in deliveries)
 
     def deliver_early(self, session: Session, event: Event, serial: int) -> list[Does]:
         """Ahead of its number, in an attachment for which everything before it is known to be with the client."""
         wanted = self._wanted(session, event)
-        if not wanted or not session.attached or session.early_epoch != session.epoch:
+        if not wanted or not session.attachment.attached or session.attachment.early_epoch != session.epoch:
             return []
         return [Send(session.client, Early(session.epoch, event, serial, wanted))]
 
@@ -350,18 +352,15 @@ class Border:
             )
         )
 
-    def send(self, session: Session, numbered: Iterable[Numbered]) -> list[Does]:
-        if not session.attached:
-            self.stranded += [(session, each) for each in numbered] if self.follows_clients else []
+    def send(self, session: Session, deliveries: Iterable[Numbered]) -> list[Does]:
+        if not session.attachment.attached:
+            self.stranded += [(session, each) for each in deliveries] if self.follows_clients else []
             return []
         effects: list[Does] = []
-        if session.counterpart.lost:
-            effects += [
-                Send(session.client, Lost(session.counterpart.lost)),
-                Note("counterpart_lost", session.client),
-            ]
-            session.counterpart.lost = 0
-        return [*effects, *[Send(session.client, each) for each in numbered]]
+        if session.window.lost:
+            effects += [Send(session.client, Lost(session.window.lost)), Note("counterpart_lost", session.client)]
+            session.window.lost = 0
+        return [*effects, *[Send(session.client, each) for each in deliveries]]
 
 
 def wish_of(subscription: Subscription, wish_id: str) -> Wish:

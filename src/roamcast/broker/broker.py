@@ -130,9 +130,9 @@ class Broker:
         clients = tuple(
             ClientRoutes(
                 session.client,
-                session.attached,
-                session.awaits is not None,
-                len(session.counterpart.kept),
+                session.attachment.attached,
+                session.attachment.awaits is not None,
+                len(session.window),
                 self._wants(CLIENT + session.client),
             )
             for session in self.border.sessions.values()
@@ -250,7 +250,7 @@ class Broker:
             case Pub():
                 return self.border.publish(session, message)
             case Ack(number):
-                session.counterpart.acknowledge(number)
+                session.window.acknowledge(number)
                 return []
             case Advertise(subject, ends):
                 change = self.border.unadvertise if ends else self.border.advertise

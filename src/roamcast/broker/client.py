@@ -194,10 +194,11 @@ class Client:
         effects: list[Does] = []
         if numbered.number > self.last:
             self.last = numbered.number
-            if self._is_new(numbered.event.publisher.host, numbered.serial):
-                named = [self.subscriptions[each] for each in numbered.subscriptions if each in self.subscriptions]
-                wanted = self._wanted(now_us, numbered.event, named)
-                effects += [Deliver(numbered.event, subscription.id) for subscription in wanted]
+            event, names = numbered.delivery.event, numbered.delivery.subscriptions
+            if self._is_new(event.publisher.host, numbered.delivery.serial):
+                named = [self.subscriptions[each] for each in names if each in self.subscriptions]
+                wanted = self._wanted(now_us, event, named)
+                effects += [Deliver(event, subscription.id) for subscription in wanted]
         if sender in self.links:
             acknowledgement.append(Send(sender, Ack(self.last)))
         return [*effects, *acknowledgement]

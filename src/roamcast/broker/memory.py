@@ -63,7 +63,7 @@ class Memory:
         epoch = 0 if arrow is None else arrow.claim.epoch
         answer = Remembered(client, question.number, question.path, False, epoch)
         if session is not None:
-            awaited = session.luggage if session.awaits is not None else None
+            awaited = session.luggage if session.attachment.awaits is not None else None
             # Before the replay has come, this border knows of the client what it was reminded of itself.
             luggage = self.border.pack_of(client) if awaited is None else awaited
             known = tuple(session.subscriptions.values())

@@ -7,6 +7,7 @@ from msgspec import Struct
 from roamcast.broker.logical.params import AheadParams, LogicalParams
 from roamcast.broker.mesh.params import MeshParams
 from roamcast.broker.routing import Strategy
+from roamcast.broker.window import Bounds
 
 BOUNDS = (
     "counterpart_events_max",
@@ -55,6 +56,10 @@ class BrokerParams(Struct, frozen=True, forbid_unknown_fields=True):
     handover: Literal["relocation", "predictive", "probing", "batch"] = "relocation"
     """What becomes of a client that goes elsewhere. All but relocation need a mesh."""
     mesh: MeshParams = MeshParams()
+
+    @property
+    def window_bounds(self) -> Bounds:
+        return Bounds(self.counterpart_events_max, self.marks_max)
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -30,11 +30,9 @@ from roamcast.broker.handover import Handover
 from roamcast.broker.messages import Abandon, Attach, BrokerMessage, Farewell, NotFound, Relocate, Replay
 from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
-from roamcast.broker.sessions import Session, replays
+from roamcast.broker.session import Session, replays
+from roamcast.broker.window import NUMBER_MAX
 from roamcast.node.boundary import CancelTimer, Does, Note, SetTimer
-
-NUMBER_MAX = 2**53
-"""Beyond it a number does not travel safely."""
 
 
 class Relocation(Handover):
@@ -101,7 +99,7 @@ class Relocation(Handover):
         if attach.came == "first":
             return effects
         if not claim.forgets:
-            session.awaits = claim.epoch
+            session.attachment.awaits = claim.epoch
             give_up_us = now_us + round(self.params.replay_wait_s_max * 1e6)
             effects.append(SetTimer(replay_timer(claim.client, claim.epoch), give_up_us))
         return [*effects, *self._pass_on(claim, before, None)]
@@ -127,22 +125,23 @@ class Relocation(Handover):
 
     def _give_up(self, client: str, epoch: int) -> list[Does]:
         """The old broker never answered, or nobody had anything for the client."""
-        given_up = [each for each in self._waiting(client) if each.awaits == epoch]
+        given_up = [each for each in self._waiting(client) if each.attachment.awaits == epoch]
         return self._settle(given_up[0], lost=True) if given_up else []
 
     def _awaiting(self, client: str, epoch: int) -> Session | None:
         """Who awaits this replay: also a client that left and returned since, for whom we claimed again."""
-        answered = [
-            each for each in self._waiting(client) if each.awaits is not None and each.awaits <= epoch <= each.epoch
-        ]
-        return answered[0] if answered else None
+        for session in self._waiting(client):
+            awaits = session.attachment.awaits
+            if awaits is not None and awaits <= epoch <= session.epoch:
+                return session
+        return None
 
     def _waiting(self, client: str) -> list[Session]:
         session = self.border.sessions.get(client)
         return [*self.claimed.get(client, []), *([session] if session is not None else [])]
 
     def _unclaim(self, session: Session) -> None:
-        if session.claim is not None:
+        if session.attachment.claim is not None:
             others = [each for each in self.claimed.pop(session.client) if each is not session]
             if others:
                 self.claimed[session.client] = others
@@ -150,16 +149,16 @@ class Relocation(Handover):
     def _settle(self, session: Session, lost: bool = False) -> list[Does]:
         """Old before new: behind the replay comes what was held, and what the client has published since."""
         effects: list[Does] = []
-        if lost and session.claim is None:
+        if lost and session.attachment.claim is None:
             effects.append(Note("replay_missing", session.client))
             effects += self._abandon(Abandon(session.client, session.epoch), None)
         session.missing = session.missing or lost
-        if session.awaits is not None:
-            effects.append(CancelTimer(replay_timer(session.client, session.awaits)))
+        if session.attachment.awaits is not None:
+            effects.append(CancelTimer(replay_timer(session.client, session.attachment.awaits)))
             self._unclaim(session)
         released = [numbered for held in session.release() for numbered in self.border.number(session, *held)]
-        if session.claim is not None:
-            return [*effects, *self._answer(session, session.claim, session.luggage)]
+        if session.attachment.claim is not None:
+            return [*effects, *self._answer(session, session.attachment.claim, session.luggage)]
         effects += [*self.border.tell_missing(session), *self.border.send(session, released)]
         return [*effects, *self.border.publish_held(session)]
 
@@ -181,10 +180,10 @@ class Relocation(Handover):
             return self._pass_on(claim, before, sender)
         if claim.forgets:
             return self._forget(session)
-        session.attached = False
-        if session.awaits is None:
+        session.attachment.attached = False
+        if session.attachment.awaits is None:
             return [*self._answer(session, claim, self.border.pack_of(claim.client)), *self._forget(session)]
-        session.claim = claim
+        session.attachment.claim = claim
         session.publications.clear()
         self.claimed.setdefault(session.client, []).append(session)
         return self.border.close(session)
@@ -210,8 +209,8 @@ class Relocation(Handover):
 
     def _forget(self, session: Session) -> list[Does]:
         effects = self.border.close(session)
-        if session.awaits is not None:
-            effects.append(CancelTimer(replay_timer(session.client, session.awaits)))
+        if session.attachment.awaits is not None:
+            effects.append(CancelTimer(replay_timer(session.client, session.attachment.awaits)))
         return effects
 
     def met(self, peer: str) -> list[Does]:
@@ -227,7 +226,7 @@ class Relocation(Handover):
     def _expire(self, client: str) -> list[Does]:
         """The client stayed away for too long: everything kept for it goes, here and elsewhere."""
         session = self.border.sessions.get(client)
-        if session is None or session.attached:
+        if session is None or session.attachment.attached:
             return []
         effects = [Note("counterpart_expired", client), *self._forget(session)]
         return [*effects, *self._farewell(Farewell(client, session.epoch), None)]
@@ -246,8 +245,8 @@ class Relocation(Handover):
         if session is not None and session.epoch < abandon.epoch:
             effects += self._forget(session)
         for claimed in [each for each in self.claimed.get(client, []) if each.epoch < abandon.epoch]:
-            if claimed.awaits is not None:
-                effects.append(CancelTimer(replay_timer(client, claimed.awaits)))
+            if claimed.attachment.awaits is not None:
+                effects.append(CancelTimer(replay_timer(client, claimed.attachment.awaits)))
             self._unclaim(claimed)
         self.arrows.forget(client, abandon.epoch - 1)
         if abandon.hops >= HOPS_MAX:

@@ -359,7 +359,7 @@ class OverlayTrial:
 
 def held_by(broker: OverlayBroker) -> set[str]:
     """The events that a broker has: of clients, of modulators, for other brokers, and for what is to come."""
-    held = {each.event.id for session in broker.clients.sessions.values() for each in session.counterpart.kept}
+    held = {each.event_id for session in broker.clients.sessions.values() for each in session.lacking(0)}
     held |= {each.event.id for session in broker.clients.sessions.values() for each in session.ahead.values()}
     for post in broker.clients.posts.values():
         held |= {event.id for waiting in post.held.values() for event, _, _ in waiting}

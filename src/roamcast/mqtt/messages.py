@@ -54,6 +54,16 @@ class Message(Struct, frozen=True, gc=False):
         return size
 
 
+class Form(Struct, frozen=True, array_like=True, gc=False):
+    """How a client sees a message: as its subscriptions ask for it."""
+
+    qos: int
+    retain: bool = False
+    subscription_ids: tuple[int, ...] = ()
+    origin: bool = False
+    """With who published it, and where."""
+
+
 OVERHEAD_BYTES = 64
 
 

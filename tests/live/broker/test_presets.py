@@ -7,8 +7,8 @@ import pytest
 
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.routing import Strategy
+from roamcast.broker.window import SPAN_MAX
 from roamcast.live.broker.core import Core, CoreParams
-from roamcast.live.broker.visitor import SPAN_MAX
 from roamcast.mqtt.session import SessionLimits
 from tests.live.broker.scene import Scene
 

@@ -215,8 +215,8 @@ def test_where_fleeting_sessions_are_is_written_down_when_something_comes_that_m
     scene.publish(fleeting, "t", b"{}", qos=1)
     broker.kill()
     broker.start()
-    waiting = broker.server.core.station.broker.border.sessions["@kept"].counterpart.kept
-    assert [each.event.attributes["position"] for each in waiting] == [Point(49, 0)]
+    waiting = broker.server.core.station.broker.border.sessions["@kept"].window.entries
+    assert [each.event.attributes["position"] for each in waiting.values()] == [Point(49, 0)]
 
 
 def test_nothing_is_seen_by_anybody_before_it_is_on_disk_p68() -> None:

@@ -133,8 +133,8 @@ def test_sessions_that_are_there_have_the_other_bounds_too() -> None:
     scene.client("c")
     broker = scene.stage.brokers["a"].server.core.station.broker
     broker.adopt(BrokerParams(counterpart_events_max=5, marks_max=6))
-    counterpart = broker.border.sessions["@c"].counterpart
-    assert (counterpart.events_max, counterpart.marks_max) == (5, 6)
+    bounds = broker.border.sessions["@c"].window.bounds
+    assert (bounds.entries_max, bounds.marks_max) == (5, 6)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from roamcast.broker.messages import (
 from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.relocation import Relocation
-from roamcast.broker.sessions import Session
+from roamcast.broker.session import Session
 from roamcast.broker.wishes import Table
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
@@ -128,8 +128,8 @@ class Ahead(Handover):
         marks = dict(attach.marks)
         # A client that has forgotten how far it has some publisher cannot tell what it has got already.
         remembers = len(marks) < self.relocation.params.marks_max
-        if session.awaits is not None and remembers and shadow.suffices(attach, marks):
-            session.early_epoch = attach.epoch
+        if session.attachment.awaits is not None and remembers and shadow.suffices(attach, marks):
+            session.attachment.early_epoch = attach.epoch
             for event, serial in shadow.events:
                 if serial > marks.get(event.publisher.host, 0):
                     effects += self.border.deliver_early(session, event, serial)
@@ -183,7 +183,7 @@ class Ahead(Handover):
             return self._to_next(Release(client))
         subscriptions = tuple(session.subscriptions.values())
         epoch = 0 if self.border.pack is None else session.epoch
-        if session.awaits is not None or (
+        if session.attachment.awaits is not None or (
             told is not None and (told.subscriptions, told.epoch) == (subscriptions, epoch)
         ):
             return []
@@ -201,9 +201,9 @@ class Ahead(Handover):
 
     def _is_prepared(self, prepared: Prepared, sender: str) -> list[Does]:
         session, told = self.border.sessions.get(prepared.client), self.prepared.get(prepared.client)
-        if session is None or session.awaits is not None or told is None or told.ticket != prepared.ticket:
+        if session is None or session.attachment.awaits is not None or told is None or told.ticket != prepared.ticket:
             return []
-        complete = Complete(prepared.client, prepared.ticket, session.counterpart.next_number - 1)
+        complete = Complete(prepared.client, prepared.ticket, session.window.next_number - 1)
         return self._send(Letter(self.host, sender, complete), None)
 
     # A broker that a client may come to.

@@ -46,7 +46,7 @@ from roamcast.broker.messages import (
 from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.relocation import Relocation
-from roamcast.broker.sessions import Session
+from roamcast.broker.session import Session
 from roamcast.model.movement import MovementModel
 from roamcast.node.boundary import CancelTimer, Does, Note, Send, SetTimer
 
@@ -96,10 +96,10 @@ class MeshHandover(Relocation):
         session = self.border.sessions.get(client)
         if session is None or session.epoch != attach.epoch:
             return effects
-        session.trip = None if attach.status is None else self._trip(replace(attach.status, at_us=now_us))
-        session.quiet = self.waits(attach.status)
+        session.attachment.trip = None if attach.status is None else self._trip(replace(attach.status, at_us=now_us))
+        session.attachment.quiet = self.waits(attach.status)
         # Who has started anew may have left something anywhere: its next broker must ask everybody, as this one does.
-        settled = session.awaits is None and attach.came != "restarted"
+        settled = session.attachment.awaits is None and attach.came != "restarted"
         return [*effects, Send(client, Welcomed(attach.epoch, settled))]
 
     def hear_client(self, now_us: int, message: Has | Poll, client: str) -> list[Does]:
@@ -126,8 +126,8 @@ class MeshHandover(Relocation):
                 # It may have arrived before the link went: whoever gets it twice knows its number.
                 effects += self._pass(replace(carried.message, visited=(), way=()), wait=False)
         session = self.border.sessions.get(peer)
-        if session is not None and session.trip is not None:
-            left_s = min(session.trip.left_s(now_us, self.grid.space), TRIP_S_MAX)
+        if session is not None and session.attachment.trip is not None:
+            left_s = min(session.attachment.trip.left_s(now_us, self.grid.space), TRIP_S_MAX)
             gone_s = left_s + self.params.counterpart_age_s_max
             effects.append(SetTimer(f"away:{peer}", now_us + round(gone_s * 1e6)))
         return effects
@@ -185,7 +185,7 @@ class MeshHandover(Relocation):
             case Confirmed(client, epoch, number):
                 session = self.border.sessions.get(client)
                 if session is not None and session.epoch == epoch:
-                    session.counterpart.acknowledge(number)
+                    session.window.acknowledge(number)
                 return []
             case Polled():
                 return self.polled(now_us, cargo)
@@ -239,9 +239,9 @@ class MeshHandover(Relocation):
         if waiting is None:
             return super()._welcome(now_us, claim, attach)
         ahead = {each.numbered.number: replace(each.numbered, epoch=0) for each in waiting.events}
-        has = tuple((number, numbered.event.id) for number, numbered in ahead.items())
+        has = tuple((number, numbered.event_id) for number, numbered in ahead.items())
         effects = super()._welcome(now_us, replace(claim, has=has), attach)
-        self.border.sessions[claim.client].sent_ahead = ahead
+        self.border.sessions[claim.client].attachment.sent_ahead = ahead
         return [CancelTimer(f"waiting:{claim.client}"), *effects]
 
     def _pass_on(self, claim: Relocate, before: Arrow | None, sender: str | None) -> list[Does]:
@@ -258,9 +258,8 @@ class MeshHandover(Relocation):
         return self.neighbours.send([(towards, claim)])
 
     def _answer(self, session: Session, claim: Relocate, luggage: bytes | None) -> list[Does]:
-        counterpart = session.counterpart
-        lacking, has = counterpart.after(claim.after), dict(claim.has)
-        ahead = tuple(each.number for each in lacking if has.get(each.number) == each.event.id)
+        lacking, has = session.lacking(claim.after), dict(claim.has)
+        ahead = tuple(each.number for each in lacking if has.get(each.number) == each.event_id)
         effects: list[Does] = []
         for numbered in lacking:
             if numbered.number not in ahead:
@@ -270,11 +269,9 @@ class MeshHandover(Relocation):
             epoch=claim.epoch,
             path=claim.path,
             last=True,
-            next_number=counterpart.next_number,
+            window=session.window.state(),
             published=session.published,
-            lost=counterpart.lost,
-            marks=tuple(counterpart.marks.items()),
-            apart=len(lacking),
+            apart=tuple(each.number for each in lacking),
             luggage=luggage,
             ahead=ahead,
             missing=session.missing,
@@ -283,7 +280,7 @@ class MeshHandover(Relocation):
 
     def _settle(self, session: Session, lost: bool = False) -> list[Does]:
         effects = super()._settle(session, lost)
-        if session.claim is not None or not session.attached:
+        if session.attachment.claim is not None or not session.attachment.attached:
             return effects
         return [*effects, Send(session.client, Welcomed(session.epoch, settled=True))]
 
@@ -291,36 +288,35 @@ class MeshHandover(Relocation):
         session = self._awaiting(forwarded.client, forwarded.claim)
         if session is None:
             return []
-        session.apart[forwarded.numbered.number] = forwarded.numbered
+        session.attachment.apart[forwarded.numbered.number] = forwarded.numbered
         return self._complete(session)
 
     def _replayed(self, replay: Replay) -> list[Does]:
         session = self._awaiting(replay.client, replay.epoch) if len(replay.path) == 1 else None
         if session is None:
             return super()._replayed(replay)
-        session.replay = replay
+        session.attachment.replay = replay
         return self._complete(session)
 
     def _complete(self, session: Session) -> list[Does]:
         """The replay and all that travelled apart from it are here: it is as if they had come together."""
-        replay = session.replay
+        attachment = session.attachment
+        replay = attachment.replay
         if replay is None:
             return []
-        numbers = range(replay.next_number - replay.apart, replay.next_number)
-        session.apart.update(
-            {number: session.sent_ahead[number] for number in replay.ahead if number in session.sent_ahead}
-        )
-        if not all(number in session.apart for number in numbers):
+        apart, sent_ahead = attachment.apart, attachment.sent_ahead
+        apart.update({number: sent_ahead[number] for number in replay.ahead if number in sent_ahead})
+        if not all(number in apart for number in replay.apart):
             return []
-        events = tuple(session.apart[number] for number in numbers)
-        session.apart.clear()
-        session.sent_ahead.clear()
-        session.replay = None
-        return super()._replayed(replace(replay, events=events, apart=0))
+        events = tuple(apart[number] for number in replay.apart)
+        apart.clear()
+        sent_ahead.clear()
+        attachment.replay = None
+        return super()._replayed(replace(replay, events=events, apart=()))
 
     def _not_found(self, answer: NotFound) -> list[Does]:
         session = self._awaiting(answer.client, answer.epoch) if len(answer.path) == 1 else None
-        if session is not None and session.replay is not None:
+        if session is not None and session.attachment.replay is not None:
             # An earlier claim of ours was answered, so a later one finds nothing: what it brings is under way.
             return []
         return super()._not_found(answer)

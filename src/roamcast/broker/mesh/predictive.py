@@ -4,13 +4,13 @@ from msgspec.structs import replace
 
 from roamcast.broker.mesh.handover import MeshHandover
 from roamcast.broker.messages import Forwarded, Numbered
-from roamcast.broker.sessions import Session
+from roamcast.broker.session import Session
 from roamcast.node.boundary import Does
 
 
 class Predictive(MeshHandover):
     def chase(self, now_us: int, session: Session, numbered: Numbered) -> list[Does]:
-        if session.trip is None:
+        if session.attachment.trip is None:
             return []
-        forwarded = Forwarded(session.client, replace(numbered, epoch=session.epoch), session.trip.status)
-        return self.forward(now_us, forwarded, self.grid.broker(self._predicted(now_us, session.trip)))
+        forwarded = Forwarded(session.client, replace(numbered, epoch=session.epoch), session.attachment.trip.status)
+        return self.forward(now_us, forwarded, self.grid.broker(self._predicted(now_us, session.attachment.trip)))

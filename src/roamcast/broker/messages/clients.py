@@ -9,6 +9,7 @@ from typing import Literal
 
 from roamcast.broker.logical.template import State
 from roamcast.broker.mesh.prediction import Status
+from roamcast.broker.window import Delivery
 from roamcast.model.event import Event
 from roamcast.model.subject import check_subject
 from roamcast.model.subscription import Subscription
@@ -83,18 +84,16 @@ class Resend(Message, frozen=True, tag="resend"):
 
 
 class Numbered(Message, frozen=True, tag="numbered"):
-    """An event in the order in which its client gets it, for these subscriptions of the client."""
+    """A delivery in the order in which its client gets it."""
 
     number: int
-    event: Event
-    serial: int
-    subscriptions: tuple[str, ...]
+    delivery: Delivery
     epoch: int = 0
     """On a way of its own (M5): the attachment under which it was numbered. 0: from the broker that numbers."""
 
     @property
     def event_id(self) -> str:
-        return self.event.id
+        return self.delivery.event.id
 
 
 class Remind(Message, frozen=True, tag="remind"):

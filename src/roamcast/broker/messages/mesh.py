@@ -19,7 +19,7 @@ class Forwarded(Message, frozen=True, tag="forwarded"):
 
     @property
     def event_id(self) -> str:
-        return self.numbered.event.id
+        return self.numbered.event_id
 
 
 class Confirmed(Message, frozen=True, tag="confirmed"):

@@ -1,6 +1,7 @@
 """What brokers say to each other of a client that has moved, is gone (R3), or may come (R7)."""
 
 from roamcast.broker.messages.clients import Numbered
+from roamcast.broker.window import WindowState
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Message
 
@@ -34,16 +35,13 @@ class Replay(Message, frozen=True, tag="replay"):
     path: tuple[str, ...]
     events: tuple[Numbered, ...] = ()
     last: bool = False
-    next_number: int = 1
-    """Where the new broker goes on counting."""
+    window: WindowState | None = None
+    """On the last message: where the new broker goes on counting, and how far the client has each publisher, of
+    whose events copies may still be on their way to the new broker."""
     published: int = 0
     """The serial of the client's last publication that was accepted."""
-    lost: int = 0
-    """How many events the bounds of a buffer cost, and the client was not told yet."""
-    marks: tuple[tuple[str, int], ...] = ()
-    """By publisher, how far the client has it: copies of these events may still be on their way to the new broker."""
-    apart: int = 0
-    """How many events, up to the last number, travel apart from this message (M6)."""
+    apart: tuple[int, ...] = ()
+    """The numbers of the events that travel apart from this message (M6)."""
     luggage: bytes | None = None
     """What the old border kept for the client beside its events, on the first message of a replay."""
     ahead: tuple[int, ...] = ()

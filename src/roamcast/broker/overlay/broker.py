@@ -216,7 +216,7 @@ class OverlayBroker:
             case Pub():
                 return self.clients.publish(now_us, session, message)
             case Ack(number):
-                session.counterpart.acknowledge(number)
+                session.window.acknowledge(number)
                 return []
             case Nearest(broker, far, load):
                 candidate = Found(broker, far, load)

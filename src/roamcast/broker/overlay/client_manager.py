@@ -8,7 +8,6 @@ long is forgotten, here and everywhere.
 
 from msgspec.structs import replace
 
-from roamcast.broker.counterpart import Counterpart
 from roamcast.broker.messages import Accepted, Attach, Pub
 from roamcast.broker.modulators.interface import BadModulator
 from roamcast.broker.overlay.broker_manager import BrokerManager
@@ -32,6 +31,7 @@ from roamcast.broker.overlay.messages import (
 from roamcast.broker.overlay.params import OverlayParams, microseconds
 from roamcast.broker.overlay.posts import Post
 from roamcast.broker.overlay.sessions import HomeSession
+from roamcast.broker.window import Window
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Does, Note, Send
@@ -71,16 +71,16 @@ class ClientManager:
         if session is None:
             if len(self.sessions) >= self.bounds.sessions_max:
                 return [*effects, Note("session_refused", client)]
-            counterpart = Counterpart(self.bounds.counterpart_events_max, self.bounds.marks_max, attach.after + 1)
-            session = self.sessions[client] = HomeSession(client, attach.epoch, counterpart)
+            window = Window(self.bounds.window_bounds, attach.after + 1)
+            session = self.sessions[client] = HomeSession(client, attach.epoch, window)
         session.epoch, session.heard_us, session.hops = attach.epoch, now_us, hops
-        session.attached, session.away_us = True, None
-        session.counterpart.acknowledge(attach.after)
+        session.attachment.attached, session.away_us = True, None
+        session.window.acknowledge(attach.after)
         if not session.departing:
             effects += self._take_over(now_us, session, attach)
         return [
             *effects,
-            *session.send(session.counterpart.after(attach.after)),
+            *session.send(session.lacking(attach.after)),
             *session.tell_off(),
             *session.tell_missing(),
         ]
@@ -106,8 +106,8 @@ class ClientManager:
 
     def unreachable(self, now_us: int, client: str) -> list[Does]:
         session = self.sessions.get(client)
-        if session is not None and session.attached:
-            session.attached, session.away_us = False, now_us
+        if session is not None and session.attachment.attached:
+            session.attachment.attached, session.away_us = False, now_us
         return []
 
     def stranger(self, client: str) -> list[Does]:
@@ -121,9 +121,9 @@ class ClientManager:
         silence_us = microseconds(SIGNS_MISSED * self.params.discovery_period_s)
         effects: list[Does] = []
         for session in list(self.sessions.values()):
-            if session.attached and now_us - session.heard_us > silence_us:
+            if session.attachment.attached and now_us - session.heard_us > silence_us:
                 self.unreachable(now_us, session.client)
-            if session.attached or session.away_us is None or session.departing:
+            if session.attachment.attached or session.away_us is None or session.departing:
                 continue
             if now_us - session.away_us > age_us:
                 effects += [Note("counterpart_expired", session.client), *self.close(now_us, session)]

@@ -2,17 +2,17 @@
 
 from msgspec.structs import replace
 
-from roamcast.broker.counterpart import Counterpart
 from roamcast.broker.messages import Lost, Numbered
 from roamcast.broker.overlay.messages import Modulated, SessionState, Silent
 from roamcast.broker.params import BrokerParams
-from roamcast.broker.sessions import Session
+from roamcast.broker.session import Session, numbered
+from roamcast.broker.window import Delivery, Window, WindowState
 from roamcast.node.boundary import Does, Note, Send
 
 
 class HomeSession(Session):
-    def __init__(self, client: str, born: int, counterpart: Counterpart) -> None:
-        super().__init__(client, born, counterpart)
+    def __init__(self, client: str, born: int, window: Window) -> None:
+        super().__init__(client, born, window)
         self.born = born
         """The epoch of the attachment that this session began with, wherever that was."""
         self.moves = 0
@@ -43,13 +43,14 @@ class HomeSession(Session):
         if made != modulated.made or modulated.number < following:
             return []
         self.ahead[(name, modulated.number)] = modulated
-        numbered = []
+        ready_deliveries = list[tuple[int, Delivery]]()
         while (ready := self.ahead.pop((name, following), None)) is not None:
             following += 1
-            self.counterpart.lost += ready.missed
-            numbered.append(self.counterpart.add(ready.event, ready.serial, (name,)))
+            self.window.lost += ready.missed
+            delivery = Delivery(ready.event, ready.serial, (name,))
+            ready_deliveries.append((self.window.add(delivery), delivery))
         self.expected[name] = (made, following)
-        return numbered
+        return numbered(ready_deliveries)
 
     def post_of(self, subscription_id: str) -> int:
         """When the post of this subscription was made; 0: it has none."""
@@ -61,23 +62,23 @@ class HomeSession(Session):
         self.off.pop(subscription_id, None)
         self.ahead = {key: each for key, each in self.ahead.items() if key[0] != subscription_id}
 
-    def send(self, numbered: list[Numbered]) -> list[Does]:
-        if not self.attached:
+    def send(self, deliveries: list[Numbered]) -> list[Does]:
+        if not self.attachment.attached:
             return []
         effects: list[Does] = []
-        if self.counterpart.lost:
-            effects += [Send(self.client, Lost(self.counterpart.lost)), Note("counterpart_lost", self.client)]
-            self.counterpart.lost = 0
+        if self.window.lost:
+            effects += [Send(self.client, Lost(self.window.lost)), Note("counterpart_lost", self.client)]
+            self.window.lost = 0
         # A client that has begun anew must not take the numbers of its session before for those of the present one.
-        return [*effects, *[Send(self.client, replace(each, epoch=self.born)) for each in numbered]]
+        return [*effects, *[Send(self.client, replace(each, epoch=self.born)) for each in deliveries]]
 
     def tell_off(self) -> list[Does]:
         """Of whose modulators nothing comes any more. Said whenever the client attaches, as the word may get lost."""
-        return [Send(self.client, Silent(name)) for name in self.off] if self.attached else []
+        return [Send(self.client, Silent(name)) for name in self.off] if self.attachment.attached else []
 
     def tell_missing(self) -> list[Does]:
         """That a post was lost with all it had."""
-        if not self.missing or not self.attached:
+        if not self.missing or not self.attachment.attached:
             return []
         self.missing = False
         return [Send(self.client, Lost(None))]
@@ -87,9 +88,9 @@ class HomeSession(Session):
             self.born,
             self.moves,
             self.epoch,
-            self.counterpart.next_number,
-            tuple(self.counterpart.kept),
-            self.counterpart.lost,
+            self.window.next_number,
+            tuple(self.lacking(0)),
+            self.window.lost,
             self.published,
             self.produces,
             tuple(self.subscriptions.values()),
@@ -104,16 +105,15 @@ class HomeSession(Session):
 
 def session_from(client: str, state: SessionState, now_us: int, bounds: BrokerParams) -> HomeSession:
     """At the new home broker: away until the client says that it knows."""
-    counterpart = Counterpart(bounds.counterpart_events_max, bounds.marks_max, state.next_number)
-    session = HomeSession(client, state.born, counterpart)
-    for numbered in state.kept:
-        counterpart.keep(numbered)
-    counterpart.lost += state.lost
+    session = HomeSession(client, state.born, Window(bounds.window_bounds))
+    for each in state.kept:
+        session.window.keep(each.number, each.delivery)
+    session.window.take_over(WindowState(state.next_number, lost=state.lost))
     session.moves = state.moves + 1
     session.epoch = state.epoch
     session.published = state.published
     session.produces = state.produces
-    session.attached = False
+    session.attachment.attached = False
     session.away_us = session.heard_us = now_us
     session.subscriptions = {each.id: each for each in state.subscriptions}
     session.expected = {name: (made, number) for name, made, number in state.expected}

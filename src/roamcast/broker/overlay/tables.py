@@ -45,9 +45,9 @@ def tables_of(broker: "OverlayBroker") -> OverlayTables:
     sessions = [
         SessionTable(
             session.client,
-            session.attached,
+            session.attachment.attached,
             session.departing,
-            len(session.counterpart.kept),
+            len(session.window),
             tuple((name, entries[name].place if name in entries else None) for name in session.subscriptions),
         )
         for session in broker.clients.sessions.values()

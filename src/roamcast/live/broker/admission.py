@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from roamcast.broker.messages import Attach, Remind, Reminded
-from roamcast.broker.relocation import NUMBER_MAX
+from roamcast.broker.window import NUMBER_MAX
 from roamcast.live.broker.effects import Admit, Deny, Dismiss, Remark
 from roamcast.live.broker.inputs import Arrived, Left
 from roamcast.live.broker.properties import text_of
@@ -216,7 +216,7 @@ class Admission:
         session = self.station.broker.border.sessions.get(visitor.name)
         if session is None:
             self._gone(visitor)
-        elif visitor.coming and session.awaits is None:
+        elif visitor.coming and session.attachment.awaits is None:
             expiry_s = visitor.session.expiry_s
             self.station.unpack(visitor)
             if not visitor.lost:
@@ -227,7 +227,7 @@ class Admission:
             visitor.coming, visitor.will = False, None
             self.end(visitor)
             self.arrived(Arrived(visitor.client, True, expiry_s, will, False, visitor.arrival, visitor.user))
-        elif session.awaits is None and not visitor.connected:
+        elif session.attachment.awaits is None and not visitor.connected:
             # It left before its session was here: what comes for it meanwhile must find what it wants.
             self.station.unpack(visitor)
             if visitor.unaligned and not visitor.lost:

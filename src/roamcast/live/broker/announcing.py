@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from roamcast.broker.messages import Notified, Pub
 from roamcast.broker.router import CLIENT
-from roamcast.broker.sessions import Session
+from roamcast.broker.session import Session
 from roamcast.live.broker.effects import Remark
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.visitor import SOURCE, Visitor
@@ -194,7 +194,7 @@ class Announcing:
             session = broker.border.sessions.get(name)
             if session is None or not session.publications:
                 del self.clients[name]
-            elif session.awaits is None and self.is_settled(session.publications[0].event.subject):
+            elif session.attachment.awaits is None and self.is_settled(session.publications[0].event.subject):
                 self.station.perform(broker.neighbours.numbered(broker.border.publish_held(session)))
                 if not session.publications:
                     del self.clients[name]

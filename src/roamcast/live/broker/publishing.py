@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from roamcast.broker.border import HOPS_MAX
 from roamcast.broker.messages import Notified, Pub
 from roamcast.broker.router import CLIENT
-from roamcast.broker.sessions import Session
+from roamcast.broker.session import Session
 from roamcast.live.broker.announcing import Announcing
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
@@ -313,4 +313,4 @@ def was_refused(session: Session, serial: int) -> bool:
 
 
 def is_settled(session: Session | None) -> bool:
-    return session is not None and session.awaits is None
+    return session is not None and session.attachment.awaits is None

@@ -31,7 +31,8 @@ from roamcast.broker.messages import (
 )
 from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.params import BrokerParams
-from roamcast.broker.sessions import Session
+from roamcast.broker.session import Session
+from roamcast.broker.window import SPAN_MAX
 from roamcast.live.broker.ahead import Ahead
 from roamcast.live.broker.chronicle import Chronicle
 from roamcast.live.broker.effects import Acknowledge, AnyEffect, Cut, LetGo, Release, Remark, Tell
@@ -40,7 +41,7 @@ from roamcast.live.broker.inputs import Received, Settled, SettledTogether
 from roamcast.live.broker.modulating import Modulators
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.timers import Timers
-from roamcast.live.broker.visitor import RETAINED, SOURCE, SPAN_MAX, Visitor, delivery_of, modulated_on_the_way
+from roamcast.live.broker.visitor import RETAINED, SOURCE, Visitor, delivery_of, modulated_on_the_way
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.movement import MovementModel
@@ -232,12 +233,13 @@ class Station:
         if visitor.was_finished(numbered.number):
             self.finish(visitor, numbered.number)
             return
-        message = self.events.message_of(numbered.event)
+        event, subscriptions = numbered.delivery.event, numbered.delivery.subscriptions
+        message = self.events.message_of(event)
         if message is None:
             self._drop(visitor, numbered.number)
             return
-        asked, retained = visitor.asked_by(numbered.subscriptions), RETAINED in numbered.subscriptions
-        message = with_origin(numbered.event, message, asked)
+        asked, retained = visitor.asked_by(subscriptions), RETAINED in subscriptions
+        message = with_origin(event, message, asked)
         was_sent = numbered.number <= visitor.sent_through
         packet_id = visitor.take(numbered.number, delivery_of(numbered.number, message, asked, retained))
         if packet_id is None:
@@ -245,7 +247,7 @@ class Station:
             return
         self._let_go[visitor.client] = LetGo(visitor.client, visitor.session, packet_id)
         if not was_sent:
-            self._chronicle(visitor.client, numbered.event, message, asked, retained)
+            self._chronicle(visitor.client, event, message, asked, retained)
 
     def _drop(self, visitor: Visitor, number: int) -> None:
         visitor.last = number
@@ -254,10 +256,10 @@ class Station:
 
     def _is_next(self, visitor: Visitor, numbered: Numbered) -> bool:
         session = self.broker.border.sessions.get(visitor.name)
-        if session is None or session.awaits is not None or numbered.epoch != session.epoch:
+        if session is None or session.attachment.awaits is not None or numbered.epoch != session.epoch:
             return False
-        kept = session.counterpart.kept
-        return bool(kept) and numbered.number == max(visitor.last + 1, kept[0].number)
+        window = session.window
+        return bool(len(window)) and numbered.number == max(visitor.last + 1, window.first)
 
     def _chronicle(self, client: str, event: Event, message: Message, asked: list[Asked], retained: bool) -> None:
         if retained:
@@ -271,9 +273,9 @@ class Station:
         session = self.broker.border.sessions.get(visitor.name)
         if session is None:
             return True
-        limits, counterpart = visitor.session.limits, session.counterpart
-        fits = counterpart.kept_bytes + size <= limits.queue_bytes_max
-        if fits and len(counterpart.kept) + len(session.held) < limits.queue_messages_max:
+        limits, window = visitor.session.limits, session.window
+        fits = window.bytes + size <= limits.queue_bytes_max
+        if fits and len(window) + len(session.attachment.held) < limits.queue_messages_max:
             return True
         self.emit(Remark("delivery_dropped", visitor.client))
         return False
@@ -295,7 +297,7 @@ class Station:
         """What goes into a client's session for an event: the event itself, and what its modulators make of it."""
         client, parts = session.client.removeprefix(SOURCE), list[Part]()
         visitor = self.visitors.get(client)
-        if session.claim is None and visitor is not None:
+        if session.attachment.claim is None and visitor is not None:
             self.unpack(visitor)
             if len(visitor.modulators):
                 return self._modulate_by(visitor.modulators, client, event, wanted)
@@ -405,4 +407,8 @@ def events_in(message: BrokerMessage) -> list[Event]:
     """What a neighbour brings: an event on its way, or those that were kept for a client which came here."""
     if isinstance(message, Notified):
         return [message.event]
-    return [each.event for each in message.events] if isinstance(message, Replay) and len(message.path) <= 1 else []
+    return (
+        [each.delivery.event for each in message.events]
+        if isinstance(message, Replay) and len(message.path) <= 1
+        else []
+    )

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.broker.mesh.prediction import Status
-from roamcast.broker.relocation import NUMBER_MAX
+from roamcast.broker.window import NUMBER_MAX, SPAN_MAX
 from roamcast.live.broker.inputs import Will
 from roamcast.live.broker.modulating import Modulators
 from roamcast.live.broker.properties import MODULATOR, text_of
@@ -25,8 +25,6 @@ from roamcast.mqtt.session import Releasing, Session
 
 RETAINED = "\0retained"
 """Stands first among the subscriptions of a delivery that was there before them."""
-SPAN_MAX = 60_000
-"""How far apart the numbers of unfinished deliveries may be: farther, and their packet identifiers would meet."""
 SOURCE = "@"
 """Before a client's name where brokers have names too: no broker's name begins so."""
 

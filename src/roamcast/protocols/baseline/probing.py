@@ -18,11 +18,11 @@ class Probing(MeshHandover):
 
     def polled(self, now_us: int, polled: Polled) -> list[Does]:
         session = self.border.sessions.get(polled.client)
-        if session is None or session.epoch != polled.epoch or session.awaits is not None:
+        if session is None or session.epoch != polled.epoch or session.attachment.awaits is not None:
             return []
-        session.counterpart.acknowledge(polled.after)
+        session.window.acknowledge(polled.after)
         effects: list[Does] = []
-        for numbered in session.counterpart.after(polled.after):
+        for numbered in session.lacking(polled.after):
             forwarded = Forwarded(polled.client, replace(numbered, epoch=session.epoch))
             effects += self.forward(now_us, forwarded, polled.at)
         return effects

@@ -93,7 +93,7 @@ class Answers:
 
     def _waiting(self, visitor: Visitor) -> int:
         session = self.core.station.broker.border.sessions.get(visitor.name)
-        return 0 if session is None else len(session.counterpart.kept) + len(session.held)
+        return 0 if session is None else len(session.window) + len(session.attachment.held)
 
     def _last_events(self, client: str) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
