@@ -19,7 +19,7 @@ from roamcast.mqtt.topics import parse_filter
 from roamcast.server.running import RunningBroker
 from roamcast.server.settings import Settings
 from roamcast.server.snapshot import ForkingSnapshotter, Snapshot, SnapshotFailed
-from roamcast.server.storage import Log, Quota
+from roamcast.server.storage import Log, StorageSettings
 
 TAKES = "26 s"
 LOG_BYTES = 64 * 1024 * 1024
@@ -32,7 +32,7 @@ class Filling:
     """A broker whose inputs are logged as a server would."""
 
     def __init__(self, directory: Path, clients: int) -> None:
-        self.log = Log.open(directory, Quota(bytes_max=2**32, free_bytes_min=0))
+        self.log = Log.open(directory, StorageSettings(bytes_max=2**32, free_bytes_min=0))
         self.log.load()
         self.core = Core("bench", 1)
         self.core.audience.warm_up()
@@ -73,7 +73,7 @@ def start_s(directory: Path) -> tuple[float, float, int]:
     """By the clock and of work, with the number of inputs that were read again."""
     broker = RunningBroker(Settings("bench", str(directory), "plane"))
     began_s, begun_s = time.perf_counter(), time.process_time()
-    log = Log.open(directory, Quota(bytes_max=2**32, free_bytes_min=0))
+    log = Log.open(directory, StorageSettings(bytes_max=2**32, free_bytes_min=0))
     broker._recovered(log)
     took_s, worked_s = time.perf_counter() - began_s, time.process_time() - begun_s
     log.close()
@@ -94,7 +94,7 @@ async def snapshot_of(core: Core) -> tuple[float, float]:
 def main(whole: bool = False) -> dict[str, float]:
     figures: dict[str, float] = {}
     for clients in (1_000, 3_000):
-        for name, until_s in (("due", Quota().snapshot_replay_s), ("64 MiB", 1e9)):
+        for name, until_s in (("due", StorageSettings().snapshot_replay_s), ("64 MiB", 1e9)):
             if name == "64 MiB" and not whole:
                 continue
             with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roamcast.server.snapshot import ForkingSnapshotter, Snapshot, SnapshotFailed
-from roamcast.server.storage.log import Log, Quota
+from roamcast.server.storage import Log, StorageSettings
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -63,7 +63,7 @@ def test_l8_a_copy_that_fails_or_is_killed_gives_no_snapshot() -> None:
 
 
 def test_l8_the_copy_holds_no_file_of_the_broker(tmp_path: Path) -> None:
-    log = Log.open(tmp_path, Quota())
+    log = Log.open(tmp_path, StorageSettings())
     try:
         snapshot, _ = taken(Scenery(), lambda: ",".join(sorted(os.listdir("/proc/self/fd"), key=int)).encode())
     finally:

@@ -129,13 +129,16 @@ class Outbound:
         ]
 
     def recorded(self, effects: list[AnyEffect]) -> list[AnyEffect]:
-        """Writes down what is for the journal, and answers with the others."""
-        if not self.server.core.station.chronicle.on:
+        """Performs what nobody outside sees, records and counts, and answers with the effects that wait for the
+        disk."""
+        if not effects:
             return effects
         others: list[AnyEffect] = []
         for effect in effects:
             if isinstance(effect, AnyRecord):
                 self.record(effect)
+            elif type(effect) is Remark:
+                self.server.watch.remark(effect.what, effect.detail)
             else:
                 others.append(effect)
         return others

@@ -89,6 +89,7 @@ class RunningBroker:
             redirect=redirect,
             snapshotter=ForkingSnapshotter(core.snapshot, asyncio.get_running_loop()),
             due=Due(settings.storage.snapshot_every_bytes, settings.storage.snapshot_replay_s),
+            group_s=settings.storage.group_ms / 1e3,
             trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
         )
         core.station.chronicle.on = journal is not None
@@ -290,6 +291,7 @@ class RunningBroker:
             await self._http.close()
         if self._commit is not None:
             # Links that end are inputs too, and the state is to hold them.
+            self.server.write_ahead.press()
             if await self._settled(SETTLING_S):
                 self.server.write_ahead.snapshot()
                 await self._settled(SNAPSHOT_S)

@@ -81,12 +81,13 @@ class BrokerServer:
         redirect: Redirect | None = None,
         snapshotter: Snapshotter | None = None,
         due: Due | None = None,
+        group_s: float = 0.0,
         stopwatch_s: Callable[[], float] = time.perf_counter,
         trackers: Trackers | None = None,
     ) -> None:
         """`redirect` sends everybody who comes to another broker; `snapshotter` and `due` say how and when snapshots
-        are made, and `stopwatch_s` about how much work an input was: the thread's own clock would be more exact, and
-        to ask it takes as long as some inputs do. `trackers` understand OwnTracks."""
+        are made, `group_s` how far apart commits are, and `stopwatch_s` about how much work an input was: the
+        thread's own clock would be more exact, but takes as long as some inputs. `trackers` understand OwnTracks."""
         self.core = core
         self.limits = limits or Limits()
         self.frames = Frames()
@@ -108,6 +109,8 @@ class BrokerServer:
             snapshotter or BlockingSnapshotter(core.snapshot),
             self.watch.snapshot_done,
             due,
+            group_s,
+            self.loop.time,
         )
         self.backpressure = Backpressure(self.write_ahead)
         self.ahead = core.station.ahead = Ahead()
@@ -294,6 +297,7 @@ class BrokerServer:
         """Waits until what clients said is safe and performed; and, where they were told of another broker, until it
         has fetched their sessions: while this one is down nobody can."""
         told = self.send_away(to)
+        self.write_ahead.press()
         deadline = self.loop.time() + drain_s
         visitors = self.core.station.visitors
         while self.loop.time() < deadline:

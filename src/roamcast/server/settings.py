@@ -35,7 +35,7 @@ from roamcast.server.security.limits import RateLimits
 from roamcast.server.security.passwords import Passwords, load_passwords
 from roamcast.server.security.policy import Policy
 from roamcast.server.security.rules import Rule, load_rules
-from roamcast.server.storage.log import Quota
+from roamcast.server.storage.settings import StorageSettings
 from roamcast.server.studio.settings import BadMap, Streets, StudioSettings, load_streets
 from roamcast.server.tracking import TrackingParams
 
@@ -183,7 +183,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     security: SecuritySettings = SecuritySettings()
     connections: Limits = Limits()
     keeping: CoreParams = CoreParams()
-    storage: Quota = Quota()
+    storage: StorageSettings = StorageSettings()
     modulators: tuple[str, ...] = ()
     """Python files that register modulators for subscriptions to name."""
     owntracks: TrackingParams | None = None

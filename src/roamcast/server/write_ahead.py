@@ -1,10 +1,14 @@
 """Inputs before effects: a batch of inputs is on disk before anything that it brings about is seen by anybody (L8).
 
-All inputs of a tick, and of the ticks while the disk is busy, are one batch: one commit for many clients. Where
-clients are, and nothing else, waits a little longer for others to share the commit: nobody was promised anything, and
-whatever comes of it is in a batch behind it. Of reports that nothing else came between (`reported`) the last one of
-each client is written, before the next input that may depend on it; and where nothing comes, after a while, if a
-client is among them whose session outlives its connection.
+All inputs of a tick, and of the ticks while the disk is busy, are one batch: one commit for many clients. An input
+that brought nothing about is in no hurry: a PUBACK that is lost means a delivery sent again, a lost report an older
+place, and a lost confirmation of a neighbour a message sent again. Such inputs wait for others to share their commit
+with, `LAZY_S` at most; whatever comes of them later is in a batch behind them. Of reports that nothing else came
+between (`reported`) the last one of each client is written, before the next input that may depend on it.
+
+Commits are grouped by time too. While inputs that wait for the disk come from several sides at the same time, commits
+begin at least `group_s` apart. Where one input waits for the other, as when a client publishes again after its
+PUBACK, nothing is gained by that, and each is committed at once; so is whatever comes after a pause.
 
 When the log has grown by more than a snapshot takes, or would take too long to be read again, a snapshot of the whole
 state is taken (`snapshot.py`) together with the next batch, which it covers. Batches go on while it is made; when it
@@ -16,6 +20,7 @@ smaller than what was logged. `full` ends when a batch can be stored again; that
 """
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Protocol
 
 from msgspec import Struct
@@ -40,9 +45,11 @@ from roamcast.mqtt.packets import Pairs
 from roamcast.server.snapshot import Snapshot, SnapshotFailed, Snapshotter
 
 RETRY_S = 1.0
-REPORTS_S = 0.5
-"""How long reports wait for something that must be stored, and so how much older places may be after a crash."""
-REPORTS_BYTES_MAX = 64 * 1024
+LAZY_S = 0.5
+"""How long inputs that brought nothing about wait for one that did."""
+LAZY_BYTES_MAX = 64 * 1024
+CONCURRENT_S = 1.0
+"""So long after inputs that came together others are expected to."""
 ENTRY_BYTES = 100
 """What an input takes besides what it carries, about."""
 
@@ -85,7 +92,7 @@ class Waiting(Struct):
     effects: list[AnyEffect] = []
     work_s: float = 0.0
     pressing: bool = False
-    """There is more than reports that brought nothing about."""
+    """There is an input that brought something about."""
 
 
 class WriteAhead:
@@ -100,6 +107,8 @@ class WriteAhead:
         snapshotter: Snapshotter,
         snapshot_done: Callable[[Exception | None], None] = lambda _: None,
         due: Due | None = None,
+        group_s: float = 0.0,
+        clock_s: Callable[[], float] = monotonic,
     ) -> None:
         """`snapshotter` takes snapshots of what all inputs added so far have made."""
         self._store = store
@@ -108,6 +117,13 @@ class WriteAhead:
         self._snapshotter = snapshotter
         self._snapshot_done = snapshot_done
         self._due = due or Due()
+        self._group_s = group_s
+        self._clock_s = clock_s
+        self._began_s = self._concurrent_s = -CONCURRENT_S - group_s
+        """When the last batch was given to the disk, and when inputs last came together."""
+        self._together = False
+        """An input that waits for the disk came while another one did."""
+        self._group_is_open = False
         self._state_bytes, self._snapshot_s = 0, 0.0
         """Of the last snapshot: its length, and how long its making took."""
         self._state_is_due = False
@@ -122,7 +138,7 @@ class WriteAhead:
         self._reports: dict[str, Context] = {}
         """By client, the last report since anything else was added."""
         self._reported_us = 0
-        self._reports_wait = False
+        self._lazy_wait = False
         self.full: Exception | None = None
         """Why the last batch could not be stored."""
         self.waiting_bytes = 0
@@ -132,11 +148,15 @@ class WriteAhead:
         if self._store is not None:
             if self._reports:
                 self._enter_reports(now_us)
-            self._waiting.entries.append(Entry(now_us, given))
-            self._waiting.pressing |= bool(effects) or not isinstance(given, Reported)
-            self._waiting.work_s += work_s
+            waiting = self._waiting
+            waiting.entries.append(Entry(now_us, given))
+            waiting.work_s += work_s
             self.waiting_bytes += ENTRY_BYTES + size_bytes(given)
-        self._waiting.effects += effects
+            if effects:
+                self._together = self._together or self.busy or waiting.pressing
+                waiting.pressing = True
+        if effects:
+            self._waiting.effects += effects
 
     def add_behind(self, effects: list[AnyEffect], size: int) -> None:
         """These need no storing, and wait for what does: they are performed behind all that was added before."""
@@ -151,9 +171,8 @@ class WriteAhead:
             return
         self._reports[context.host] = context
         self._reported_us = now_us
-        if lasts and not self._reports_wait:
-            self._reports_wait = True
-            self._later(REPORTS_S, self._press)
+        if lasts:
+            self._press_later()
 
     def _enter_reports(self, now_us: int) -> None:
         given = ReportedTogether(tuple(self._reports.values()))
@@ -182,14 +201,43 @@ class WriteAhead:
                 self._write_snapshot(self._store, self._taken)
             elif self._waiting.effects and not self._waiting.entries:
                 self._perform(self._take().effects)
-            elif self._waiting.pressing or self.waiting_bytes > REPORTS_BYTES_MAX:
+            elif self.waiting_bytes > LAZY_BYTES_MAX:
                 self._write_batch(self._store)
-            elif self._waiting.entries and not self._reports_wait:
-                self._reports_wait = True
-                self._later(REPORTS_S, self._press)
+            elif self._waiting.pressing:
+                self._write_group(self._store)
+            elif self._waiting.entries:
+                self._press_later()
 
-    def _press(self) -> None:
-        self._reports_wait = False
+    def _write_group(self, store: Store) -> None:
+        """At once, or with what comes until a group is over."""
+        if self._group_is_open:
+            return
+        now_s = self._clock_s()
+        if self._together:
+            self._together, self._concurrent_s = False, now_s
+        wait_s = self._began_s + self._group_s - now_s
+        if wait_s > 0 and now_s < self._concurrent_s + CONCURRENT_S:
+            self._group_is_open = True
+            self._later(wait_s, self._close_group)
+        else:
+            self._write_batch(store)
+
+    def _close_group(self) -> None:
+        self._group_is_open = False
+        self._began_s = -self._group_s
+        self.commit()
+
+    def _press_later(self) -> None:
+        if not self._lazy_wait:
+            self._lazy_wait = True
+            self._later(LAZY_S, self._lazy_over)
+
+    def _lazy_over(self) -> None:
+        self._lazy_wait = False
+        self.press()
+
+    def press(self) -> None:
+        """Have everything stored that waits, whether anything came of it or not."""
         if self._reports:
             self._enter_reports(self._reported_us)
         self._waiting.pressing = bool(self._waiting.entries)
@@ -217,6 +265,7 @@ class WriteAhead:
         taken = self._take()
         batch = encode_batch(taken.entries)
         self.busy = True
+        self._began_s = self._clock_s()
         covered = self._uncovered is None and self._is_due()
         if covered:
             self._take_snapshot()

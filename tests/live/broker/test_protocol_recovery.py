@@ -36,7 +36,7 @@ from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.topics import parse_filter
 from roamcast.server.running import RunningBroker
 from roamcast.server.settings import Settings
-from roamcast.server.storage.log import Log, Quota
+from roamcast.server.storage import Log, StorageSettings
 from tests.effort import examples
 from tests.live.broker.machines import EPOCH_US
 from tests.live.broker.scene import Scene
@@ -205,7 +205,7 @@ def test_where_fleeting_sessions_are_is_written_down_when_something_comes_that_m
     fleeting, kept = scene.client("fleeting", expiry_s=0), scene.client("kept")
     scene.subscribe(kept, "t", 1)
     kept.drop()
-    scene.rest()
+    scene.rest(0.6)
     broker = scene.stage.brokers["a"]
     before = len(broker.disk.batches)
     for number in range(50):
@@ -235,6 +235,7 @@ def test_messages_of_qos_0_are_not_logged_p70() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", filter="n = 1")
+    scene.rest(0.6)
     before = [len(list(entries_of(broker))) for broker in scene.stage.brokers.values()]
     scene.publish(writer, "t", {"n": 1}, qos=0)
     assert len(reader.taken) == 1
@@ -263,7 +264,7 @@ def test_other_bounds_and_another_graph_hold_from_the_next_start(tmp_path: Path)
         keeping=CoreParams(retained_messages_max=7, lasting_messages_max=8),
         protocol=BrokerParams(logical=logical),
     )
-    log = Log.open(tmp_path, Quota())
+    log = Log.open(tmp_path, StorageSettings())
     try:
         RunningBroker(before)._recovered(log)
         for _ in range(2):
@@ -277,7 +278,7 @@ def test_other_bounds_and_another_graph_hold_from_the_next_start(tmp_path: Path)
 
 
 def test_data_of_another_broker_or_space_is_refused_p71(tmp_path: Path) -> None:
-    log = Log.open(tmp_path, Quota())
+    log = Log.open(tmp_path, StorageSettings())
     try:
         RunningBroker(Settings("a", str(tmp_path)))._recovered(log)
         with pytest.raises(BadState, match="called 'a', not 'b'"):

@@ -132,6 +132,8 @@ def test_a_client_that_waits_for_its_session_may_start_clean_instead_p26(waited_
     client, writer = scene.client("c", "a"), scene.client("writer", "b")
     scene.subscribe(client, "t")
     client.connect("c")
+    while "c" not in scene.stage.brokers["c"].server.arriving:
+        scene.rest(0.001)
     scene.rest(waited_s)
     client.connect("c", clean=True)
     scene.rest(3.0)

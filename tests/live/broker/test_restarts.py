@@ -13,7 +13,8 @@ from roamcast.mqtt.packets import AnyPacket, Publish, Subscribe, Wish
 from roamcast.mqtt.session import SessionLimits
 from roamcast.server.running import RunningBroker
 from roamcast.server.settings import Settings
-from roamcast.server.storage.log import FILE, Log, Quota
+from roamcast.server.storage import StorageSettings
+from roamcast.server.storage.log import FILE, Log
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
 
@@ -109,7 +110,7 @@ def test_a_clock_that_was_set_back_before_a_restart_loses_nothing_p32() -> None:
 
 
 def recovered(directory: Path, settings: Settings) -> RunningBroker:
-    broker, log = RunningBroker(settings), Log.open(directory, Quota())
+    broker, log = RunningBroker(settings), Log.open(directory, StorageSettings())
     try:
         broker.core = broker._recovered(log)  # type: ignore[attr-defined]
     finally:
@@ -165,7 +166,7 @@ def test_data_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_p
     states = [b"an older one", dumped("no broker"), dumped(None).replace(b"state %d" % STATE_VERSION, b"state 12", 1)]
     for number, state in enumerate(states):
         folder = tmp_path / str(number)
-        log = Log.open(folder, Quota())
+        log = Log.open(folder, StorageSettings())
         log.snapshot(state)
         log.close()
         before = (folder / FILE).read_bytes()
@@ -176,7 +177,7 @@ def test_data_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_p
 
 def test_a_log_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_p71(tmp_path: Path) -> None:
     recovered(tmp_path, Settings("a", str(tmp_path)))
-    log = Log.open(tmp_path, Quota())
+    log = Log.open(tmp_path, StorageSettings())
     log.append(b"\x91\x92\x01\x91\xa3new")
     log.close()
     before = (tmp_path / FILE).read_bytes()

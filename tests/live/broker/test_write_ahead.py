@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from roamcast.live.broker.effects import AnyEffect, Remark
-from roamcast.live.broker.inputs import Fired, Reported, ReportedTogether, decode_batch
+from roamcast.live.broker.inputs import Fired, Reported, ReportedTogether, Settled, SettledTogether, decode_batch
 from roamcast.model.context import Context
 from roamcast.server.snapshot import BlockingSnapshotter, Snapshot, SnapshotFailed, Snapshotter, Then
-from roamcast.server.write_ahead import Due, WriteAhead
+from roamcast.server.write_ahead import CONCURRENT_S, Due, WriteAhead
 
 
 class Shelf:
@@ -47,7 +47,8 @@ class SlowSnapshotter(Snapshotter):
 
 
 class Desk:
-    def __init__(self, slow: bool = False, due: Due | None = None) -> None:
+    def __init__(self, slow: bool = False, due: Due | None = None, group_s: float = 0.0) -> None:
+        self.now_s = 100.0
         self.shelf = Shelf()
         self.done: list[str] = []
         self.later: list[Callable[[], None]] = []
@@ -61,6 +62,8 @@ class Desk:
             self.snapshotter if slow else BlockingSnapshotter(self.state),
             self.problems.append,
             due,
+            group_s,
+            lambda: self.now_s,
         )
 
     def state(self) -> bytes:
@@ -84,7 +87,7 @@ class Desk:
         return [[getattr(each.given, "timer", "") for each in decode_batch(batch)] for batch in self.shelf.batches]
 
 
-def test_l8_orders_are_performed_when_their_inputs_are_stored_and_not_before() -> None:
+def test_l8_effects_are_performed_when_their_inputs_are_stored_and_not_before() -> None:
     desk = Desk()
     desk.add("a")
     desk.write_ahead.commit()
@@ -101,6 +104,72 @@ def test_l8_what_comes_while_the_disk_is_busy_shares_the_next_batch() -> None:
         desk.write_ahead.commit()
     desk.shelf.answer()
     assert desk.stored() == [["a"], ["b", "c"]]
+
+
+def test_commits_of_concurrent_inputs_are_a_group_apart() -> None:
+    desk = Desk(group_s=0.005)
+    for name in "abc":
+        desk.add(name)
+        desk.write_ahead.commit()
+    desk.now_s += 0.001
+    desk.shelf.answer()
+    assert desk.stored() == [["a"]]
+    desk.add("d")
+    desk.write_ahead.commit()
+    desk.now_s += 0.004
+    (close_group,) = desk.later
+    close_group()
+    desk.shelf.answer()
+    assert desk.stored() == [["a"], ["b", "c", "d"]]
+    assert desk.done == ["a", "b", "c", "d"]
+
+
+def test_inputs_that_wait_for_each_other_are_committed_at_once() -> None:
+    desk = Desk(group_s=0.005)
+    desk.write("a", "b", "c")
+    assert desk.stored() == [["a"], ["b"], ["c"]]
+    assert desk.later == []
+
+
+def test_a_lone_input_after_a_pause_is_committed_at_once() -> None:
+    desk = Desk(group_s=0.005)
+    desk.add("a")
+    desk.add("b")
+    desk.write_ahead.commit()
+    desk.shelf.answer()
+    desk.now_s += 0.006
+    desk.write("c")
+    assert desk.stored() == [["a", "b"], ["c"]]
+
+
+def test_inputs_are_grouped_no_more_when_they_have_come_one_by_one_for_a_while() -> None:
+    desk = Desk(group_s=0.005)
+    desk.add("a")
+    desk.add("b")
+    desk.write_ahead.commit()
+    desk.shelf.answer()
+    desk.now_s += CONCURRENT_S
+    desk.write("c", "d")
+    assert desk.stored() == [["a", "b"], ["c"], ["d"]]
+
+
+def test_l8_acknowledgements_wait_for_an_input_with_effects_and_are_stored_before_it() -> None:
+    desk = Desk()
+    desk.write_ahead.add(1, Settled("c", 1, 1), [])
+    desk.write_ahead.add(1, SettledTogether("d", (1, 2), (1, 2)), [])
+    desk.write_ahead.commit()
+    assert desk.stored() == []
+    desk.write("a")
+    assert desk.stored() == [["", "", "a"]]
+
+
+def test_l8_pressing_has_everything_stored_that_waits() -> None:
+    desk = Desk()
+    desk.write_ahead.add(1, Settled("c", 1, 1), [])
+    desk.write_ahead.press()
+    desk.shelf.answer()
+    assert desk.stored() == [[""]]
+    assert desk.write_ahead.settled
 
 
 def test_l8_reports_wait_for_something_that_must_be_stored_and_are_stored_before_it() -> None:

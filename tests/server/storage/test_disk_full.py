@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from roamcast.server.storage import Log, Quota, StorageFull
+from roamcast.server.storage import Log, StorageFull, StorageSettings
 
-NO_QUOTA = Quota(bytes_max=1 << 40, free_bytes_min=0)
+NO_QUOTA = StorageSettings(bytes_max=1 << 40, free_bytes_min=0)
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_l8_a_full_disk_keeps_what_was_safe_and_takes_more_when_there_is_room(sm
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
-from roamcast.server.storage import Log, Quota, StorageFull
-log = Log.open(Path(sys.argv[1]), Quota(free_bytes_min=0))
+from roamcast.server.storage import Log, StorageSettings, StorageFull
+log = Log.open(Path(sys.argv[1]), StorageSettings(free_bytes_min=0))
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 stored = 0

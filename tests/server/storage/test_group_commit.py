@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roamcast.server.storage import GroupCommit, Log, Quota, StorageFull
+from roamcast.server.storage import GroupCommit, Log, StorageFull, StorageSettings
 from roamcast.server.storage.group_commit import Done
 
 Told = list[tuple[str, Exception | None]]
@@ -25,7 +25,7 @@ class Gated(Log):
         super().append_all(batches)
 
 
-def gated(directory: Path, quota: Quota | None = None) -> Gated:
+def gated(directory: Path, quota: StorageSettings | None = None) -> Gated:
     log = Gated.open(directory, quota)
     log.gate, log.groups = threading.Event(), []
     return log
@@ -83,7 +83,7 @@ def test_a_snapshot_covers_what_was_submitted_before_it_and_nothing_else(tmp_pat
 
 
 def test_l8_what_waited_behind_a_failure_fails_with_it_and_what_comes_later_is_tried(tmp_path: Path) -> None:
-    log = gated(tmp_path, Quota(bytes_max=100_000, free_bytes_min=0))
+    log = gated(tmp_path, StorageSettings(bytes_max=100_000, free_bytes_min=0))
     told: Told = []
 
     async def run() -> None:

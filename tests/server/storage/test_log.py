@@ -1,6 +1,7 @@
 """L8: the log gives back what was appended, in order, or says what is wrong."""
 
 import os
+import shutil
 import sqlite3
 import stat
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from roamcast.server.storage import DamagedLog, Log, LogInUse, Quota, StorageError, StorageFull
+from roamcast.server.storage import DamagedLog, Log, LogInUse, StorageError, StorageFull, StorageSettings
 
 
 def contents(directory: Path) -> tuple[bytes | None, list[bytes]]:
@@ -49,7 +50,7 @@ def test_batches_come_back_in_order_and_lives_are_counted(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("sync", "level"), [("full", 2), ("off", 0)])
 def test_commits_are_synced_unless_turned_off(tmp_path: Path, sync: Literal["full", "off"], level: int) -> None:
-    log = Log.open(tmp_path, Quota(sync=sync))
+    log = Log.open(tmp_path, StorageSettings(sync=sync))
     assert log._database.execute("PRAGMA synchronous").fetchone() == (level,)
     log.append(b"kept")
     log.close()
@@ -130,7 +131,7 @@ def change(directory: Path, statement: str) -> None:
         ("DELETE FROM batches WHERE number = 5", "batch 5 of 5 is missing", 4),
         ("UPDATE batches SET body = x'00' WHERE number = 2", "batch 2 of 5 is damaged: its checksum is wrong", 1),
         ("UPDATE batches SET number = 9 WHERE number = 1", "batch 1 of 5 is missing", 0),
-        ("INSERT INTO batches SELECT 6, checksum, body FROM batches WHERE number = 1", "behind batch 5", 5),
+        ("INSERT INTO batches SELECT 6, checksum, body FROM batches WHERE number = 1", "batch 6 is damaged", 5),
     ],
 )
 def test_nothing_behind_a_missing_or_changed_batch_is_given_out(
@@ -146,6 +147,32 @@ def test_nothing_behind_a_missing_or_changed_batch_is_given_out(
     assert str(tmp_path / "log.sqlite") in str(problem.value)
     assert "Restore" in str(problem.value)
     log.close()
+
+
+def test_l8_batches_that_nobody_has_counted_are_given_out_and_counted_on(tmp_path: Path) -> None:
+    """A broker that was killed has not written how many there are."""
+    log = filled(tmp_path / "running")
+    shutil.copytree(tmp_path / "running", tmp_path / "killed")
+    log.close()
+    again = Log.open(tmp_path / "killed")
+    again.append(b"batch 5")
+    assert list(again.load().batches) == [b"batch %d" % number for number in range(6)]
+    again.close()
+
+
+def test_without_sync_batches_survive_a_killed_broker(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "running", StorageSettings(sync="off"))
+    assert log._database.execute("PRAGMA synchronous").fetchone() == (0,)
+    log.append(b"one")
+    shutil.copytree(tmp_path / "running", tmp_path / "killed")
+    log.close()
+    assert contents(tmp_path / "killed") == (None, [b"one"])
+
+
+@pytest.mark.parametrize("group_ms", [-1.0, 1e6, float("nan")])
+def test_group_ms_is_checked(group_ms: float) -> None:
+    with pytest.raises(ValueError, match="group_ms"):
+        StorageSettings(group_ms=group_ms)
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM snapshot", "UPDATE snapshot SET body = x'00'"])
@@ -184,7 +211,7 @@ def test_a_file_that_is_no_database_is_not_opened_and_not_touched(tmp_path: Path
 
 
 def test_the_quota_holds_for_batches_and_a_snapshot_makes_room(tmp_path: Path) -> None:
-    log = Log.open(tmp_path, Quota(bytes_max=200_000, free_bytes_min=0))
+    log = Log.open(tmp_path, StorageSettings(bytes_max=200_000, free_bytes_min=0))
     log.append_all([b"x" * 10_000] * 14)
     with pytest.raises(StorageFull, match="the quota is 200000"):
         log.append_all([b"x" * 10_000] * 4)
@@ -196,7 +223,7 @@ def test_the_quota_holds_for_batches_and_a_snapshot_makes_room(tmp_path: Path) -
 
 
 def test_free_space_is_left_on_the_disk(tmp_path: Path) -> None:
-    log = Log.open(tmp_path, Quota(free_bytes_min=1 << 60))
+    log = Log.open(tmp_path, StorageSettings(free_bytes_min=1 << 60))
     with pytest.raises(StorageFull, match=f"{1 << 60} must stay free"):
         log.append(b"x")
     log.close()

@@ -6,6 +6,7 @@ one transaction is written share the next.
 
 from roamcast.server.storage.errors import DamagedLog, LogInUse, StorageError, StorageFull
 from roamcast.server.storage.group_commit import GroupCommit
-from roamcast.server.storage.log import Loaded, Log, Quota
+from roamcast.server.storage.log import Loaded, Log
+from roamcast.server.storage.settings import StorageSettings
 
-__all__ = ["DamagedLog", "GroupCommit", "Loaded", "Log", "LogInUse", "Quota", "StorageError", "StorageFull"]
+__all__ = ["DamagedLog", "GroupCommit", "Loaded", "Log", "LogInUse", "StorageError", "StorageFull", "StorageSettings"]

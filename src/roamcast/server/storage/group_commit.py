@@ -1,6 +1,7 @@
 """The log on an asyncio loop: one thread writes, one transaction is in flight, what comes meanwhile shares the next.
 
-So a sync to disk, which takes as long for one batch as for a thousand, is paid once for all that wait for it.
+So a sync to disk, which takes as long for one batch as for a thousand, is paid once for all that wait for it. A log
+that does not sync takes its batches on the loop itself: to wake the thread would take longer than to write them.
 
 `done` is called on the loop, in the order of submission, with None when the batch is safe. When a transaction fails,
 everything that was submitted before its failure was told fails with it, since it was decided in the belief that what
@@ -11,7 +12,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -48,7 +50,9 @@ class GroupCommit:
         self._committed = committed
         self._loop = loop
         self._waiting_bytes_max = waiting_bytes_max
-        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log")
+        self._to_write: SimpleQueue[list[Entry] | None] = SimpleQueue()
+        self._writer = Thread(target=self._work, name="log", daemon=True)
+        self._writer.start()
         self._waiting: deque[Entry] = deque()
         self._in_flight: list[Entry] = []
         self._idle = asyncio.Event()
@@ -70,8 +74,8 @@ class GroupCommit:
             return
         self._closed = True
         await self._idle.wait()
-        await self._loop.run_in_executor(self._writer, self._log.close)
-        self._writer.shutdown()
+        self._to_write.put(None)
+        await self._loop.run_in_executor(None, self._writer.join)
 
     def _add(self, entry: Entry) -> None:
         if self._closed:
@@ -96,10 +100,18 @@ class GroupCommit:
                 break
             group.append(self._waiting.popleft())
         self._in_flight = group
-        self._writer.submit(self._write, group)
+        if self._log.synced or group[0].kind == "snapshot":
+            self._to_write.put(group)
+        else:
+            self._write(group)
+
+    def _work(self) -> None:
+        """What the writer's thread does."""
+        while (group := self._to_write.get()) is not None:
+            self._write(group)
+        self._log.close()
 
     def _write(self, group: list[Entry]) -> None:
-        """On the writer's thread."""
         failure: Exception | None = None
         begun_s = time.perf_counter()
         try:

@@ -6,6 +6,10 @@ body goes with each, so that `load` gives back exactly what was appended, in ord
 first batch for which that is not so. `life` counts how often the log was opened; it makes names unique that a broker
 makes up.
 
+A batch is one INSERT, which is its own transaction: one page or two, and one sync. The row that says how many batches
+there must be is written with the first batch, with snapshots and at the end. Behind it batches are numbered without a
+gap, and only the newest could go missing unnoticed, as in a crash (`wal.py` sees to the rest).
+
 A snapshot and the removal of the batches that it covers are one transaction. It is not held to the quota, since it is
 what makes room; the free space that the quota asks for is kept for it.
 """
@@ -14,13 +18,15 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from roamcast.server.storage.errors import DamagedLog, LogInUse, StorageError, StorageFull
+from roamcast.server.storage.settings import StorageSettings
 from roamcast.server.storage.wal import check_wal
 
 FORMAT = 1
@@ -29,9 +35,11 @@ LOCK = "lock"
 CHECKSUM_BYTES = 16
 BODY_BYTES_MAX = 512 * 1024 * 1024
 """Half of what SQLite takes in one value."""
-QUOTA_BYTES_MIN = 65_536
-"""An empty log takes some pages."""
 WAL_BYTES_KEPT = 16 * 1024 * 1024
+CHECKPOINT_PAGES = 4_000
+"""How large SQLite's write-ahead log grows. Pages that a snapshot frees before are not copied into the database."""
+LOOK_BYTES = 1024 * 1024
+"""After so much that was written one looks again how much room there is."""
 INCREMENTAL = 2
 ROW_BYTES = 64
 """What a batch takes on disk besides its body, about."""
@@ -43,34 +51,10 @@ CREATE TABLE snapshot (covered INTEGER PRIMARY KEY, checksum BLOB, body BLOB) ST
 CREATE TABLE batches (number INTEGER PRIMARY KEY, checksum BLOB, body BLOB) STRICT;
 """
 
+INSERT = "INSERT INTO batches VALUES (?, ?, ?)"
+
 Row: TypeAlias = tuple[object, ...]
 Opened = TypeVar("Opened", bound="Log")
-
-
-class Quota(Struct, frozen=True, forbid_unknown_fields=True):
-    bytes_max: int = 1024 * 1024 * 1024
-    """What the log may take on disk."""
-    free_bytes_min: int = 64 * 1024 * 1024
-    """What must stay free on the file system; with 0 nobody looks before the system itself refuses."""
-    snapshot_bytes: int = 64 * 1024 * 1024
-    """When so much was logged, the state is written in one piece in its place."""
-    snapshot_replay_s: float = 2.0
-    """The same when so many seconds of work were logged: so long it would take to read them again."""
-    sync: Literal["full", "off"] = "full"
-    """With `off` a killed broker loses nothing, but a machine that loses power may lose or damage the log."""
-
-    def __post_init__(self) -> None:
-        if self.bytes_max < QUOTA_BYTES_MIN or self.free_bytes_min < 0:
-            raise ValueError(f"bytes_max is at least {QUOTA_BYTES_MIN}, free_bytes_min 0 or more")
-        if self.snapshot_bytes < 1:
-            raise ValueError(f"snapshot_bytes is {self.snapshot_bytes}; give at least 1")
-        if not 0 < self.snapshot_replay_s < float("inf"):
-            raise ValueError(f"snapshot_replay_s is {self.snapshot_replay_s}; give a number above 0")
-
-    @property
-    def snapshot_every_bytes(self) -> int:
-        """Early enough that what is logged does not take the room for what is kept."""
-        return min(self.snapshot_bytes, self.bytes_max // 4)
 
 
 class Loaded(Struct, frozen=True):
@@ -82,7 +66,8 @@ class Loaded(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """The one row that says what else must be there. `covered` and `last` are numbers of batches, 0 before any."""
+    """The one row that says what else must be there. `covered` and `last` are numbers of batches, 0 before any; there
+    may be more behind `last`."""
 
     life: int = 0
     covered: int = 0
@@ -96,16 +81,24 @@ class State(Struct, frozen=True):
 class Log:
     """Blocking. Methods may be called from any thread, one at a time."""
 
-    def __init__(self, directory: Path, quota: Quota, lock: int, database: sqlite3.Connection, state: State) -> None:
+    def __init__(
+        self, directory: Path, settings: StorageSettings, lock: int, database: sqlite3.Connection, state: State
+    ) -> None:
         self.file = directory / FILE
-        self._quota = quota
+        self.synced = settings.sync == "full"
+        self._settings = settings
         self._lock = lock
         self._database = database
         self._state = state
+        """As it is stored, but for `life` before the first commit."""
+        self._state_is_stored = False
+        self._last = max(state.last, last_batch(database))
+        self._room_bytes = 0
+        """What may be written before one looks again."""
         self._page_bytes = int(database.execute("PRAGMA page_size").fetchone()[0])
 
     @classmethod
-    def open(cls: type[Opened], directory: Path, quota: Quota | None = None) -> Opened:
+    def open(cls: type[Opened], directory: Path, settings: StorageSettings | None = None) -> Opened:
         """Makes the directory, for its owner alone, if it is not there."""
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -113,9 +106,9 @@ class Log:
         except OSError as problem:
             raise StorageError(f"{directory}: cannot be used as a data directory: {problem.strerror}") from problem
         try:
-            quota = quota or Quota()
-            database, state = opened(directory / FILE, quota)
-            return cls(directory, quota, lock, database, state)
+            settings = settings or StorageSettings()
+            database, state = opened(directory / FILE, settings)
+            return cls(directory, settings, lock, database, state)
         except BaseException:
             os.close(lock)
             raise
@@ -136,8 +129,8 @@ class Log:
         rows = self._read("SELECT * FROM batches WHERE number > ? ORDER BY number", state.covered)
         for number in range(state.covered + 1, state.last + 1):
             yield self._body(next(rows, None), number, f"batch {number} of {state.last}")
-        if next(rows, None) is not None:
-            raise DamagedLog(self.file, f"there are batches behind batch {state.last}, which was the last")
+        for number, row in enumerate(rows, state.last + 1):
+            yield self._body(row, number, f"batch {number}")
 
     def _read(self, query: str, number: int) -> Iterator[Row]:
         try:
@@ -159,12 +152,21 @@ class Log:
     def append_all(self, batches: Sequence[bytes]) -> None:
         """All of them or none, safe on disk when it returns; `StorageFull` when there is no room."""
         self._check_room(batches)
-        state = self._state
+        last = self._last + len(batches)
         rows: list[Row] = [
-            (number, checksum(number, body), body) for number, body in enumerate(batches, state.last + 1)
+            (number, checksum(number, body), body) for number, body in enumerate(batches, self._last + 1)
         ]
-        with_these = State(state.life, state.covered, state.last + len(batches))
-        self._commit(with_these, [("INSERT INTO batches VALUES (?, ?, ?)", rows)])
+        if self._state_is_stored and len(rows) == 1:
+            self._append_one(rows[0])
+        else:
+            self._commit(State(self._state.life, self._state.covered, last), [(INSERT, rows)])
+        self._last = last
+
+    def _append_one(self, row: Row) -> None:
+        try:
+            self._database.execute(INSERT, row)
+        except sqlite3.DatabaseError as problem:
+            raise self._explained(problem) from problem
 
     def snapshot(self, state: bytes, behind: int = 0) -> None:
         """`state` stands from now on for all batches so far but the last `behind`; `StorageFull` when the disk has no
@@ -173,10 +175,10 @@ class Log:
             raise StorageFull(f"{self.file}: a snapshot of {len(state)} bytes; at most {BODY_BYTES_MAX} are stored")
         before = self._state
         # A snapshot before any batch needs a number above 0 too, or it could not be told from none.
-        last = max(before.last, 1)
+        last = max(self._last, 1)
         covered = last - behind
         if behind < 0 or covered < max(before.covered, 1):
-            raise ValueError(f"{behind} batches behind a snapshot, of {before.last - before.covered}")
+            raise ValueError(f"{behind} batches behind a snapshot, of {self._last - before.covered}")
         self._commit(
             State(before.life, covered, last),
             [
@@ -185,6 +187,7 @@ class Log:
                 ("DELETE FROM batches WHERE number <= ?", [(covered,)]),
             ],
         )
+        self._last, self._room_bytes = last, 0
         self._give_back()
 
     def _commit(self, state: State, changes: list[tuple[str, list[Row]]]) -> None:
@@ -198,7 +201,7 @@ class Log:
         except sqlite3.DatabaseError as problem:
             roll_back(database)
             raise self._explained(problem) from problem
-        self._state = state
+        self._state, self._state_is_stored = state, True
 
     def _explained(self, problem: sqlite3.DatabaseError) -> StorageError:
         if primary_code(problem) in FULL:
@@ -211,20 +214,30 @@ class Log:
         if max(map(len, batches), default=0) > BODY_BYTES_MAX:
             raise StorageFull(f"{self.file}: a batch of more than {BODY_BYTES_MAX} bytes is not stored")
         wanted = sum(map(len, batches)) + ROW_BYTES * len(batches)
-        used = self.used_bytes()
-        if used + wanted > self._quota.bytes_max:
+        if wanted > self._room_bytes:
+            # A quarter of it, since pages are not full.
+            self._room_bytes = min(self._room(wanted) // 4, LOOK_BYTES)
+        else:
+            self._room_bytes -= wanted
+
+    def _room(self, wanted: int) -> int:
+        """What is left behind `wanted` bytes, at least 0; `StorageFull` if there is no room for these."""
+        settings, used = self._settings, self.used_bytes()
+        room = settings.bytes_max - used - wanted
+        if room < 0:
             raise StorageFull(
-                f"{self.file}: {used} bytes are used and {wanted} more wanted; the quota is {self._quota.bytes_max}"
+                f"{self.file}: {used} bytes are used and {wanted} more wanted; the quota is {settings.bytes_max}"
             )
-        if not self._quota.free_bytes_min:
-            return
+        if not settings.free_bytes_min:
+            return room
         disk = os.statvfs(self.file.parent)
         free = disk.f_bavail * disk.f_frsize
-        if free - wanted < self._quota.free_bytes_min:
+        if free - wanted < settings.free_bytes_min:
             raise StorageFull(
                 f"{self.file}: {free} bytes are free on the disk and {wanted} wanted; "
-                f"{self._quota.free_bytes_min} must stay free"
+                f"{settings.free_bytes_min} must stay free"
             )
+        return min(room, free - wanted - settings.free_bytes_min)
 
     def used_bytes(self) -> int:
         """What is held. The files may be larger by what was given up and is used again for the next."""
@@ -244,7 +257,10 @@ class Log:
                 raise self._explained(problem) from problem
 
     def close(self) -> None:
-        """Nothing is lost without it; it only leaves one tidy file."""
+        """Nothing is lost without it; it leaves one tidy file that says how many batches there are."""
+        if self._state_is_stored and self._state.last != self._last:
+            with suppress(StorageError):
+                self._commit(State(self._state.life, self._state.covered, self._last), [])
         self._database.close()
         os.close(self._lock)
 
@@ -281,13 +297,19 @@ def locked(directory: Path) -> int:
     return lock
 
 
-def opened(file: Path, quota: Quota) -> tuple[sqlite3.Connection, State]:
+def last_batch(database: sqlite3.Connection) -> int:
+    return int(database.execute("SELECT ifnull(max(number), 0) FROM batches").fetchone()[0])
+
+
+def opened(file: Path, settings: StorageSettings) -> tuple[sqlite3.Connection, State]:
     """The database with its settings, checked, and counted as opened once more."""
-    check_wal(file.with_name(file.name + "-wal"))
+    if settings.sync == "full":
+        # Without syncs no transaction is sure to be whole before the next one.
+        check_wal(file.with_name(file.name + "-wal"))
     os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     try:
-        prepare(database, quota)
+        prepare(database, settings)
         return database, next_life(database, file)
     except sqlite3.DatabaseError as problem:
         database.close()
@@ -299,14 +321,15 @@ def opened(file: Path, quota: Quota) -> tuple[sqlite3.Connection, State]:
         raise
 
 
-def prepare(database: sqlite3.Connection, quota: Quota) -> None:
+def prepare(database: sqlite3.Connection, settings: StorageSettings) -> None:
     database.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
     if database.execute("PRAGMA auto_vacuum").fetchone()[0] != INCREMENTAL:
         # Only for a new file, since this writes even where nothing changes.
         database.execute("PRAGMA auto_vacuum = INCREMENTAL")
     for setting in (
         "journal_mode = WAL",
-        f"synchronous = {quota.sync}",
+        f"synchronous = {settings.sync}",
+        f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
         f"journal_size_limit = {WAL_BYTES_KEPT}",
     ):
         database.execute(f"PRAGMA {setting}").fetchall()
