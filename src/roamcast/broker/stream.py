@@ -1,7 +1,8 @@
 """Streams between brokers that survive their link (R1 asks for links that lose nothing and keep order).
 
-Each broker numbers what it sends to a neighbour, keeps it until the neighbour has `Got` it, and sends the rest again
-when a link that was down comes up. The neighbour takes each number once, in order. A broker that crashed comes back
+Each broker numbers what it sends to a neighbour, keeps it until the neighbour has confirmed it, and sends the rest
+again when a link that was down comes up. The neighbour takes each number once, in order. Every message confirms what
+has come the other way; where nothing goes that way, `Got` does, once in a while. A broker that crashed comes back
 with another `life`, and a stream to it begins anew: it has forgotten what it got.
 
 States of a stream: up, or down since a moment. Guarantee: what is said to a neighbour arrives once, in order, unless
@@ -15,8 +16,8 @@ from typing import Final
 from roamcast.broker.messages import BrokerMessage, Got, Hello, Sequenced
 from roamcast.node.boundary import Does, Note, Send
 
-GOT_EVERY: Final = 16
-"""How many messages may arrive before the sender is told."""
+GOT_EVERY: Final = 64
+"""How many messages may arrive before the sender is told, if nothing goes to it that tells it anyway."""
 
 
 class Stream:
@@ -33,14 +34,19 @@ class Stream:
         self.waiting: deque[Sequenced] = deque()
         """Sent, or to be sent when the link is up, and not known to have arrived."""
         self.got = 0
+        self.told = 0
+        """Up to where the neighbour has been told what has come from it."""
         self.spared = 0
         """How many more may wait: those that were said when the two met."""
 
     def add(self, message: BrokerMessage) -> list[Does]:
         self.sent += 1
-        sequenced = Sequenced(self.sent, message)
+        sequenced = Sequenced(self.sent, message, self.got)
         self.waiting.append(sequenced)
-        return [Send(self.peer, sequenced)] if self.up else []
+        if not self.up:
+            return []
+        self.told = self.got
+        return [Send(self.peer, sequenced)]
 
     def confirmed(self, number: int) -> None:
         while self.waiting and self.waiting[0].number <= number:
@@ -53,12 +59,16 @@ class Stream:
         return [Send(self.peer, each) for each in self.waiting]
 
     def take(self, sequenced: Sequenced) -> tuple[BrokerMessage | None, list[Does]]:
-        """The message if it is the next one, and a word to its sender now and then."""
+        """The message if it is the next one, and a confirmation now and then."""
+        self.confirmed(sequenced.got)
         if sequenced.number != self.got + 1:
             # One that came before is a copy; a gap cannot be on a link that keeps order.
             return None, [Note("stream_gap", self.peer)] if sequenced.number > self.got + 1 else []
         self.got = sequenced.number
-        return sequenced.message, [Send(self.peer, Got(self.got))] if self.got % GOT_EVERY == 0 else []
+        if self.got - self.told < GOT_EVERY:
+            return sequenced.message, []
+        self.told = self.got
+        return sequenced.message, [Send(self.peer, Got(self.got))]
 
 
 class Streams:
@@ -72,6 +82,7 @@ class Streams:
         stream = self.of.get(peer)
         if stream is not None:
             stream.linked = True
+            stream.told = stream.got
         return Send(peer, Hello(self.life, stream.peer_life if stream else 0, stream.got if stream else 0))
 
     def continues(self, peer: str, hello: Hello) -> bool:

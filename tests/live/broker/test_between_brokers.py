@@ -10,7 +10,6 @@ from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.wishes import Wish
 from roamcast.live.broker.modulating import Modulators
-from roamcast.live.broker.station import CODEC
 from roamcast.live.broker.visitor import Luggage, Visitor
 from roamcast.model.context import Context
 from roamcast.model.filter import EVERYTHING
@@ -21,6 +20,7 @@ from roamcast.mqtt.packets import V5, PubAck, PubRec, SubAck, Unsubscribe
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.session import Session
 from roamcast.mqtt.topics import parse_filter
+from roamcast.node import boundary
 from tests.live.broker.scene import Scene, last
 from tests.live.broker.stage import SimClient
 
@@ -75,9 +75,8 @@ def test_what_is_withdrawn_at_the_old_broker_while_a_client_moves_is_gone_at_the
     old, b = scene.stage.brokers["a"], scene.stage.brokers["b"]
     socket, heard = old.server.clients["c"], old.server.core.station.heard
 
-    def hear(peer: str, data: bytes) -> None:
-        heard(peer, data)
-        message = CODEC.decode(data)
+    def hear(peer: str, message: boundary.Message) -> None:
+        heard(peer, message)
         if isinstance(message, Sequenced) and isinstance(message.message, Remember):
             withdrawal = encode(Unsubscribe(9, ("x",)), V5)
             scene.stage.loop.after(10, lambda: socket.data_received(withdrawal))

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from roamcast.broker.frames import CODEC
 from roamcast.broker.messages import Hello
-from roamcast.live.broker.station import CODEC
 from roamcast.mqtt.packets import PubAck, SubAck
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.links.frames import (

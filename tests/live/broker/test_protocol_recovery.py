@@ -27,7 +27,7 @@ from roamcast.live.broker.inputs import (
     decode_batch,
 )
 from roamcast.live.broker.properties import subscription_of
-from roamcast.live.broker.stored import BadState
+from roamcast.live.broker.stored import STATE_VERSION, BadState
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
@@ -248,8 +248,8 @@ def test_state_of_another_version_is_refused_p71() -> None:
     core = Core("a", 1)
     with pytest.raises(BadState, match=r"version before 3.*Start it with the roamcast that wrote it"):
         Core.restored(pickle.dumps((2, core)))
-    with pytest.raises(BadState, match=r"version 99; this broker reads 6.*Start it with the roamcast that wrote it"):
-        Core.restored(core.snapshot().replace(b"state 6", b"state 99", 1))
+    with pytest.raises(BadState, match=rf"version 99; this broker reads {STATE_VERSION}.*Start it"):
+        Core.restored(core.snapshot().replace(b"state %d" % STATE_VERSION, b"state 99", 1))
     assert Core.restored(core.snapshot()).host == "a"
 
 

@@ -137,6 +137,10 @@ def test_a_client_that_waits_for_its_session_may_start_clean_instead_p26(waited_
     scene.rest(waited_s)
     client.connect("c", clean=True)
     scene.rest(3.0)
+    if client.connacks[-1].reason is Reason.SERVER_UNAVAILABLE:
+        # Its first CONNECT was longer under way than the second, and took over: it tries again.
+        client.connect("c", clean=True)
+        scene.rest(3.0)
     assert client.ready
     assert not client.connacks[-1].session_present
     scene.publish(writer, "t", b"for nobody")

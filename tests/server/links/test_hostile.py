@@ -3,6 +3,7 @@
 import asyncio
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +12,11 @@ from roamcast.server.links.frames import (
     AGREED,
     CHOSEN,
     GREETING,
+    MAGIC,
     PAYLOAD_BYTES_MAX,
     PING,
+    REFUSED,
+    VERSION,
     BadFrame,
     FrameReader,
     frame,
@@ -105,6 +109,24 @@ def test_l7_bytes_that_are_not_ours_close_the_connection_with_a_remark(what: str
             assert a.ear.frames == []
             if a.ear.is_up("b"):
                 await a.until_down(End("b"))
+
+    bounded(work())
+
+
+def test_peer_of_another_version_is_told_so_p62() -> None:
+    other = msgspec.msgpack.encode([MAGIC, VERSION - 1, "b", "a"])
+
+    async def work() -> None:
+        async with ends("a") as (a,):
+            answer = await spoken(a, frame(GREETING, other))
+            reader = FrameReader()
+            reader.feed(answer)
+            why = f"b speaks version {VERSION - 1} of links and a version {VERSION}: both must run the same version"
+            found = reader.next_frame()
+            assert found is not None
+            assert found[0] == REFUSED
+            assert found[1].decode().startswith(why)
+            assert a.ear.remarked("link_refused")
 
     bounded(work())
 

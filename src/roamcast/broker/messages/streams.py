@@ -56,10 +56,12 @@ class Hello(Message, frozen=True, tag="hello"):
 
 
 class Sequenced(Message, frozen=True, tag="sequenced"):
-    """The next message of the stream to a neighbour."""
+    """The next message of the stream to a neighbour; what came of the other direction is confirmed with it."""
 
     number: int
     message: BrokerMessage
+    got: int = 0
+    """Everything of the stream to the sender has arrived up to this number."""
 
     @property
     def kind(self) -> str:
@@ -71,6 +73,6 @@ class Sequenced(Message, frozen=True, tag="sequenced"):
 
 
 class Got(Message, frozen=True, tag="got"):
-    """Everything of the stream up to this number has arrived."""
+    """Everything of the stream up to this number has arrived: said by itself where nothing goes the other way."""
 
     number: int

@@ -19,6 +19,7 @@ the bounds of queues and patience (docs/PROTOCOL.md, section 7).
 
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -65,6 +66,7 @@ from roamcast.model.space import Plane, Space
 from roamcast.mqtt.messages import Message
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.session import SessionLimits
+from roamcast.node import boundary
 
 
 class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -172,10 +174,7 @@ class Core:
             case Reported() | ReportedTogether():
                 self.subscribing.reported(given)
             case Heard(peer, data):
-                self.station.heard(peer, data)
-                self.admission.look_around()
-                self.keeping.hand_over()
-                self.groups.insist()
+                self._heard(peer, data)
             case Asked():
                 self.subscribing.subscribe(given)
             case Withdrew():
@@ -193,6 +192,17 @@ class Core:
                 self.announcing.announce(topic)
             case Restarted():
                 self.admission.restarted()
+
+    def _heard(self, peer: str, data: bytes) -> None:
+        """Each message of a frame as if it had come alone: a mistake with one costs none of the others."""
+        for message in self.station.messages_in(peer, data):
+            self._guarded(partial(self._heard_message, peer, message), "Heard", None)
+
+    def _heard_message(self, peer: str, message: boundary.Message) -> None:
+        self.station.heard(peer, message)
+        self.admission.look_around()
+        self.keeping.hand_over()
+        self.groups.insist()
 
     def _fired(self, timer: str) -> None:
         if not self.station.timers.take(timer):

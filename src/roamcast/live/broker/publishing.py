@@ -298,11 +298,12 @@ class Publishing:
 
     def _to_neighbours(self, event: Event, source: str = CLIENT, hops: int = 0) -> None:
         said, _ = self.station.broker.neighbours.router.route(Notified(event, 0, None, hops), source)
+        passing = Passing(event, hops + 1)
         for peer, _ in said:
             if not self.station.in_step_with(peer):
                 # A link that is back is not in step yet: this would be there before what waits in the stream.
                 continue
-            self.station.emit(Tell(peer, Passing(event, hops + 1)))
+            self.station.emit(Tell(peer, passing))
             if self.station.chronicle.onlooker is not None:
                 self.station.chronicle.onlooker.passed_on(peer, event)
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from roamcast.broker.border import Part
 from roamcast.broker.broker import Broker
+from roamcast.broker.frames import messages_in
 from roamcast.broker.messages import (
-    MESSAGES,
     Abandon,
     Accepted,
     Ack,
@@ -50,11 +50,7 @@ from roamcast.mqtt.messages import Message
 from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.node import boundary
 from roamcast.node.boundary import CancelTimer, Disconnect, Does, LinkDown, LinkUp, Note, Send, SetTimer, TimerFired
-from roamcast.node.codec import BadMessage, Codec
 
-LINK_MESSAGE_BYTES_MAX = 4 * 1_048_576
-CODEC = Codec(MESSAGES, LINK_MESSAGE_BYTES_MAX)
-"""What brokers say to each other."""
 ABOUT_CLIENTS = (Relocate, Replay, NotFound, Abandon, Farewell, Remembered, Forwarded)
 REPLAY = "replay:"
 AWAY = "away:"
@@ -130,12 +126,11 @@ class Station:
         for effect in effects:
             self._perform(effect)
 
-    def heard(self, peer: str, data: bytes) -> None:
-        try:
-            message = CODEC.decode(data)
-        except BadMessage as problem:
-            self.emit(Remark("bad_link_message", f"{peer}: {problem}"))
-            return
+    def messages_in(self, peer: str, data: bytes) -> list[boundary.Message]:
+        """What a neighbour says in one frame."""
+        return messages_in(data, lambda problem: self.emit(Remark("bad_link_message", f"{peer}: {problem}")))
+
+    def heard(self, peer: str, message: boundary.Message) -> None:
         if isinstance(message, Sequenced):
             onlooker = self.chronicle.onlooker
             if onlooker is not None:

@@ -19,7 +19,6 @@ from roamcast.server.links.frames import (
     AGREED,
     CHOSEN,
     GREETING,
-    HEADER,
     PAYLOAD_BYTES_MAX,
     PING,
     PONG,
@@ -28,6 +27,7 @@ from roamcast.server.links.frames import (
     USER_KIND_MAX,
     BadFrame,
     FrameReader,
+    OtherVersion,
     frame,
     read_greeting,
     write_greeting,
@@ -81,8 +81,6 @@ class Channel(asyncio.Protocol):
         self.lost: asyncio.Future[None] = self.loop.create_future()
         """The socket is gone."""
         self._reader = FrameReader()
-        self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._heard_before = 0
         self._silent = 0
@@ -154,7 +152,11 @@ class Channel(asyncio.Protocol):
             raise BadFrame(f"a frame of kind {kind} while {self.stage.value}")
 
     def _greeted(self, data: bytes) -> None:
-        greeting = read_greeting(data)
+        try:
+            greeting = read_greeting(data)
+        except OtherVersion as problem:
+            self.refuse(str(problem))
+            return
         name, own_name = greeting.name, self.owner.name
         if self.dialled and name != self.peer:
             self.refuse(f"{self.address} is {name}, not {self.peer}")
@@ -199,7 +201,8 @@ class Channel(asyncio.Protocol):
 
     def send(self, kind: int, data: bytes) -> None:
         self._write(kind, data)
-        if self._waiting_bytes > self.owner.settings.buffer_bytes_max:
+        waiting_bytes = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        if waiting_bytes > self.owner.settings.buffer_bytes_max:
             self._overflow()
 
     def wait(self, waits: bool) -> None:
@@ -216,20 +219,8 @@ class Channel(asyncio.Protocol):
         self._write(PING, b"")
 
     def _write(self, kind: int, data: bytes) -> None:
-        if self.is_closed:
-            return
-        if not self._waiting:
-            self.loop.call_soon(self._flush)
-        self._waiting += (HEADER.pack(len(data), kind), data)
-        self._waiting_bytes += HEADER.size + len(data)
-
-    def _flush(self) -> None:
-        if self.is_closed or self.transport is None or not self._waiting:
-            return
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        self.transport.write(b"".join(waiting))
-        if self.transport.get_write_buffer_size() > self.owner.settings.buffer_bytes_max:
-            self._overflow()
+        if not self.is_closed and self.transport is not None:
+            self.transport.write(frame(kind, data))
 
     def _overflow(self) -> None:
         self._end_with("link_overflow", f"{self._who()}: more than {self.owner.settings.buffer_bytes_max} bytes wait")
@@ -245,7 +236,6 @@ class Channel(asyncio.Protocol):
 
     def end_gently(self) -> None:
         """After what was sent has left, if the other end takes it."""
-        self._flush()
         if self._close() and self.transport is not None:
             self.transport.close()
 
@@ -257,7 +247,6 @@ class Channel(asyncio.Protocol):
         """Ends it and tells the other end why."""
         self.owner.remark("link_refused", f"{self._who()}: {why}")
         if self.transport is not None:
-            self._waiting = []
             self.transport.write(frame(REFUSED, why[:REASON_CHARS_MAX].encode()))
         self.end_gently()
         # Whoever does not read even this is not waited for.
@@ -274,7 +263,6 @@ class Channel(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.stage = Stage.CLOSED
-        self._waiting = []
         if not self.settled.done():
             self.settled.set_result(False)
         self.owner.closed(self)

@@ -23,7 +23,7 @@ PAYLOAD_BYTES_MAX = 4 * 1_048_576
 GREETING_BYTES_MAX = 1_024
 NAME_CHARS_MAX = 64
 MAGIC = "roamcast link"
-VERSION = 1
+VERSION = 2
 
 USER_KIND_MAX = 0xEF
 GREETING, AGREED, CHOSEN, PING, PONG, REFUSED = 0xFF, 0xFE, 0xFD, 0xFC, 0xFB, 0xFA
@@ -32,6 +32,10 @@ REASON_CHARS_MAX = 200
 
 class BadFrame(ValueError):
     """Bytes that are not of a link; the message says why."""
+
+
+class OtherVersion(BadFrame):
+    """The other end greets in another version of links; it is told so."""
 
 
 class BadName(ValueError):
@@ -65,7 +69,7 @@ def write_greeting(name: str, expects: str) -> bytes:
 
 
 def read_greeting(payload: bytes) -> Greeting:
-    """Raises `BadFrame`."""
+    """Raises `BadFrame`, and `OtherVersion` where that is all that is wrong."""
     try:
         greeting = _greeting_decoder.decode(payload)
         check_name(greeting.name)
@@ -75,7 +79,10 @@ def read_greeting(payload: bytes) -> Greeting:
     if greeting.magic != MAGIC:
         raise BadFrame("no greeting: other magic")
     if greeting.version != VERSION:
-        raise BadFrame(f"{greeting.name} speaks version {greeting.version} of links, not {VERSION}")
+        raise OtherVersion(
+            f"{greeting.name} speaks version {greeting.version} of links and {greeting.expects[:NAME_CHARS_MAX]} "
+            f"version {VERSION}: both must run the same version of roamcast"
+        )
     return greeting
 
 
