@@ -49,7 +49,7 @@ def best_us(work: Callable[[int, int], None], count: int) -> float:
 
 def both(core: Core, work: Callable[[int, int], None], count: int) -> tuple[float, float]:
     without = best_us(work, count)
-    core.station.chronicle.look_on(Watcher(core))
+    core.station.observation.observers.add(Watcher(core))
     return without, best_us(work, count)
 
 

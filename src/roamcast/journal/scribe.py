@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 
 class Scribe(Observer):
-    def __init__(self, journal: "Recorder") -> None:
+    def __init__(self, journal: "Recorder", shared: bool = False) -> None:
+        """`shared`: others may write of the same hosts, in journals of their own."""
+        self._shared = shared
         self.record = journal.record
         self._attributes: dict[str, dict[str, Value]] = {}
 
@@ -51,11 +53,11 @@ class Scribe(Observer):
             self.record(ContextChange(context.host, now_us, context.attributes))
 
     def gone(self, now_us: int, host: str, to: str | None = None) -> None:
-        self.record(Move.gone(host, now_us))
-
-    def forget(self, host: str) -> None:
-        """Its next context is written whole: somebody else may have written others meanwhile."""
-        self._attributes.pop(host, None)
+        if self._shared:
+            # Its next context is written whole: somebody else may have written others meanwhile.
+            self._attributes.pop(host, None)
+        if to is None:
+            self.record(Move.gone(host, now_us))
 
     def published(self, now_us: int, host: str, event: Event) -> None:
         self._record_or_note(Published(host, now_us, event))

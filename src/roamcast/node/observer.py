@@ -69,6 +69,9 @@ class Observer:
     def noted(self, now_us: int, host: str, what: str, detail: str) -> None:
         """Something worth counting that belongs into the journal."""
 
+    def failed(self) -> None:
+        """It made a mistake, and is told nothing more."""
+
 
 class Observers(Observer):
     """Tells each of a list, up to its first mistake. The list is empty when nobody looks."""
@@ -76,7 +79,7 @@ class Observers(Observer):
     def __init__(self, failed: Callable[[Observer, str], None] = lambda _, __: None) -> None:
         """`failed` is told once of each that is taken out, and why."""
         self.all: tuple[Observer, ...] = ()
-        self._failed = failed
+        self._tell_failure = failed
 
     def add(self, observer: Observer) -> None:
         self.all = (*self.all, observer)
@@ -91,7 +94,8 @@ class Observers(Observer):
                 getattr(observer, what)(*about)
             except Exception as problem:
                 self.remove(observer)
-                self._failed(observer, f"{what}: {problem!r}")
+                self._tell_failure(observer, f"{what}: {problem!r}")
+                observer.failed()
 
     def moved(self, now_us: int, context: Context) -> None:
         self._tell("moved", now_us, context)

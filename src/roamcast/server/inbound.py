@@ -64,7 +64,7 @@ class Inbound:
             case events.Released(packet_id):
                 self.server.give(Released(client.name, packet_id))
             case events.Dropped(token, cause):
-                self.server.watch.remark(f"dropped_{cause}", client.name)
+                self.server.monitor.remark(f"dropped_{cause}", client.name)
                 if token:
                     self.server.give(Settled(client.name, packet_id_of(token), token))
             case events.SubscribeRequested():
@@ -114,7 +114,7 @@ class Inbound:
     def _turn_away(self, socket: ClientSocket, connect: packets.Connect, refusal: tuple[Reason, str]) -> None:
         client = connect.client_id[:LOGGED_CHARS_MAX] or "no client id"
         user = "no user" if connect.username is None else f"user '{connect.username[:LOGGED_CHARS_MAX]}'"
-        self.server.watch.remark("connect_refused", f"{client}, {user}, from {socket.address}: {refusal[1]}")
+        self.server.monitor.remark("connect_refused", f"{client}, {user}, from {socket.address}: {refusal[1]}")
         socket.mqtt.refuse(self.server.now_us(), *refusal)
         socket.mark()
 
@@ -158,14 +158,14 @@ class Inbound:
         elif self.server.arriving.get(client.client) is client:
             del self.server.arriving[client.client]
             self.server.give(Left(client.client, None, True))
-        self.server.watch.disconnected(client.client, event.reason, event.detail)
+        self.server.monitor.disconnected(client.client, event.reason, event.detail)
 
     def _published(self, client: ClientSocket, event: events.Published) -> None:
         message, packet_id, name = event.message, event.packet_id, client.name
         self.pace(client, self.server.access.pace_us(client, len(message.payload), 0, self.server.now_us()))
         refusal = self._refusal(client, event)
         if refusal is not None:
-            self.server.watch.remark("publish_refused", f"{name}: {refusal[1]}")
+            self.server.monitor.remark("publish_refused", f"{name}: {refusal[1]}")
             if message.qos:
                 client.mqtt.acknowledge(self.server.now_us(), packet_id, *refusal)
                 client.mark()
@@ -180,7 +180,7 @@ class Inbound:
         else:
             if self.server.core.announcing.asks(message.topic, self.server.heard_us):
                 self._announce(client, message.topic)
-            self.server.watch.passed(0, 1, len(message.payload))
+            self.server.monitor.passed(0, 1, len(message.payload))
             self.server.pass_on(name, message)
 
     def _announce(self, client: ClientSocket, topic: str) -> None:
@@ -220,7 +220,7 @@ class Inbound:
                 payload, self.context_of(client.name), self.server.heard_us, self.server.core.space
             )
         except BadReport as problem:
-            self.server.watch.remark("bad_report", f"{client.name}: {problem}")
+            self.server.monitor.remark("bad_report", f"{client.name}: {problem}")
             return
         self._give_report(client, context)
 
@@ -228,7 +228,7 @@ class Inbound:
         try:
             context = trackers.context(message, self.context_of(client.name), self.server.now_us())
         except BadLocation as problem:
-            self.server.watch.remark(f"{LOCATION_REMARK}{problem}", client.name)
+            self.server.monitor.remark(f"{LOCATION_REMARK}{problem}", client.name)
             return
         if context is not None:
             self._give_report(client, context)
@@ -243,7 +243,7 @@ class Inbound:
                 server.backpressure.said(client)
         else:
             # The next one says the same, and nothing may pile up for a disk that takes nothing.
-            self.server.watch.remark("report_dropped", context.host)
+            self.server.monitor.remark("report_dropped", context.host)
 
     def _lasts(self, client: str) -> bool:
         """Whether its session outlives its connection."""

@@ -146,7 +146,7 @@ class LinkDesk:
         return self._holds.setdefault(peer, HeldLink(self, peer))
 
     def remark(self, what: str, detail: str) -> None:
-        self.server.watch.remark(what, detail)
+        self.server.monitor.remark(what, detail)
 
     def _passing(self, peer: str, data: bytes) -> None:
         try:

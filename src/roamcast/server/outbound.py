@@ -8,7 +8,6 @@ from roamcast.live.broker.effects import (
     Acknowledge,
     Admit,
     AnyEffect,
-    AnyRecord,
     CaughtUp,
     Complete,
     Cut,
@@ -17,12 +16,6 @@ from roamcast.live.broker.effects import (
     Grant,
     Hand,
     LetGo,
-    RecordContext,
-    RecordDelivery,
-    RecordGone,
-    RecordNote,
-    RecordPublication,
-    RecordSubscription,
     Release,
     Remark,
     Revoke,
@@ -73,12 +66,12 @@ class Outbound:
 
     def failed(self, what: str, problem: Exception, socket: "ClientSocket | None") -> None:
         """A client for which something could not be done starts again."""
-        self.server.watch.remark("internal_error", f"{what}: {problem!r}")
+        self.server.monitor.remark("internal_error", f"{what}: {problem!r}")
         if socket is not None and socket.transport is not None:
             socket.transport.abort()
 
     def _perform(self, effect: AnyEffect) -> None:
-        watch, now_us = self.server.watch, self.server.now_us()
+        monitor, now_us = self.server.monitor, self.server.now_us()
         match effect:
             case Hand(names, delivery):
                 for name in names:
@@ -86,7 +79,7 @@ class Outbound:
                     if socket is not None:
                         socket.mqtt.deliver(now_us, delivery)
                         socket.attend()
-                watch.handed(delivery.qos, len(delivery.message.payload) * len(names), len(names))
+                monitor.handed(delivery.qos, len(delivery.message.payload) * len(names), len(names))
             case LetGo():
                 self._let_go(now_us, effect)
             case Tell(peer, message, link):
@@ -95,17 +88,8 @@ class Outbound:
             case Cut(peer):
                 if self.neighbours is not None:
                     self.neighbours.cut(peer)
-            case (
-                RecordContext()
-                | RecordGone()
-                | RecordPublication()
-                | RecordDelivery()
-                | RecordSubscription()
-                | RecordNote()
-            ):
-                self.record(effect)
             case Remark(what, detail):
-                watch.remark(what, detail)
+                monitor.remark(what, detail)
             case CaughtUp(keys):
                 self.server.ahead.caught_up(keys)
             case Admit() | Deny():
@@ -128,28 +112,15 @@ class Outbound:
             replace(each, link=neighbours.link_to(each.peer)) if isinstance(each, Tell) else each for each in effects
         ]
 
-    def recorded(self, effects: list[AnyEffect]) -> list[AnyEffect]:
-        """Performs what nobody outside sees, records and counts, and answers with the effects that wait for the
-        disk."""
-        if not effects:
-            return effects
+    def remarked(self, effects: list[AnyEffect]) -> list[AnyEffect]:
+        """Performs what nobody outside sees, and answers with the effects that wait for the disk."""
         others: list[AnyEffect] = []
         for effect in effects:
-            if isinstance(effect, AnyRecord):
-                self.record(effect)
-            elif type(effect) is Remark:
-                self.server.watch.remark(effect.what, effect.detail)
+            if type(effect) is Remark:
+                self.server.monitor.remark(effect.what, effect.detail)
             else:
                 others.append(effect)
         return others
-
-    def record(self, effect: AnyRecord) -> None:
-        """With the time at which the state machine worked, so that what it knew then is what the journal says. What
-        cannot be written down happened all the same, and must be logged."""
-        try:
-            self.server.watch.record(self.server.core.station.now_us, effect)
-        except Exception as problem:
-            self.server.watch.remark("internal_error", f"{type(effect).__name__}: {problem!r}")
 
     def _perform_for(
         self,
@@ -214,7 +185,7 @@ class Outbound:
 
     def _let_go(self, now_us: int, effect: LetGo) -> None:
         for delivery in effect.session.let_go(effect.through):
-            self.server.watch.handed(delivery.qos, len(delivery.message.payload), 1)
+            self.server.monitor.handed(delivery.qos, len(delivery.message.payload), 1)
         socket = self.server.clients.get(effect.client)
         if socket is not None and socket.mqtt.session is effect.session:
             socket.mqtt.flush(now_us)

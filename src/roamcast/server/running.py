@@ -15,14 +15,18 @@ import msgspec
 
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.complaints import network_reason
+from roamcast.journal.records import BadJournal, Run
+from roamcast.journal.scribe import Scribe
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
 from roamcast.live.broker.stored import BadState
 from roamcast.live.overlay.core import OverlayCore, granted
+from roamcast.live.runtime.diary import Diary
 from roamcast.server.access import PolicyAccess
 from roamcast.server.connection import ClientSocket
 from roamcast.server.http import HttpServer, Metrics, Routes, health_route, metrics_route
 from roamcast.server.links.links import Links
+from roamcast.server.monitor import Monitor
 from roamcast.server.neighbours import LinkDesk
 from roamcast.server.server import BrokerServer, Redirect
 from roamcast.server.settings import (
@@ -41,7 +45,6 @@ from roamcast.server.studio.studio import Address, Studio
 from roamcast.server.tracking import Trackers
 from roamcast.server.transport.tls import link_context, server_context
 from roamcast.server.transport.websocket import HANDSHAKE_S, WebSocketProtocol
-from roamcast.server.witness import Witness
 from roamcast.server.write_ahead import Due
 
 SETTLING_S = 2.0
@@ -69,30 +72,32 @@ class RunningBroker:
         self._http: HttpServer | None = None
         self.studio: Studio | None = None
         self._commit: GroupCommit | None = None
+        self._journal: Diary | None = None
 
     async def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
         settings = self.settings
         policy, _ = load_policy(settings)
         load_modulators(settings)
         streets = load_map(settings)
-        journal, space = Path(settings.journal) if settings.journal else None, settings.model_space()
-        self.witness = Witness(settings.name, space, self.metrics, journal, settings.log_level)
+        space = settings.model_space()
+        monitor = Monitor(settings.name, self.metrics, settings.log_level)
         core = self._stored(progress) if settings.overlay is None else self._fleeting(settings.overlay)
         self.access = PolicyAccess(policy, settings.security.limits, space)
         redirect = Redirect(settings.redirect_to, settings.redirect_moved) if settings.redirect_to else None
         self.server = BrokerServer(
             core,
+            monitor,
             settings.connections if settings.overlay is None else granted(settings.connections),
             self._commit,
             self.access,
-            self.witness,
             redirect=redirect,
             snapshotter=ForkingSnapshotter(core.snapshot, asyncio.get_running_loop()),
             due=Due(settings.storage.snapshot_every_bytes, settings.storage.snapshot_replay_s),
             group_s=settings.storage.group_ms / 1e3,
             trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
         )
-        core.station.chronicle.on = journal is not None
+        if self._journal is not None:
+            core.station.observation.observers.add(Scribe(self._journal, shared=True))
         if settings.shows_studio:
             peers = [peer.name for peer in settings.links.peers]
             self.studio = Studio(
@@ -103,7 +108,7 @@ class RunningBroker:
                 streets,
                 self.server.now_us,
                 peers,
-                remark=self.witness.remark,
+                remark=monitor.remark,
             )
         self.server.give(Restarted())
         try:
@@ -120,7 +125,7 @@ class RunningBroker:
             progress("reading what was stored")
             core = self._recovered(log)
             core.audience.warm_up()
-            self.witness.open_journal(max(core.station.now_us, time.time_ns() // 1_000), load_graph(settings))
+            self._journal = open_journal(settings, max(core.station.now_us, time.time_ns() // 1_000))
             self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
         except BaseException:
             log.close()
@@ -275,7 +280,7 @@ class RunningBroker:
         return None if full is None else str(full)
 
     def _journal_problem(self) -> str | None:
-        problem = None if self.witness.diary is None else self.witness.diary.problem
+        problem = None if self._journal is None else self._journal.problem
         return None if problem is None else str(problem)
 
     async def stop(self) -> None:
@@ -297,7 +302,8 @@ class RunningBroker:
                 await self._settled(SNAPSHOT_S)
             await self._commit.close()
         self.access.close()
-        self.witness.close(self.server.now_us())
+        if self._journal is not None:
+            self._journal.end(self.server.now_us())
 
     async def _settled(self, patience_s: float) -> bool:
         """Whether nothing waits to be stored, within so long."""
@@ -306,6 +312,21 @@ class RunningBroker:
         while not self.server.write_ahead.settled and loop.time() < until_s:
             await asyncio.sleep(LOOK_S)
         return self.server.write_ahead.settled
+
+
+def open_journal(settings: Settings, now_us: int) -> Diary | None:
+    """Raises `BadJournal` for a directory that cannot be one."""
+    if not settings.journal:
+        return None
+    graph = load_graph(settings)
+    places = None if graph is None else graph.neighbours
+    try:
+        return Diary(
+            Path(settings.journal), Run(settings.name, now_us, settings.model_space(), movement_graph=places)
+        )
+    except OSError as problem:
+        what = f"{settings.journal}: cannot be a journal's directory: {problem.strerror}"
+        raise BadJournal(what) from problem
 
 
 def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:

@@ -30,10 +30,10 @@ from roamcast.server.access import AccessControl, OpenAccess
 from roamcast.server.backpressure import Backpressure
 from roamcast.server.connection import ClientSocket
 from roamcast.server.inbound import Inbound
+from roamcast.server.monitor import Monitor
 from roamcast.server.outbound import Outbound
 from roamcast.server.snapshot import BlockingSnapshotter, Snapshotter
 from roamcast.server.tracking import Trackers
-from roamcast.server.watch import SilentWatch, Watch
 from roamcast.server.write_ahead import Due, Store, WriteAhead
 
 ARRIVAL_S_MAX = 120.0
@@ -72,10 +72,10 @@ class BrokerServer:
     def __init__(
         self,
         core: Core,
+        monitor: Monitor,
         limits: Limits | None = None,
         store: Store | None = None,
         access: AccessControl | None = None,
-        watch: Watch | None = None,
         clock_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
         loop: Loop | None = None,
         redirect: Redirect | None = None,
@@ -92,7 +92,7 @@ class BrokerServer:
         self.limits = limits or Limits()
         self.frames = Frames()
         self.access = access or OpenAccess()
-        self.watch = watch or SilentWatch()
+        self.monitor = monitor
         self.redirect = redirect
         self.trackers = trackers
         self.loop: Loop = loop or asyncio.get_running_loop()
@@ -107,7 +107,7 @@ class BrokerServer:
             self._stored,
             self.loop.call_later,
             snapshotter or BlockingSnapshotter(core.snapshot),
-            self.watch.snapshot_done,
+            self.monitor.snapshot_done,
             due,
             group_s,
             self.loop.time,
@@ -153,8 +153,8 @@ class BrokerServer:
             took_s = (self._stopwatch_s() - began_s) * MEASURED_EVERY
         else:
             effects = self.core.handle(now_us, given)
-        self.watch.given(now_us, given)
-        effects = self.outbound.recorded(effects)
+        self.monitor.given(given)
+        effects = self.outbound.remarked(effects)
         if self.ahead.marked:
             effects.append(self.ahead.take())
         self.write_ahead.add(now_us, given, effects, took_s)
@@ -186,9 +186,9 @@ class BrokerServer:
     def _stay_behind(self, keys: tuple[Key, ...], pass_it: Callable[[], list[AnyEffect]], size: int) -> None:
         """What would overtake something that waits to be stored waits too; while nothing can be, it is lost."""
         if self.write_ahead.full is not None:
-            self.watch.remark("passing_dropped", keys[0][0])
+            self.monitor.remark("passing_dropped", keys[0][0])
             return
-        effects = self.outbound.bound_to_links(self.outbound.recorded(pass_it()))
+        effects = self.outbound.bound_to_links(self.outbound.remarked(pass_it()))
         for key in keys:
             self.ahead.mark(*key)
         self.write_ahead.add_behind([*effects, self.ahead.take()], size)
@@ -260,12 +260,12 @@ class BrokerServer:
     def may_open(self, client: ClientSocket) -> bool:
         why_not = "the broker is shutting down" if self.closing else self.access.may_open(client, self.now_us())
         if why_not is not None:
-            self.watch.remark("connection_refused", f"{client.address}: {why_not}")
+            self.monitor.remark("connection_refused", f"{client.address}: {why_not}")
         return why_not is None
 
     def opened(self, client: ClientSocket) -> None:
         self.sockets[client] = None
-        self.watch.opened(client.listener)
+        self.monitor.opened(client.listener)
 
     def wrote(self, client: ClientSocket) -> None:
         self._dirty.append(client)
@@ -275,7 +275,7 @@ class BrokerServer:
     def closed(self, client: ClientSocket) -> None:
         if client in self.sockets:
             del self.sockets[client]
-            self.watch.closed(client.listener)
+            self.monitor.closed(client.listener)
         self.backpressure.forget(client)
         self.access.closed(client)
 

@@ -80,7 +80,7 @@ class Scene:
         return self.publish(client, "$roam/me", said)
 
     def remarks(self, broker: str = "a") -> list[str]:
-        return [what for what, _ in self.stage.brokers[broker].watch.said]
+        return [what for what, _ in self.stage.brokers[broker].monitor.said]
 
 
 def last(client: SimClient, kind: type[Packet]) -> Packet:

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import Core, CoreParams
-from roamcast.live.broker.effects import AnyRecord
-from roamcast.live.broker.inputs import Restarted, decode_batch
+from roamcast.live.broker.inputs import AnyGiven, Restarted, decode_batch
 from roamcast.live.overlay.core import OverlayCore, granted
 from roamcast.model.places import MovementGraph
 from roamcast.mqtt import Decoder, encode
@@ -41,23 +40,24 @@ from roamcast.mqtt.packets import (
     Wish,
 )
 from roamcast.mqtt.reasons import Reason
+from roamcast.node.observer import Observer
 from roamcast.server.connection import ClientSocket
+from roamcast.server.http.metrics import Metrics
+from roamcast.server.monitor import Monitor
 from roamcast.server.neighbours import LinkDesk
 from roamcast.server.server import BrokerServer
 from roamcast.server.tracking import Trackers, TrackingParams
-from roamcast.server.watch import SilentWatch
 from roamcast.server.write_ahead import Due
 from tests.live.broker.machines import Clockwork, Disk, Head, SlowSnapshotter, Wire
 
 
-class Remarks(SilentWatch):
-    def __init__(self) -> None:
+class Remarks(Monitor):
+    def __init__(self, name: str) -> None:
+        super().__init__(name, Metrics(), "error")
         self.said: list[tuple[str, str]] = []
-        self.recorded: list[AnyRecord] = []
-        """What is for the journal, if anybody keeps one."""
 
-    def record(self, now_us: int, record: AnyRecord) -> None:
-        self.recorded.append(record)
+    def given(self, given: AnyGiven) -> None:
+        """Links come and go all the time here: that is not for the log."""
 
     def remark(self, what: str, detail: str) -> None:
         assert what != "internal_error", detail
@@ -71,7 +71,8 @@ class SimBroker:
         self.stage = stage
         self.name = name
         self.disk = Disk()
-        self.watch = Remarks()
+        self.monitor = Remarks(name)
+        self.observer: Observer | None = None
         self.starts = 0
         self.alive = False
         self.links: dict[str, int] = {}
@@ -100,9 +101,9 @@ class SimBroker:
         self.head = store or Head(stage, self.disk)
         self.server = BrokerServer(
             core,
+            self.monitor,
             limits,
             store=store,
-            watch=self.watch,
             clock_us=lambda: stage.loop.now_us - self.behind_us,
             loop=stage.loop,
             snapshotter=SlowSnapshotter(stage, self.head, core),
@@ -111,7 +112,14 @@ class SimBroker:
             trackers=Trackers(core.space, stage.tracking) if stage.tracking is not None else None,
         )
         self.desk = LinkDesk(self.server, self)
+        if self.observer is not None:
+            core.station.observation.observers.add(self.observer)
         self.server.give(Restarted())
+
+    def observe(self, observer: Observer) -> None:
+        """From now on, and in its next lives."""
+        self.observer = observer
+        self.server.core.station.observation.observers.add(observer)
 
     def kill(self) -> None:
         self.alive = False

@@ -206,8 +206,8 @@ def test_a_mistake_of_the_broker_costs_a_client_its_connection_and_nothing_else_
     scene.rest()
     scene.subscribe(reader, "#")
     broker = scene.stage.brokers["a"]
-    said = broker.watch.said
-    broker.watch.remark = lambda what, detail: said.append((what, detail))  # type: ignore[method-assign]
+    said = broker.monitor.said
+    broker.monitor.remark = lambda what, detail: said.append((what, detail))  # type: ignore[method-assign]
     publishing = broker.server.core.publishing
     right, publishing.publish = publishing.publish, mistaken  # type: ignore[method-assign]
     client.publish("t", b"x", 2)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.broker.core import Core
-from roamcast.live.broker.effects import AnyEffect, Hand, RecordDelivery
+from roamcast.live.broker.effects import AnyEffect, Hand
 from roamcast.live.broker.inputs import Arrived, Asked
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane, Space
@@ -16,6 +16,7 @@ from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.packets import V5, V311, PubAck, Publish
 from roamcast.mqtt.topics import parse_filter
 from tests.effort import examples
+from tests.live.broker.observed import Told
 from tests.live.broker.scene import Scene, published
 from tests.live.broker.stage import SimClient, Stage
 from tests.server.test_backpressure import Stuck
@@ -162,13 +163,13 @@ def test_l2_only_the_message_that_is_too_long_is_left_out(qos: int) -> None:
 def test_p2_the_journal_has_every_message_of_a_batch() -> None:
     scene = Scene()
     broker = scene.stage.brokers["a"]
-    broker.server.core.station.chronicle.on = True
+    told = Told()
+    broker.observe(told)
     reader, writer = scene.client("reader", expiry_s=0), scene.client("writer")
     scene.subscribe(reader, "t")
     for qos in (0, 1):
         say(scene, writer, qos=qos)
-    recorded = [each for each in broker.watch.recorded if isinstance(each, RecordDelivery)]
-    assert len(recorded) == 2 * len(MANY)
+    assert len(told.of("delivered")) == 2 * len(MANY)
 
 
 @pytest.mark.parametrize("noticed", [True, False])

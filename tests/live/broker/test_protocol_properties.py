@@ -163,7 +163,7 @@ def test_a_property_that_cannot_be_understood_refuses_its_subscription_p12(name:
     assert text.isprintable()  # mosquitto_sub drops a packet with a line break in it, and tells nobody why
     assert "t" not in scene.stage.brokers["a"].server.core.station.visitors["c"].session.subscriptions
     # mosquitto_sub does not show the text of SUBACK: whoever looks into the log finds it there.
-    assert ("subscription_refused", f"c: {text}") in scene.stage.brokers["a"].watch.said
+    assert ("subscription_refused", f"c: {text}") in scene.stage.brokers["a"].monitor.said
 
 
 def test_a_property_that_is_there_twice_is_an_error_and_unknown_ones_mean_nothing_p12() -> None:

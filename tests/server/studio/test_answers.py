@@ -457,7 +457,7 @@ def test_l5_what_comes_from_another_broker_is_explained_by_where_clients_were_wh
             audience = Scope(Circle(Point(0.0, 0.0), 200.0))
             late = Event("b2~1.1", "t", publisher, published_us, published_us, audience=audience)
             assert core.audience.of(late, broker.server.now_us()) == []
-            studio_of(broker).watcher.heard("b2", late)
+            studio_of(broker).watcher.heard(broker.server.now_us(), "b2", late)
             failed, why = (await missed(broker, "t"))["r"]
             assert (failed, "r is 500 m away" in why) == ("audience", True)
 

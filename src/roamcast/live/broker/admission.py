@@ -121,7 +121,7 @@ class Admission:
             return
         if came == "restarted":
             # Another broker may have had a session of it, and does not know how it ended.
-            self.station.chronicle.gone(visitor.client)
+            self.station.observation.gone(visitor.client)
         self.subscribing.groups.left_all(visitor.client)
         self.subscribing.welcome(visitor)
         self._admit(visitor, present=False)
@@ -140,7 +140,7 @@ class Admission:
         self.subscribing.groups.joined(visitor.client, visitor.asked.values(), True)
         lasting = self.publishing.keeping.lasting
         visitor.seen = {event_id: names for event_id, names in visitor.seen.items() if event_id in lasting}
-        self.station.chronicle.here(visitor.context.at(self.station.now_us, self.station.space))
+        self.station.observation.moved(visitor.context.at(self.station.now_us, self.station.space))
         self.travelling.admitted(visitor)
         self.station.emit(Admit(visitor.client, visitor.session, present, visitor.arrival))
 
@@ -240,7 +240,7 @@ class Admission:
         del self.station.visitors[visitor.client]
         self.station.emit(Remark("roamed_out", visitor.client))
         arrow = self.station.broker.handover.arrow_of(visitor.name)
-        self.station.chronicle.roamed(visitor.client, arrow.claim.path[0] if arrow and arrow.claim.path else "")
+        self.station.observation.gone(visitor.client, arrow.claim.path[0] if arrow and arrow.claim.path else "")
         if visitor.connected:
             self.station.emit(Dismiss(visitor.client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
         elif visitor.coming:
@@ -259,7 +259,7 @@ class Admission:
             return
         visitor.connected = visitor.coming = False
         self.subscribing.audience.connected(visitor.client, False)
-        self.station.chronicle.away(visitor.client)
+        self.station.observation.disconnected(visitor.client)
         self.subscribing.groups.joined(visitor.client, visitor.asked.values(), False)
         if given.expiry_s is not None:
             visitor.session.expiry_s = given.expiry_s
@@ -269,7 +269,7 @@ class Admission:
         if visitor.context is not before:
             # Its last word was a report: what comes for it while it is away is judged by that.
             self.subscribing.audience.moved(visitor.context)
-            self.station.chronicle.here(visitor.context)
+            self.station.observation.moved(visitor.context)
         self._away(visitor)
         if given.in_order:
             visitor.will = None
@@ -317,7 +317,7 @@ class Admission:
         self.station.give(LinkDown(visitor.name))
         self.station.give(TimerFired(AWAY + visitor.name))
         self.station.visitors.pop(visitor.client, None)
-        self.station.chronicle.gone(visitor.client)
+        self.station.observation.gone(visitor.client)
 
     def restarted(self) -> None:
         for peer in list(self.station.broker.neighbours.streams.of):
@@ -327,16 +327,16 @@ class Admission:
                 self._cancel(visitor)
                 del self.station.visitors[visitor.client]
                 continue
-            self._chronicle(visitor)
+            self._tell_observers(visitor)
             visitor.session.recovered(self.station.now_us, visitor.received)
             visitor.session.subscriptions = dict(visitor.asked)
             if visitor.connected or visitor.coming:
                 self.left(Left(visitor.client, None, False))
 
-    def _chronicle(self, visitor: Visitor) -> None:
+    def _tell_observers(self, visitor: Visitor) -> None:
         """A journal may have begun after the session, and one of a broker that was killed lacks its last moments."""
-        now_us, chronicle = self.station.now_us, self.station.chronicle
-        chronicle.here(visitor.context.at(now_us, self.station.space))
+        now_us, observation = self.station.now_us, self.station.observation
+        observation.moved(visitor.context.at(now_us, self.station.space))
         for text, asked in visitor.asked.items():
             if text in visitor.wanted:
-                chronicle.subscribed(asked, replace(visitor.wanted[text], issued_us=now_us))
+                observation.subscribed(asked, replace(visitor.wanted[text], issued_us=now_us))

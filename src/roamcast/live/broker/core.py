@@ -229,7 +229,7 @@ class Core:
         it (`ReportedTogether`), as long as no neighbour or overlay can ask what was before, nobody keeps a journal,
         and no trip is told to a mesh. False if it must be given."""
         station = self.station
-        if station.chronicle.on or station.has_neighbours() or self.travelling.mesh is not None:
+        if station.observation.on or station.has_neighbours() or self.travelling.mesh is not None:
             return False
         station.now_us = now_us
         try:

@@ -8,9 +8,6 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from roamcast.model.context import Context
-from roamcast.model.event import Event
-from roamcast.model.subscription import Subscription
 from roamcast.mqtt.messages import Delivery
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.session import Session
@@ -118,44 +115,6 @@ class CaughtUp(ServerEffect, frozen=True, gc=False):
     keys: tuple[tuple[str, str], ...]
 
 
-class RecordContext(ServerEffect, frozen=True, gc=False):
-    """For the journal, as all that follow: where and what a client is."""
-
-    context: Context
-
-
-class RecordGone(ServerEffect, frozen=True, gc=False):
-    """A client's session has ended, or is another broker's now."""
-
-    client: str
-    elsewhere: bool = False
-
-
-class RecordPublication(ServerEffect, frozen=True, gc=False):
-    client: str
-    event: Event
-
-
-class RecordDelivery(ServerEffect, frozen=True, gc=False):
-    client: str
-    event: Event
-    subscription: str
-
-
-class RecordNote(ServerEffect, frozen=True, gc=False):
-    client: str
-    what: str
-    detail: str
-
-
-class RecordSubscription(ServerEffect, frozen=True, gc=False):
-    """A subscription begins, or ends (then `subscription` is None)."""
-
-    client: str
-    id: str
-    subscription: Subscription | None
-
-
 class Remark(ServerEffect, frozen=True, gc=False):
     """Something to count."""
 
@@ -163,10 +122,6 @@ class Remark(ServerEffect, frozen=True, gc=False):
     detail: str = ""
 
 
-AnyRecord: TypeAlias = (
-    RecordContext | RecordGone | RecordPublication | RecordDelivery | RecordNote | RecordSubscription
-)
-"""Carried out at once: what the journal says happened when the input came."""
 AnyEffect: TypeAlias = (
     Admit
     | Deny
@@ -182,5 +137,4 @@ AnyEffect: TypeAlias = (
     | Cut
     | CaughtUp
     | Remark
-    | AnyRecord
 )

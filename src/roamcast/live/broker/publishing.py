@@ -79,7 +79,7 @@ class Publishing:
         self._publish(visitor, event, message, packet_id)
 
     def _publish(self, visitor: Visitor, event: Event, message: Message, packet_id: int) -> None:
-        self.station.chronicle.published(visitor.client, event, message)
+        self.station.observation.published(visitor.client, event, message)
         self.announcing.announce(event.subject)
         if message.qos == 0 and not goes_to_all(event):
             self._route_passing(event, message, CLIENT, 0)
@@ -122,7 +122,7 @@ class Publishing:
             return
         visitor.context = context
         self.audience.moved(context, self.station.has_neighbours())
-        self.station.chronicle.here(context)
+        self.station.observation.moved(context)
         self.travelling.moved(visitor)
         self.station.emit(Acknowledge(visitor.client, packet_id))
 
@@ -199,7 +199,7 @@ class Publishing:
                 for made in self.station.messages_for(visitor, event, message, each, passing):
                     delivery = delivery_of(0, made, [each], False)
                     self.station.emit(Hand((visitor.client,), delivery))
-        self.station.chronicle.delivered(visitor.client, event, asked)
+        self.station.observation.delivered(visitor.client, event, asked)
 
     # Messages that last.
 
@@ -244,9 +244,7 @@ class Publishing:
         if visitor is None:
             return
         plan = self.audience.plain(message.topic)
-        if plan is not None and not (travels or self.station.chronicle.on or message.user_properties):
-            if self.station.chronicle.onlooker is not None:
-                self.station.chronicle.onlooker.published_plainly(visitor.context, message, plan)
+        if plan is not None and not (travels or self.station.observation.on or message.user_properties):
             if plan:
                 self._pass_waiting(waiting)
                 self._hand(message, plan)
@@ -257,7 +255,7 @@ class Publishing:
         except (BadProperty, BadValue) as problem:
             self._refuse(visitor, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return
-        self.station.chronicle.published(client, event, message)
+        self.station.observation.published(client, event, message)
         waiting.append((message, event))
 
     def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
@@ -273,8 +271,7 @@ class Publishing:
         if message is None or passing.hops > HOPS_MAX:
             self.station.emit(Remark("event_looped", passing.event.id))
             return
-        if self.station.chronicle.onlooker is not None:
-            self.station.chronicle.onlooker.heard(peer, passing.event)
+        self.station.observation.heard(peer, passing.event)
         self._route_passing(passing.event, message, peer, passing.hops)
 
     def _route_passing(self, event: Event, message: Message, source: str, hops: int) -> None:
@@ -291,7 +288,7 @@ class Publishing:
             else:
                 unchanged.append((client, asked))
                 if visitor.connected:
-                    self.station.chronicle.delivered(client, event, asked)
+                    self.station.observation.delivered(client, event, asked)
         self._hand(message, alike(unchanged))
         if self.station.has_neighbours() and not (source == CLIENT and self.announcing.keeps_back(event)):
             self._to_neighbours(event, source, hops)
@@ -304,8 +301,7 @@ class Publishing:
                 # A link that is back is not in step yet: this would be there before what waits in the stream.
                 continue
             self.station.emit(Tell(peer, passing))
-            if self.station.chronicle.onlooker is not None:
-                self.station.chronicle.onlooker.passed_on(peer, event)
+            self.station.observation.forwarded(peer, event)
 
 
 def was_refused(session: Session, serial: int) -> bool:

@@ -34,11 +34,11 @@ from roamcast.broker.params import BrokerParams
 from roamcast.broker.session import Session
 from roamcast.broker.window import SPAN_MAX
 from roamcast.live.broker.ahead import Ahead
-from roamcast.live.broker.chronicle import Chronicle
 from roamcast.live.broker.effects import Acknowledge, AnyEffect, Cut, LetGo, Release, Remark, Tell
 from roamcast.live.broker.events import Events, with_origin
 from roamcast.live.broker.inputs import Received, Settled, SettledTogether
 from roamcast.live.broker.modulating import Modulators
+from roamcast.live.broker.observation import Observation
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.timers import Timers
 from roamcast.live.broker.visitor import RETAINED, SOURCE, Visitor, delivery_of, modulated_on_the_way
@@ -90,7 +90,7 @@ class Station:
         """Neighbours with whom a stream began since somebody looked."""
         self.touched: dict[str, None] = {}
         """Clients of whom a neighbour or a timer has said something since somebody looked."""
-        self.chronicle = Chronicle(self.emit)
+        self.observation = Observation(self)
         self._effects: list[AnyEffect] = []
         self._let_go: dict[str, LetGo] = {}
 
@@ -108,6 +108,7 @@ class Station:
         self._effects.append(effect)
 
     def take_effects(self) -> list[AnyEffect]:
+        self.observation.flush()
         effects, self._effects = self._effects, []
         if self._let_go:
             effects += self._let_go.values()
@@ -132,10 +133,9 @@ class Station:
 
     def heard(self, peer: str, message: boundary.Message) -> None:
         if isinstance(message, Sequenced):
-            onlooker = self.chronicle.onlooker
-            if onlooker is not None:
+            if self.observation.on:
                 for event in events_in(message.message):
-                    onlooker.heard(peer, event)
+                    self.observation.heard(peer, event)
             inside = message.message.cargo if isinstance(message.message, Routed) else message.message
             if isinstance(inside, ABOUT_CLIENTS):
                 self.touched[inside.client.removeprefix(SOURCE)] = None
@@ -176,7 +176,7 @@ class Station:
             case Send(to, message):
                 if not to.startswith(SOURCE):
                     self.emit(Tell(to, message))
-                    self._tell_onlooker(to, message)
+                    self._tell_forwarded(to, message)
                     return
                 visitor = self.visitors.get(to.removeprefix(SOURCE))
                 if visitor is not None:
@@ -193,10 +193,9 @@ class Station:
             case _:
                 self.emit(Remark("unexpected_effect", type(effect).__name__))
 
-    def _tell_onlooker(self, peer: str, message: boundary.Message) -> None:
-        onlooker = self.chronicle.onlooker
-        if onlooker is not None and isinstance(message, Sequenced) and isinstance(message.message, Notified):
-            onlooker.passed_on(peer, message.message.event)
+    def _tell_forwarded(self, peer: str, message: boundary.Message) -> None:
+        if self.observation.on and isinstance(message, Sequenced) and isinstance(message.message, Notified):
+            self.observation.forwarded(peer, message.message.event)
 
     def _tell(self, visitor: Visitor, message: boundary.Message) -> None:
         match message:
@@ -242,7 +241,7 @@ class Station:
             return
         self._let_go[visitor.client] = LetGo(visitor.client, visitor.session, packet_id)
         if not was_sent:
-            self._chronicle(visitor.client, event, message, asked, retained)
+            self._delivered(visitor.client, event, message, asked, retained)
 
     def _drop(self, visitor: Visitor, number: int) -> None:
         visitor.last = number
@@ -256,11 +255,11 @@ class Station:
         window = session.window
         return bool(len(window)) and numbered.number == max(visitor.last + 1, window.first)
 
-    def _chronicle(self, client: str, event: Event, message: Message, asked: list[Asked], retained: bool) -> None:
+    def _delivered(self, client: str, event: Event, message: Message, asked: list[Asked], retained: bool) -> None:
         if retained:
-            self.chronicle.given_retained(client, event, message, asked)
+            self.observation.given_retained(client, event, message, asked)
         else:
-            self.chronicle.delivered(client, event, asked)
+            self.observation.delivered(client, event, asked)
 
     def has_room(self, visitor: Visitor, size: int) -> bool:
         """Whether another message may wait for a client. All that the broker keeps for it counts: what waits while it

@@ -130,7 +130,7 @@ class Subscribing:
         self._expire_later(visitor, text, wanted)
         self.audience.subscribe(visitor.client, asked, wanted)
         self.station.tell_broker(visitor, Sub(wanted))
-        self.station.chronicle.subscribed(asked, wanted)
+        self.station.observation.subscribed(asked, wanted)
         self.groups.joined(visitor.client, (asked,), True)
         return before is not None
 
@@ -151,7 +151,7 @@ class Subscribing:
         wanted = visitor.wanted.get(text)
         self._forget(visitor, text)
         if wanted is not None:
-            self.station.chronicle.withdrawn(asked, wanted)
+            self.station.observation.unsubscribed(asked, wanted)
 
     def _expire_later(self, visitor: Visitor, text: str, wanted: Wanted) -> None:
         timer = expiry_timer(visitor.client, text)
@@ -178,7 +178,7 @@ class Subscribing:
         if visitor is not None:
             visitor.context = context
             self.audience.moved(context, self.station.has_neighbours())
-            self.station.chronicle.here(context)
+            self.station.observation.moved(context)
             self.travelling.moved(visitor)
 
     def welcome(self, visitor: Visitor) -> None:
@@ -261,6 +261,6 @@ class Subscribing:
             if min(message.qos, asked.qos) == 0:
                 for each in self.station.messages_for(visitor, event, message, asked, False):
                     self.station.emit(Hand((visitor.client,), delivery_of(0, each, [asked], True)))
-                self.station.chronicle.given_retained(visitor.client, event, message, [asked])
+                self.station.observation.given_retained(visitor.client, event, message, [asked])
             elif self.station.has_room(visitor, message.size_bytes):
                 self.station.perform(self.station.broker.border.give(session, event, 0, (RETAINED, wanted.id)))

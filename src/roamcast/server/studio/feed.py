@@ -135,13 +135,13 @@ class Feed(Attendant):
             self._wipe(name)
 
     def wanted(self, wanted: Subscription) -> None:
-        self.unwanted(wanted)
+        self.unwanted(wanted.subscriber, wanted.id)
         for drawn in drawn_of_subscription(wanted, text_of(wanted.id)):
             self._draw(drawn)
 
-    def unwanted(self, wanted: Subscription) -> None:
+    def unwanted(self, host: str, subscription_id: str) -> None:
         for what in ("interest", "near"):
-            self._wipe(f"{wanted.subscriber}/{text_of(wanted.id)}/{what}")
+            self._wipe(f"{host}/{text_of(subscription_id)}/{what}")
 
     def seen(self, way: Way) -> None:
         for drawn in drawn_of_event(way.event):

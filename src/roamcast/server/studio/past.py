@@ -7,7 +7,6 @@ event would cost clients times events; keeping what each change replaced costs o
 from collections import deque
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -17,10 +16,6 @@ CHANGES_MAX = 20_000
 CHANGES_BYTES_MAX = 16 * 1024 * 1024
 CONTEXT_BYTES = 400
 """About what a context takes without its texts."""
-
-
-Flips: TypeAlias = dict[str, list[tuple[int, bool]]]
-"""By client, when it changed and whether it was connected before that; the oldest first."""
 
 
 class Known(Struct, frozen=True):
@@ -69,24 +64,6 @@ class Past:
         for change in self._later(moment_us):
             found[change.client] = change.before
         return {client: known for client, known in found.items() if known is not None}
-
-    def flips(self, moment_us: int) -> Flips:
-        """By client, when it came or went since then, and whether it was connected before; the oldest first."""
-        found: Flips = {}
-        for change in self._later(moment_us):
-            found.setdefault(change.client, []).append(
-                (change.at_us, change.before is not None and change.before.connected)
-            )
-        for each in found.values():
-            each.reverse()
-        return found
-
-    def was_connected(self, client: str, moment_us: int, flips: Flips) -> bool:
-        for at_us, before in flips.get(client, ()):
-            if at_us > moment_us:
-                return before
-        known = self.now.get(client)
-        return known is not None and known.connected
 
     def _later(self, moment_us: int) -> Iterator[Change]:
         """The newest first."""

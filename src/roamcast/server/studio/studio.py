@@ -51,7 +51,8 @@ class Studio:
         self.settings = settings
         self.watcher = Watcher(core)
         self.feed = Feed(self.watcher, now_us, self._hello, peers, self._feed_failed)
-        core.station.chronicle.look_on(self.watcher, self.feed.fail)
+        self.watcher.when_failed = self.feed.fail
+        core.station.observation.observers.add(self.watcher)
         self.bundle = bundle or Bundle()
         self._addresses = addresses
         self._streets = streets
@@ -76,13 +77,16 @@ class Studio:
         return found
 
     def close(self) -> None:
-        self.watcher.core.station.chronicle.onlooker = None
+        self._stop_looking()
         self.feed.close()
         self.others.close()
 
+    def _stop_looking(self) -> None:
+        self.watcher.core.station.observation.observers.remove(self.watcher)
+
     def _feed_failed(self, what: str, problem: Exception) -> None:
-        self.watcher.core.station.chronicle.onlooker = None
-        self._remark("onlooker_failed", f"{what}: {problem!r}")
+        self._stop_looking()
+        self._remark("observer_failed", f"studio, {what}: {problem!r}")
 
     def _page(self) -> asyncio.Protocol:
         return WebSocketProtocol(Page(self.feed), None, self.settings.origins or None, text=True)

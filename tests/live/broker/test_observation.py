@@ -1,18 +1,14 @@
-"""P2: what a live broker has written into its journal is what the oracle must know, and nothing twice."""
+"""P2: what a live broker tells its observers is what the oracle must know, and nothing twice."""
+
+from collections.abc import Sequence
 
 from roamcast.journal.records import Run
-from roamcast.live.broker.effects import (
-    AnyRecord,
-    RecordContext,
-    RecordDelivery,
-    RecordGone,
-    RecordNote,
-    RecordPublication,
-    RecordSubscription,
-)
 from roamcast.live.runtime.diary import opening_of
+from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
+from roamcast.node.observer import Observer, SubscriptionIds
+from tests.live.broker.observed import Told
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
 
@@ -20,20 +16,18 @@ from tests.live.broker.stage import SimClient
 def watched(brokers: str = "a") -> Scene:
     scene = Scene(brokers)
     for broker in scene.stage.brokers.values():
-        broker.server.core.station.chronicle.on = True
+        broker.observe(Told())
     return scene
 
 
-def recorded(scene: Scene, broker: str = "a") -> list[AnyRecord]:
-    return scene.stage.brokers[broker].watch.recorded
+def told(scene: Scene, broker: str = "a") -> Told:
+    observer = scene.stage.brokers[broker].observer
+    assert isinstance(observer, Told)
+    return observer
 
 
 def deliveries(scene: Scene, broker: str = "a") -> list[tuple[str, str]]:
-    return [
-        (each.client, each.subscription.partition("\0")[2])
-        for each in recorded(scene, broker)
-        if isinstance(each, RecordDelivery)
-    ]
+    return [(client, name.partition("\0")[2]) for client, _, name in told(scene, broker).of("delivered")]
 
 
 def read_but_silent(scene: Scene) -> SimClient:
@@ -51,8 +45,12 @@ def test_p2_a_report_of_any_qos_is_a_move() -> None:
     client = scene.client("c")
     for qos in (0, 1, 2):
         scene.publish(client, "$roam/me", {"position": [qos, 5]}, qos=qos)
-    moves = [each.context.position for each in recorded(scene) if isinstance(each, RecordContext)]
-    assert moves == [None, Point(0, 5), Point(1, 5), Point(2, 5)]
+    assert [context.position for (context,) in told(scene).of("moved")] == [
+        None,
+        Point(0, 5),
+        Point(1, 5),
+        Point(2, 5),
+    ]
 
 
 def test_p2_a_client_is_gone_with_its_session_and_not_with_its_connection() -> None:
@@ -60,9 +58,9 @@ def test_p2_a_client_is_gone_with_its_session_and_not_with_its_connection() -> N
     client = scene.client("c", expiry_s=30)
     client.drop()
     scene.rest(20)
-    assert not any(isinstance(each, RecordGone) for each in recorded(scene))
+    assert told(scene).of("gone") == []
     scene.rest(20)
-    assert [each for each in recorded(scene) if isinstance(each, RecordGone)] == [RecordGone("c")]
+    assert told(scene).of("gone") == [("c", None)]
 
 
 def test_p2_a_client_that_roams_is_not_gone_and_its_new_broker_knows_where_it_is() -> None:
@@ -70,8 +68,8 @@ def test_p2_a_client_that_roams_is_not_gone_and_its_new_broker_knows_where_it_is
     client = scene.client("c")
     scene.report(client, position=[3, 4], attributes={"kind": "truck"})
     scene.move(client, "b")
-    assert [each for each in recorded(scene) if isinstance(each, RecordGone)] == [RecordGone("c", elsewhere=True)]
-    contexts = [each.context for each in recorded(scene, "b") if isinstance(each, RecordContext)]
+    assert told(scene).of("gone") == [("c", "b")]
+    contexts = [context for (context,) in told(scene, "b").of("moved")]
     assert [(each.position, each.attributes) for each in contexts] == [(Point(3, 4), {"kind": "truck"})]
 
 
@@ -81,8 +79,7 @@ def test_p2_a_client_that_starts_clean_elsewhere_was_gone() -> None:
     scene.subscribe(client, "t")
     client.connect("b", clean=True)
     scene.rest(2)
-    told = [each for each in recorded(scene, "b") if isinstance(each, RecordGone | RecordContext)]
-    assert [type(each) for each in told] == [RecordGone, RecordContext]
+    assert [name for name, _ in told(scene, "b").all if name in ("gone", "moved")] == ["gone", "moved"]
 
 
 def test_p2_a_delivery_that_waits_while_its_client_roams_is_written_once() -> None:
@@ -99,8 +96,7 @@ def test_p2_a_message_holds_at_its_publication_unless_it_lasts() -> None:
     scene.publish(writer, "t", b"1", expiry_s=60)
     scene.publish(writer, "t", b"2", expiry_s=60, persist="true")
     scene.publish(writer, "t", b"3", qos=0, expiry_s=60)
-    said = [each.event for each in recorded(scene) if isinstance(each, RecordPublication)]
-    assert [each.instantaneous for each in said] == [True, False, True]
+    assert [event.instantaneous for _, event in told(scene).of("published")] == [True, False, True]
 
 
 def test_p2_shared_subscriptions_are_not_in_the_journal() -> None:
@@ -111,8 +107,8 @@ def test_p2_shared_subscriptions_are_not_in_the_journal() -> None:
     for qos in (0, 1):
         scene.publish(plain, "t", b"1", qos=qos)
     assert deliveries(scene) == [("p", "t"), ("p", "t")]
-    asked = [each.client for each in recorded(scene) if isinstance(each, RecordSubscription)]
-    assert asked == ["p"]
+    assert [client for client, _ in told(scene).of("subscribed")] == ["p"]
+    assert [client for client, _ in told(scene).of("subscribed_unmodelled")] == ["m"]
 
 
 def test_p2_a_retained_message_that_a_new_subscription_is_given_is_a_note() -> None:
@@ -121,7 +117,7 @@ def test_p2_a_retained_message_that_a_new_subscription_is_given_is_a_note() -> N
     scene.publish(client, "t", b"1", retain=True)
     scene.subscribe(client, "t")
     assert deliveries(scene) == []
-    assert [each.what for each in recorded(scene) if isinstance(each, RecordNote)] == ["retained_given"]
+    assert [what for _, what, _ in told(scene).of("noted")] == ["retained_given"]
 
 
 def test_p2_a_journal_that_begins_later_is_told_who_is_there_and_what_they_want() -> None:
@@ -129,12 +125,12 @@ def test_p2_a_journal_that_begins_later_is_told_who_is_there_and_what_they_want(
     client = scene.client("c")
     scene.subscribe(client, "t")
     broker = scene.stage.brokers["a"]
-    broker.server.core.station.chronicle.on = True
+    observer = broker.observer = Told()
     broker.server.write_ahead.snapshot()
     scene.rest()
     broker.kill()
     broker.start()
-    assert [type(each) for each in broker.watch.recorded] == [RecordContext, RecordSubscription]
+    assert [name for name, _ in observer.all] == ["moved", "subscribed", "disconnected"]
 
 
 def test_p2_brokers_that_open_a_journal_at_once_do_not_share_a_number() -> None:
@@ -151,3 +147,23 @@ def test_p2_what_a_client_that_is_away_does_not_get_is_no_delivery() -> None:
     scene.rest()
     scene.publish(writer, "t", b"gone", qos=0)
     assert deliveries(scene) == []
+
+
+def test_p2_deliveries_of_one_event_are_told_together() -> None:
+    class Fans(Observer):
+        def __init__(self) -> None:
+            self.told: list[list[str]] = []
+
+        def fanned_out(
+            self, now_us: int, event: Event, hosts: Sequence[str], subscription_ids: SubscriptionIds
+        ) -> None:
+            self.told.append(list(hosts))
+
+    scene, fans = Scene(), Fans()
+    for name in "xyz":
+        scene.subscribe(scene.client(name), "t")
+    scene.stage.brokers["a"].observe(fans)
+    writer = scene.client("w")
+    for qos in (0, 1):
+        scene.publish(writer, "t", b"1", qos=qos)
+    assert fans.told == [["x", "y", "z"]] * 2

@@ -1,29 +1,13 @@
-"""What happens at a broker, for those who look: metrics, a log for people, the journal for the pipeline."""
+"""What the operator of a broker sees: metrics, and a log for people."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import structlog
 
-from roamcast.journal.records import BadJournal, Run
-from roamcast.journal.scribe import Scribe
-from roamcast.live.broker.effects import (
-    AnyRecord,
-    RecordContext,
-    RecordDelivery,
-    RecordGone,
-    RecordNote,
-    RecordPublication,
-    RecordSubscription,
-)
 from roamcast.live.broker.inputs import AnyGiven, Arrived, LinkChanged, Published
-from roamcast.live.runtime.diary import Diary
-from roamcast.model.places import MovementGraph
-from roamcast.model.space import Earth, Plane
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.http.metrics import ListenerKind, Metrics, RoamDirection
 from roamcast.server.tracking import LOCATION_REMARK
-from roamcast.server.watch import Watch
 
 COUNTED = {
     "dropped_expired": "expired",
@@ -58,32 +42,13 @@ QUIET = (
 most talkative."""
 
 
-class Witness(Watch):
-    def __init__(
-        self, name: str, space: Plane | Earth, metrics: Metrics, journal: Path | None, level: str = "info"
-    ) -> None:
-        self.name = name
+class Monitor:
+    def __init__(self, name: str, metrics: Metrics, level: str = "info") -> None:
         self.metrics = metrics
         self.log = structlog.get_logger().bind(broker=name)
         self._debug: Callable[..., None] = self.log.debug if level == "debug" else silent
-        self.diary: Diary | None = None
-        self._scribe: Scribe | None = None
-        self._journal = journal
-        self._space = space
 
-    def open_journal(self, now_us: int, graph: MovementGraph | None = None) -> None:
-        """Raises `BadJournal` for a directory that cannot be one."""
-        if self._journal is not None:
-            places = None if graph is None else graph.neighbours
-            about = Run(self.name, now_us, self._space, movement_graph=places)
-            try:
-                self.diary = Diary(self._journal, about)
-            except OSError as problem:
-                what = f"{self._journal}: cannot be a journal's directory: {problem.strerror}"
-                raise BadJournal(what) from problem
-            self._scribe = Scribe(self.diary)
-
-    def given(self, now_us: int, given: AnyGiven) -> None:
+    def given(self, given: AnyGiven) -> None:
         match given:
             case Published(_, _, message):
                 self.metrics.received(message.qos, len(message.payload))
@@ -95,38 +60,19 @@ class Witness(Watch):
             case _:
                 return
 
-    def record(self, now_us: int, record: AnyRecord) -> None:
-        if self._scribe is None:
-            return
-        match record:
-            case RecordContext(context):
-                self._scribe.moved(now_us, context)
-            case RecordGone(client, elsewhere):
-                self._scribe.forget(client)
-                if not elsewhere:
-                    self._scribe.gone(now_us, client)
-            case RecordPublication(client, event):
-                self._scribe.published(now_us, client, event)
-            case RecordDelivery(client, event, subscription):
-                self._scribe.delivered(now_us, client, event, subscription)
-            case RecordSubscription(client, subscription_id, wanted):
-                if wanted is None:
-                    self._scribe.unsubscribed(now_us, client, subscription_id)
-                else:
-                    self._scribe.subscribed(now_us, client, wanted)
-            case RecordNote(client, what, detail):
-                self._scribe.noted(now_us, client, what, detail)
-
     def opened(self, listener: ListenerKind) -> None:
+        """Somebody connected, who has said nothing yet."""
         self.metrics.connected(listener)
 
     def closed(self, listener: ListenerKind) -> None:
         self.metrics.disconnected(listener)
 
     def passed(self, qos: int, count: int, payload_bytes: int) -> None:
+        """So many messages have come from a client that change nothing that lasts."""
         self.metrics.received(qos, payload_bytes, count)
 
     def handed(self, qos: int, payload_bytes: int, count: int) -> None:
+        """So many deliveries go to the sockets of clients, with so many bytes in all."""
         self.metrics.sent(qos, payload_bytes, count)
 
     def disconnected(self, client: str, reason: Reason, detail: str) -> None:
@@ -142,11 +88,9 @@ class Witness(Watch):
             return
         if what == "connect_refused" or what == "connection_refused":
             self.metrics.refused(what)
-        if what == "onlooker_failed":
-            self.metrics.failed("studio")
-            self.log.error(
-                "the studio made a mistake and is off until the next start; please report it", detail=detail
-            )
+        if what == "observer_failed":
+            self.metrics.failed("observer")
+            self.log.error("an observer made a mistake and is off until the next start; please report it", who=detail)
             return
         if what == "internal_error":
             self.metrics.failed("broker")
@@ -159,10 +103,6 @@ class Witness(Watch):
             self._debug("snapshot stored")
         else:
             self.log.warning("snapshot not stored", why=str(problem))
-
-    def close(self, now_us: int) -> None:
-        if self.diary is not None:
-            self.diary.end(now_us)
 
 
 def silent(*_: object, **__: object) -> None:
