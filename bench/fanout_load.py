@@ -25,6 +25,7 @@ PAYLOAD = b"x" * 100
 PACKET_IDS = 60_000
 WARM_UP_S = 0.4
 PATIENCE_S = 30.0
+LINK_S = 0.3
 READ_BYTES = 1 << 20
 SAMPLES_MAX = 200_000
 ROUNDS_MIN = 1_000
@@ -48,6 +49,8 @@ class Spec(Struct, frozen=True):
     """Speaks the protocol of NATS, not MQTT."""
     user: str = ""
     password: str = ""
+    subscribe_port: int | None = None
+    """Of the broker that subscribers have, if it is another."""
 
 
 class Seen(Struct, frozen=True):
@@ -101,9 +104,9 @@ def arrival_bytes(spec: Spec, topic: str) -> int:
 
 
 class Client:
-    def __init__(self, spec: Spec, name: str, topic: str) -> None:
+    def __init__(self, spec: Spec, port: int, name: str, topic: str) -> None:
         self.topic = topic
-        self.socket = socket.create_connection(("127.0.0.1", spec.port))
+        self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(PATIENCE_S)
         if spec.nats:
@@ -124,7 +127,7 @@ class Client:
 
 class Publisher(Client):
     def __init__(self, spec: Spec, number: int, batches: list[bytes]) -> None:
-        super().__init__(spec, f"pub{number}{'k' * spec.kept}", topic_of(spec, number))
+        super().__init__(spec, spec.port, f"pub{number}{'k' * spec.kept}", topic_of(spec, number))
         self.batches = batches
         self.next = 0
         self.sent = self.acknowledged = 0
@@ -144,7 +147,9 @@ class Publisher(Client):
 
 class Subscriber(Client):
     def __init__(self, spec: Spec, number: int) -> None:
-        super().__init__(spec, f"sub{number}{'k' * spec.kept}", topic_of(spec, number))
+        super().__init__(
+            spec, spec.subscribe_port or spec.port, f"sub{number}{'k' * spec.kept}", topic_of(spec, number)
+        )
         answer = b"PONG\r\n" if spec.nats else b"\x90\x03\0\1" + bytes([spec.qos])
         self._ask(subscribe(spec, self.topic), answer)
         self.size = arrival_bytes(spec, self.topic)
@@ -259,6 +264,28 @@ class Load(Rounds):
         self.of = {each.socket.fileno(): each for each in clients}
         for number in self.of:
             self.poll.register(number, select.EPOLLIN)
+        if spec.subscribe_port not in (None, spec.port):
+            self._wait_for_link()
+
+    def _wait_for_link(self) -> None:
+        """Publish until every subscriber has had something, since what is published before that is for nobody."""
+        until = time.perf_counter() + PATIENCE_S
+        for packet_id in range(PACKET_IDS + 1, 0xFFFF):
+            if all(self.got()) or time.perf_counter() > until:
+                break
+            for each in self.publishers:
+                each.socket.sendall(publish(self.spec, each.topic, packet_id))
+            self._read_while_ready(LINK_S)
+        self._read_while_ready(4 * LINK_S)
+        for subscriber in self.subscribers:
+            subscriber.got = 0
+        for publisher in self.publishers:
+            publisher.acknowledged = 0
+
+    def _read_while_ready(self, quiet_s: float) -> None:
+        while ready := self.poll.poll(quiet_s):
+            for number, _ in ready:
+                self.of[number].read()
 
     def got(self) -> list[int]:
         return [each.got for each in self.subscribers]

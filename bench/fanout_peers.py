@@ -1,7 +1,6 @@
-"""Brokers for `bench.fanout`: each is started as its own process, with users, passwords and rules, and asked how much
-CPU time it has had.
+"""Brokers for benchmarks: each is started as its own process, and asked how much CPU time it has had.
 
-What is not installed is skipped and says how to get it.
+Those of `bench.fanout` have users, passwords and rules. What is not installed is skipped and says how to get it.
 """
 
 import os
@@ -29,10 +28,11 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS)}
 """What is started in a folder of its own finds this one, and the roamcast that this process uses."""
 
 OURS = """
-name = "fanout"
-data = "data"
+name = "{name}"
+data = "data-{name}"
 log_level = "error"
 listeners = [{{ port = {port}, host = "127.0.0.1" }}]
+{more}
 [security]
 passwords = "passwords"
 [[security.rules]]
@@ -81,8 +81,10 @@ class Peer(Struct, frozen=True):
     name: str
     lacks: Callable[[], str | None]
     """Why it cannot be measured here."""
-    prepare: Callable[[Path, int], list[str]]
-    """Writes what it needs into a folder, and answers with the command that starts it on a port."""
+    prepare: Callable[[Path, list[int]], list[list[str]]]
+    """Writes what it needs into a folder, and answers with the commands that start its brokers on these ports."""
+    brokers: int = 1
+    """Linked ones: who publishes is at the first, who subscribes at the last."""
     qos_max: int = 1
     nats: bool = False
     load: str = "bench.fanout_load"
@@ -97,11 +99,36 @@ def needs(name: str, how: str) -> Callable[[], str | None]:
     return lambda: None if program(name) else f"not installed: {how}"
 
 
-def ours(folder: Path, port: int) -> list[str]:
-    set_password(folder / "passwords", USER, PASSWORD)
-    config = folder / "broker.toml"
-    config.write_text(OURS.format(port=port), encoding="utf-8")
+def single(prepare: Callable[[Path, int], list[str]]) -> Callable[[Path, list[int]], list[list[str]]]:
+    return lambda folder, ports: [prepare(folder, ports[0])]
+
+
+def our_command(config: Path) -> list[str]:
     return [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config", str(config)]
+
+
+def chained(count: int) -> list[str]:
+    """The settings of `links` for so many of our brokers, in a chain: b0, b1 and so on."""
+    ports = [free_port() for _ in range(count)]
+    links = []
+    for number in range(count):
+        near = [each for each in (number - 1, number + 1) if 0 <= each < count]
+        peers = ", ".join(f'{{ name = "b{each}", host = "127.0.0.1", port = {ports[each]} }}' for each in near)
+        links.append(f"[links]\nport = {ports[number]}\npeers = [{peers}]" if near else "")
+    return links
+
+
+def ours(more: str = "") -> Callable[[Path, list[int]], list[list[str]]]:
+    def prepare(folder: Path, ports: list[int]) -> list[list[str]]:
+        set_password(folder / "passwords", USER, PASSWORD)
+        commands = []
+        for number, (port, links) in enumerate(zip(ports, chained(len(ports)), strict=True)):
+            config = folder / f"b{number}.toml"
+            config.write_text(OURS.format(name=f"b{number}", port=port, more=f"{more}\n{links}"), encoding="utf-8")
+            commands.append(our_command(config))
+        return commands
+
+    return prepare
 
 
 def mosquitto(folder: Path, port: int) -> list[str]:
@@ -140,12 +167,14 @@ def no_zenoh() -> str | None:
 
 
 PEERS = (
-    Peer("ours", lambda: None, ours),
-    Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), mosquitto),
-    Peer("nats", needs("nats-server", "apt-get install nats-server"), nats(NATS_CORE), qos_max=0, nats=True),
-    Peer("nats_mqtt", needs("nats-server", "apt-get install nats-server"), nats(NATS)),
-    Peer("zenoh", no_zenoh, zenoh, qos_max=0, load="bench.fanout_zenoh"),
-    Peer("amqtt", needs("amqtt", "pip install amqtt, where nothing else is"), amqtt),
+    Peer("ours", lambda: None, ours()),
+    Peer("ours_journal", lambda: None, ours('journal = "journal"')),
+    Peer("ours_linked", lambda: None, ours(), brokers=2),
+    Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), single(mosquitto)),
+    Peer("nats", needs("nats-server", "apt-get install nats-server"), single(nats(NATS_CORE)), qos_max=0, nats=True),
+    Peer("nats_mqtt", needs("nats-server", "apt-get install nats-server"), single(nats(NATS))),
+    Peer("zenoh", no_zenoh, single(zenoh), qos_max=0, load="bench.fanout_zenoh"),
+    Peer("amqtt", needs("amqtt", "pip install amqtt, where nothing else is"), single(amqtt)),
 )
 
 
@@ -156,45 +185,53 @@ def free_port() -> int:
 
 
 class Running:
-    """A broker for as long as it is used."""
+    """The brokers of a peer, for as long as they are used."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
-        self.port = free_port()
+        self.ports = [free_port() for _ in range(peer.brokers)]
+        self.processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "Running":
         self.folder = tempfile.TemporaryDirectory()
-        command = self.peer.prepare(Path(self.folder.name), self.port)
         quiet = subprocess.DEVNULL
-        self.process = subprocess.Popen(
-            command, cwd=self.folder.name, env=ENVIRONMENT, stdout=quiet, stderr=quiet, preexec_fn=tied
-        )
         try:
-            self._wait()
+            for command in self.peer.prepare(Path(self.folder.name), self.ports):
+                broker = subprocess.Popen(
+                    command, cwd=self.folder.name, env=ENVIRONMENT, stdout=quiet, stderr=quiet, preexec_fn=tied
+                )
+                self.processes.append(broker)
+            for port in self.ports:
+                self._wait(port)
         except BaseException:
             self.__exit__(None, None, None)
             raise
         return self
 
-    def _wait(self) -> None:
+    def _wait(self, port: int) -> None:
         until = time.monotonic() + START_S_MAX
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1.0).close()
+                socket.create_connection(("127.0.0.1", port), 1.0).close()
                 return
             except OSError:
-                if time.monotonic() > until or self.process.poll() is not None:
+                if time.monotonic() > until or any(each.poll() is not None for each in self.processes):
                     raise
                 time.sleep(0.05)
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.process.kill()
-        self.process.wait(10)
+        for each in self.processes:
+            each.kill()
+            each.wait(10)
         self.folder.cleanup()
 
     def cpu_s(self) -> float:
-        """Of all its threads, and of its children that have ended."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(int(each) for each in fields[11:15]) / TICKS_PER_S
+        """Of all brokers and their threads, and of their children that have ended."""
+        return sum(process_cpu_s(each.pid) for each in self.processes)
+
+
+def process_cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(each) for each in fields[11:15]) / TICKS_PER_S

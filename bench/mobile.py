@@ -33,7 +33,7 @@ import numpy as np
 from msgspec import Struct
 
 from bench import progress
-from bench.fanout_peers import Peer, Running, needs, program
+from bench.fanout_peers import Peer, Running, needs, our_command, program, single
 from roamcast.location.fix import Fix, heading_of
 from roamcast.location.reckoning import Reckoning
 from roamcast.model.space import Plane
@@ -114,12 +114,12 @@ class World:
         place = self.places[second, client] + velocity * min(late_s, 1.0)
         return Stand(second + late_s, *place.tolist(), *velocity.tolist())
 
-    def around(self, event: int, second: Any) -> tuple[Any, Any]:
+    def around(self, event: int, second: Any, margin_s: int = 1) -> tuple[Any, Any]:
         """Who is within R all the time around an event, and who at no time; `second` is each client's."""
         who = np.arange(self.clients)
         within = [
             np.hypot(*(self.places[np.maximum(second + shift, 0), who] - self.events[event]).T) <= self.radius_m
-            for shift in (-1, 0, 1)
+            for shift in range(-margin_s, margin_s + 1)
         ]
         return np.logical_and.reduce(within), ~np.logical_or.reduce(within)
 
@@ -221,7 +221,7 @@ def wanting(radius_m: float) -> Callable[[Mover, Stand], None]:
 def ours(folder: Path, port: int) -> list[str]:
     config = folder / "broker.toml"
     config.write_text(OURS.format(port=port), encoding="utf-8")
-    return [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config", str(config)]
+    return our_command(config)
 
 
 # Mosquitto.
@@ -258,7 +258,7 @@ def retile(mover: Mover, at: Stand, tile_m: float, radius_m: float) -> None:
 def tiled(tile_m: float, radius_m: float) -> Way:
     return Way(
         f"mosquitto, tiles of {tile_m:g} m",
-        Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), mosquitto),
+        Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), single(mosquitto)),
         lambda mover, at: retile(mover, at, tile_m, radius_m),
         lambda mover, at: retile(mover, at, tile_m, radius_m),
         lambda spot: f"alerts/{math.floor(spot[0] / tile_m)}/{math.floor(spot[1] / tile_m)}",
@@ -266,7 +266,7 @@ def tiled(tile_m: float, radius_m: float) -> Way:
 
 
 def ways_of(radius_m: float) -> list[Way]:
-    peer = Peer("ours", lambda: None, ours)
+    peer = Peer("ours", lambda: None, single(ours))
     return [
         Way(RECKONED, peer, wanting(radius_m), reckon, lambda _: "alerts"),
         Way(EVERY_SECOND, peer, wanting(radius_m), report, lambda _: "alerts"),
@@ -383,7 +383,7 @@ def measured(clients: int, events_per_s: int, radius_m: float) -> dict[str, floa
             progress.skipped(way.name, reason)
             continue
         with Running(way.peer) as broker:
-            counts, used_s = asyncio.run(played(world, way, broker.port, broker.cpu_s))
+            counts, used_s = asyncio.run(played(world, way, broker.ports[0], broker.cpu_s))
         cpu_us, size = used_s / max(1, counts.made) * 1e6, counts.bytes / max(1, counts.made)
         figures[f"{way.name}/missed_share"] = counts.missed / max(1, counts.judged)
         told = (

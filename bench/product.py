@@ -16,7 +16,7 @@ leaves Mosquitto out, `--list` has the rows. `--profile` shows the hottest funct
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from bench import progress
-from bench.fanout_peers import Peer, Running, free_port, needs, program
+from bench.fanout_peers import Peer, Running, chained, needs, our_command, program, single
 from bench.mobile import World
 from bench.product_load import Crowd, Result, Way
 from bench.product_watch import counted, profiled, traced
@@ -45,12 +45,11 @@ TILES_PER_RADIUS = (0.5, 1.0)
 HEADS = "  CPU us   wanted missing doubled unwanted  p50 ms  p99 ms pace %"
 OURS = """
 name = "{name}"
-data = "data"
+data = "data-{name}"
 space = "plane"
 log_level = "error"
 listeners = [{{ port = {port}, host = "127.0.0.1" }}]
 {journal}
-[links]
 {links}
 [storage]
 {storage}
@@ -109,30 +108,23 @@ ROWS = (
 )
 
 
-def ours(row: Row) -> list[Peer]:
-    """Brokers in a chain."""
-    link_ports = [free_port() for _ in range(row.brokers)]
-
-    def broker(number: int) -> Peer:
-        def prepare(folder: Path, port: int) -> list[str]:
-            near = [each for each in (number - 1, number + 1) if 0 <= each < row.brokers]
-            peers = ", ".join(
-                f'{{ name = "b{each}", host = "127.0.0.1", port = {link_ports[each]} }}' for each in near
-            )
-            config = folder / "broker.toml"
+def ours(row: Row) -> Peer:
+    def prepare(folder: Path, ports: list[int]) -> list[list[str]]:
+        commands = []
+        for number, (port, links) in enumerate(zip(ports, chained(row.brokers), strict=True)):
+            config = folder / f"b{number}.toml"
             text = OURS.format(
                 name=f"b{number}",
                 port=port,
-                journal='journal = "journal"' if row.journal else "",
-                links=f"port = {link_ports[number]}\npeers = [{peers}]" if near else "",
+                journal=f'journal = "journal-{number}"' if row.journal else "",
+                links=links,
                 storage="" if row.synced else 'sync = "off"',
             )
             config.write_text(text, encoding="utf-8")
-            return [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config", str(config)]
+            commands.append(our_command(config))
+        return commands
 
-        return Peer(f"b{number}", lambda: None, prepare)
-
-    return [broker(number) for number in range(row.brokers)]
+    return Peer("ours", lambda: None, prepare, brokers=row.brokers)
 
 
 def mosquitto(folder: Path, port: int) -> list[str]:
@@ -141,19 +133,13 @@ def mosquitto(folder: Path, port: int) -> list[str]:
     return [program("mosquitto") or "mosquitto", "-c", str(config)]
 
 
-MOSQUITTO_PEER = Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), mosquitto)
+MOSQUITTO_PEER = Peer("mosquitto", needs("mosquitto", "apt-get install mosquitto"), single(mosquitto))
 
 
 @contextmanager
-def running(peers: list[Peer]) -> Iterator[list[Running]]:
-    with ExitStack() as stack:
-        yield [stack.enter_context(Running(each)) for each in peers]
-
-
-@contextmanager
-def warmed(peers: list[Peer], world: World, way: Way) -> Iterator[tuple[list[Running], Crowd]]:
-    with running(peers) as brokers:
-        crowd = Crowd(world, way, [each.port for each in brokers])
+def warmed(peer: Peer, world: World, way: Way) -> Iterator[tuple[Running, Crowd]]:
+    with Running(peer) as brokers:
+        crowd = Crowd(world, way, brokers.ports)
         try:
             crowd.warm_up()
             yield brokers, crowd
@@ -161,27 +147,23 @@ def warmed(peers: list[Peer], world: World, way: Way) -> Iterator[tuple[list[Run
             crowd.close()
 
 
-def measured(peers: list[Peer], world: World, way: Way) -> Result:
-    with warmed(peers, world, way) as (brokers, crowd):
-        return crowd.run(lambda: cpu_s(brokers))
-
-
-def cpu_s(brokers: list[Running]) -> float:
-    return sum(each.cpu_s() for each in brokers)
+def measured(peer: Peer, world: World, way: Way) -> Result:
+    with warmed(peer, world, way) as (brokers, crowd):
+        return crowd.run(brokers.cpu_s)
 
 
 def watched(row: Row, seconds: int, tool: Literal["profile", "strace"]) -> None:
     """A run whose figures are not to be quoted, for what it shows of the brokers."""
     world = world_of(row, seconds)
     with warmed(ours(row), world, row.way) as (brokers, crowd):
-        pids = [each.process.pid for each in brokers]
+        pids = [each.pid for each in brokers.processes]
         if tool == "profile":
             with profiled(pids[0]) as profile:
-                result = crowd.run(lambda: cpu_s(brokers))
+                result = crowd.run(brokers.cpu_s)
             lines = profile.lines(cpu_us(result))
         else:
             with traced(pids) as calls:
-                result = crowd.run(lambda: cpu_s(brokers))
+                result = crowd.run(brokers.cpu_s)
             lines = counted(calls, result.wanted, len(world.events))
     told(row.what, result)
     print("\n".join(lines))
@@ -193,7 +175,7 @@ def world_of(row: Row, seconds: int) -> World:
 
 
 def cpu_us(result: Result) -> float:
-    return result.cpu_s / max(1, result.wanted - result.missing) * 1e6
+    return result.cpu_s / max(1, result.made) * 1e6
 
 
 def told(name: str, result: Result, note: str = "") -> None:
@@ -220,7 +202,7 @@ class Board:
     def mosquitto(self, row: Row, share: float) -> None:
         tile_m = share * RADIUS_M
         way = msgspec.structs.replace(row.way, tile_m=tile_m)
-        result = measured([MOSQUITTO_PEER], world_of(row, self.seconds), way)
+        result = measured(MOSQUITTO_PEER, world_of(row, self.seconds), way)
         name = f"mosquitto {row.clients} q{way.qos} tiles {tile_m:g} m"
         self._note(name, name, result, complete=result.missing == 0)
         if result.missing == 0:

@@ -6,8 +6,9 @@ reads what came, acknowledges it, and notes which events each client got. The cl
 is more than `BEHIND_STEPS_MAX` behind, so that a busy machine makes the run longer and not its result wrong.
 
 The clients' paths and the events are known before the run, and so are the deliveries that must be made: a pair of
-event and client is *wanted* if the client is within the radius before, at and after the second of the event, and
-*unwanted* if it is within it in none of them. What lies between may arrive or not.
+event and client is *wanted* if the client is within the radius before, at and after the second of the event; it is
+*missing* if the client was there for two seconds before and after, and did not get it; and it is *unwanted* if it was
+nowhere near in that time. What lies between may arrive or not.
 """
 
 import math
@@ -28,6 +29,8 @@ from roamcast.mqtt.packets import V5, Connect, Publish, Subscribe, Unsubscribe, 
 
 STEPS_PER_S = 50
 WARM_UP_S = 2
+CERTAIN_S = 2
+"""A report that is late by more than a second makes no difference to who is there so long before and after."""
 BEHIND_STEPS_MAX = 15
 QUIET_S = 0.5
 """After the last wanted delivery: for acknowledgements, and for what nobody wanted."""
@@ -58,6 +61,8 @@ class Way(Struct, frozen=True):
 
 class Result(Struct):
     wanted: int
+    made: int
+    """Wanted deliveries that were made."""
     missing: int
     doubled: int
     unwanted: int
@@ -223,15 +228,17 @@ class Crowd:
     def run(self, cpu_s: Callable[[], float]) -> Result:
         """Publish all events of the world, and wait for what is under way."""
         world = self.world
-        around: list[tuple[Any, Any]] = []
+        wanted: list[Any] = []
+        certain: list[tuple[Any, Any]] = []
         before_s, begun = cpu_s(), time.perf_counter()
         due_s = begun
         for step in range(world.seconds * STEPS_PER_S):
             self._move(step)
-            while len(around) < (step + 1) * world.events_per_s / STEPS_PER_S:
-                around.append(world.around(len(around), self._seconds))
-                self._expect(step, around[-1][0])
-                self._publish(len(around) - 1, len(around) - 1, world.events[len(around) - 1])
+            while (number := len(wanted)) < (step + 1) * world.events_per_s / STEPS_PER_S:
+                wanted.append(world.around(number, self._seconds)[0])
+                certain.append(world.around(number, self._seconds, CERTAIN_S))
+                self._expect(step, certain[-1][0])
+                self._publish(number, number, world.events[number])
             due_s = max(due_s + 1 / STEPS_PER_S, time.perf_counter())
             self._read_until(due_s)
             self._wait_for(step - BEHIND_STEPS_MAX)
@@ -239,7 +246,7 @@ class Crowd:
         self._wait_for(world.seconds * STEPS_PER_S)
         self._read_until(time.perf_counter() + QUIET_S)
         used_s = cpu_s() - before_s
-        return self._judged(around, pace, used_s)
+        return self._judged(np.array(wanted), certain, pace, used_s)
 
     def _expect(self, step: int, receivers: Any) -> None:
         number = len(self.sent_s)
@@ -255,13 +262,14 @@ class Crowd:
             self.lacking[self.steps[number]] -= 1
             self.latencies_ms.append((self._now_s - self.sent_s[number]) * 1e3)
 
-    def _judged(self, around: list[tuple[Any, Any]], pace: float, cpu_s: float) -> Result:
-        got = np.zeros((len(around), self.world.clients), np.int64)
+    def _judged(self, wanted: Any, certain: list[tuple[Any, Any]], pace: float, cpu_s: float) -> Result:
+        got = np.zeros((len(wanted), self.world.clients), np.int64)
         for each, client in enumerate(self.clients):
             np.add.at(got[:, each], client.got, 1)
-        always, never = (np.array([pair[side] for pair in around]) for side in (0, 1))
+        always, never = (np.array([pair[side] for pair in certain]) for side in (0, 1))
         return Result(
-            wanted=int(always.sum()),
+            wanted=int(wanted.sum()),
+            made=int((wanted & (got > 0)).sum()),
             missing=int((always & (got == 0)).sum()),
             doubled=int(np.maximum(got - 1, 0).sum()),
             unwanted=int((never & (got > 0)).sum()),
