@@ -266,8 +266,8 @@ class Border:
         if notified.hops > HOPS_MAX:
             return [Note("event_looped", notified.event.id)]
         router = self.neighbours.router
-        # Where somebody else knows which clients get it, the router is asked for neighbours alone.
-        outgoing, clients = router.route(notified, source) if router.neighbours or self.audience is None else ([], [])
+        exact = self.audience is not None
+        outgoing, clients = (router.to_neighbours(notified, source), []) if exact else router.route(notified, source)
         effects = self.neighbours.send(outgoing)
         if self.passing is not None:
             self.passing(notified.event, notified.serial)

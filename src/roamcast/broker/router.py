@@ -106,12 +106,33 @@ class Router:
 
     def route(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:
         """The event on its way to the neighbours that want it, and the clients here that do."""
-        concerned = self.table.concerned(notified.event)
+        concerned = self._concerned(notified.event)
+        to_all = self._goes_to_all(notified.event)
+        peers = [peer for peer in self.neighbours if peer != source and (to_all or peer in concerned)]
+        clients = [name.removeprefix(CLIENT) for name in concerned if name.startswith(CLIENT)]
+        return onward(notified, peers), clients
+
+    def to_neighbours(self, notified: Notified, source: str) -> PeerMessages:
+        """The same for neighbours alone, where somebody else knows which clients get an event."""
+        peers = [peer for peer in self.neighbours if peer != source]
+        if peers and not self._goes_to_all(notified.event):
+            concerned = self._concerned(notified.event)
+            peers = [peer for peer in peers if peer in concerned]
+        return onward(notified, peers)
+
+    def _concerned(self, event: Event) -> dict[str, None]:
+        concerned = self.table.concerned(event)
         for each in self.beside:
-            concerned.update(each.concerned(notified.event))
-        flooding = self.strategy == "flooding" or (self.to_all is not None and self.to_all(notified.event))
-        onward = replace(notified, hops=notified.hops + 1)
-        outgoing: PeerMessages = [
-            (peer, onward) for peer in self.neighbours if peer != source and (flooding or peer in concerned)
-        ]
-        return outgoing, [name.removeprefix(CLIENT) for name in concerned if name.startswith(CLIENT)]
+            concerned.update(each.concerned(event))
+        return concerned
+
+    def _goes_to_all(self, event: Event) -> bool:
+        return self.strategy == "flooding" or (self.to_all is not None and self.to_all(event))
+
+
+def onward(notified: Notified, peers: list[str]) -> PeerMessages:
+    """One message for all of them, one hop further."""
+    if not peers:
+        return []
+    message = replace(notified, hops=notified.hops + 1)
+    return [(peer, message) for peer in peers]

@@ -20,8 +20,8 @@ class Choice(Struct, frozen=True, array_like=True, gc=False):
     client: str
 
 
-class Message(Struct, frozen=True, gc=False):
-    """`qos` and `retain` are what the publisher said."""
+class Message(Struct, frozen=True, gc=False, array_like=True):
+    """`qos` and `retain` are what the publisher said. It goes to other brokers and into the log as an array."""
 
     topic: str
     payload: bytes

@@ -294,9 +294,8 @@ class Publishing:
             self._to_neighbours(event, source, hops)
 
     def _to_neighbours(self, event: Event, source: str = CLIENT, hops: int = 0) -> None:
-        said, _ = self.station.broker.neighbours.router.route(Notified(event, 0, None, hops), source)
-        passing = Passing(event, hops + 1)
-        for peer, _ in said:
+        router, passing = self.station.broker.neighbours.router, Passing(event, hops + 1)
+        for peer, _ in router.to_neighbours(Notified(event, 0, None, hops), source):
             if not self.station.in_step_with(peer):
                 # A link that is back is not in step yet: this would be there before what waits in the stream.
                 continue
