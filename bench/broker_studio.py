@@ -11,6 +11,7 @@ from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Arrived, Asked, Reported
 from roamcast.model.context import Context
 from roamcast.model.values import Point
+from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.topics import parse_filter
 from roamcast.server.studio.watcher import Watcher
@@ -66,7 +67,7 @@ def main() -> dict[str, float]:
 
         def passing(now_us: int, count: int, core: Core = core, message: Message = message) -> None:
             for number in range(count // BATCH):
-                core.passing(now_us + number * TICK_US, [("w", message)] * BATCH)
+                core.passing(now_us + number * TICK_US, [("w", batch_of(message))] * BATCH)
 
         tell(f"{kind} to {subscribers}", *both(core, passing, count))
     moving = core_of("plain", 1)

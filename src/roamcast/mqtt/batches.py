@@ -30,6 +30,28 @@ class Batch(Struct, frozen=True):
     packet_ids: list[int]
     """With QoS 1, all different."""
     payload_bytes: int
+    version: int = 0
+    frames: bytes = b""
+    """The packets as they came, in this version of MQTT; empty if there are none that say just this."""
+
+    def goes_with(self, other: "Batch") -> bool:
+        """Whether both can be one."""
+        return self.topic == other.topic and self.version == other.version
+
+
+def merged(batches: list[Batch]) -> Batch:
+    """Of several that go with each other, with QoS 0."""
+    first = batches[0]
+    if len(batches) == 1:
+        return first
+    messages = [message for batch in batches for message in batch.messages]
+    payload_bytes = sum(batch.payload_bytes for batch in batches)
+    frames = b"".join([batch.frames for batch in batches])
+    return Batch(first.topic, 0, messages, [], payload_bytes, first.version, frames)
+
+
+def batch_of(message: Message) -> Batch:
+    return Batch(message.topic, message.qos, [message], [], len(message.payload))
 
 
 def read_batch(
@@ -71,7 +93,9 @@ def read_batch(
         messages.append(Message(topic, data[payload_at:end], qos))
         payload_bytes += end - payload_at
         at = end
-    return None if at == begin else (Batch(topic, qos, messages, list(packet_ids), payload_bytes), at)
+    if at == begin:
+        return None
+    return Batch(topic, qos, messages, list(packet_ids), payload_bytes, version, data[begin:at]), at
 
 
 def _topic_of(head: bytes, topics: dict[bytes, str]) -> str | None:

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.decoding import Decoder
 from roamcast.mqtt.dialogue import Dialogue
 from roamcast.mqtt.encoding import encode
@@ -63,6 +64,10 @@ class State(Enum):
     CLOSED = 3
 
 
+OPEN = State.OPEN
+"""Asked for every delivery: looking it up in the enumeration takes longer than comparing."""
+
+
 class Connection:
     def __init__(self, now_us: int, limits: Limits, frames: Frames) -> None:
         self.limits = limits
@@ -72,8 +77,10 @@ class Connection:
         self._decoder = Decoder(bytes_max=limits.packet_bytes_max)
         self._frames = frames
         self._heard_us = now_us
-        self._events: list[AnyEvent] = []
-        self._output: list[bytes] = []
+        self.pending: list[AnyEvent] = []
+        """What `events` has to tell."""
+        self.output: list[bytes] = []
+        """What `outgoing` has to say."""
         self._dialogue: Dialogue | None = None
         self._paused = False
         self.stalled = False
@@ -93,22 +100,13 @@ class Connection:
         if self.stalled and self._decoder.waiting_bytes > 2 * self.limits.packet_bytes_max + len(data):
             self._fail(now_us, Reason.QUOTA_EXCEEDED, "more bytes than may wait")
 
-    @property
-    def eventful(self) -> bool:
-        """Whether `events` has anything to tell."""
-        return bool(self._events)
-
     def events(self) -> list[AnyEvent]:
-        events = self._events[:]
-        self._events.clear()
+        events = self.pending[:]
+        self.pending.clear()
         return events
 
-    @property
-    def has_output(self) -> bool:
-        return bool(self._output)
-
     def outgoing(self) -> bytes:
-        output = self._output
+        output = self.output
         if not output:
             return b""
         data = output[0] if len(output) == 1 else b"".join(output)
@@ -180,7 +178,7 @@ class Connection:
         answer = acceptance(connect, agreed, self.limits, session.client_id, session_present)
         if connect.request_response_information:
             answer = replace(answer, response_information=response_information)
-        dialogue = Dialogue(session, agreed, self.limits, self._frames, self._output.append, self._events.append)
+        dialogue = Dialogue(session, agreed, self.limits, self._frames, self.output.append, self.pending.append)
         dialogue.outgoing.paused = self._paused
         if not dialogue.answer(replace(answer, user_properties=user_properties)):
             self.state = State.CLOSED
@@ -210,7 +208,7 @@ class Connection:
             answer = fitting(answer, self.connect.version, longest, self.connect.request_problem_information)
             data = encode(answer, self.connect.version)
             if longest is None or len(data) <= longest:
-                self._output.append(data)
+                self.output.append(data)
             self.state = State.CLOSED
 
     def hang_up(self) -> None:
@@ -226,6 +224,11 @@ class Connection:
             return False
         self._dialogue.outgoing.deliver(now_us, delivery)
         return True
+
+    def deliver_batch(self, now_us: int, batch: Batch, retain: bool, subscription_ids: tuple[int, ...]) -> None:
+        """The same of many, with QoS 0."""
+        if self._dialogue is not None and self.state is OPEN:
+            self._dialogue.outgoing.deliver_batch(now_us, batch, retain, subscription_ids)
 
     def flush(self, now_us: int) -> None:
         """Sends what was put into the session's queue directly, for instance to be stored before it is sent."""
@@ -367,15 +370,19 @@ class Connection:
         except BadPacket as problem:
             self._fail(now_us, problem.reason, problem.detail)
             self.stalled = True
-        if self._paused and sum(map(len, self._output)) > self.limits.output_bytes_max:
+        if self._paused and sum(map(len, self.output)) > self.limits.output_bytes_max:
             self._fail(now_us, Reason.QUOTA_EXCEEDED, "the client sends and does not read")
 
     def _read_next(self, now_us: int) -> bool:
         """False if there is no whole packet."""
         dialogue = self._dialogue
-        if dialogue is not None and dialogue.handle_many(now_us, self._decoder):
-            self.stalled = not self.wants_bytes
-            return True
+        if dialogue is not None:
+            if dialogue.handle_plain(self._decoder):
+                # Nothing has to be answered, so there is as much room for more as before.
+                return True
+            if dialogue.handle_many(now_us, self._decoder):
+                self.stalled = not self.wants_bytes
+                return True
         packet = self._decoder.next_packet()
         if packet is None:
             return False
@@ -395,7 +402,7 @@ class Connection:
         self.state = State.ASKING
         problem = objection(packet, self.limits)
         if problem is None:
-            self._events.append(ConnectRequested(packet))
+            self.pending.append(ConnectRequested(packet))
         else:
             self.refuse(now_us, problem[0], problem[1])
 
@@ -411,7 +418,7 @@ class Connection:
             self.disconnect(now_us, reason, detail)
             return
         if self.state is State.CONNECTING:
-            self._output.append(refusal_of_bytes(self._decoder.refused_level, reason))
+            self.output.append(refusal_of_bytes(self._decoder.refused_level, reason))
         self._close(now_us, reason, detail)
 
     def _close(
@@ -426,7 +433,7 @@ class Connection:
             if self._dialogue.session.holder is self:
                 self._dialogue.session.detach(now_us)
             will = None if self.connect is None else self.connect.will
-        self._events.append(Disconnected(reason, detail, by_client, will, user_properties))
+        self.pending.append(Disconnected(reason, detail, by_client, will, user_properties))
 
     def _say(self, now_us: int, packet: Answer) -> None:
         if self._dialogue is not None and not self._dialogue.answer(packet):

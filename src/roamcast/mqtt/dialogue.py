@@ -93,24 +93,30 @@ class Dialogue:
         agreed = self.agreed
         return fitting(packet, agreed.version, agreed.packet_bytes_max, agreed.tells_problems)
 
+    def handle_plain(self, decoder: Decoder) -> bool:
+        """Reads a batch of plain messages of QoS 0. False: what is next is something else."""
+        batch = decoder.next_batch() if decoder.next_byte == PLAIN_QOS_0 else None
+        if batch is not None:
+            self._report(PublishedBatch(batch))
+        return batch is not None
+
     def handle_many(self, now_us: int, decoder: Decoder) -> bool:
-        """Reads a batch of plain messages or of PUBACKs. False: read the next packet by itself."""
+        """Reads a batch of messages of QoS 1 or of PUBACKs. False: read the next packet by itself."""
         first = decoder.next_byte
-        if first == PLAIN_QOS_0:
-            batch = decoder.next_batch()
-        elif first == PLAIN_QOS_1 and self._limits.qos_max:
-            batch = decoder.next_batch(self.incoming.room)
-        else:
-            ids = decoder.next_acknowledged() if first == PUBACK else []
+        if first == PUBACK:
+            ids = decoder.next_acknowledged()
             if ids:
                 self.outgoing.acknowledged_together(now_us, ids)
             return bool(ids)
+        takes_batch = first == PLAIN_QOS_1 and self._limits.qos_max
+        batch = decoder.next_batch(self.incoming.room) if takes_batch else None
         if batch is not None:
             self._published_batch(now_us, batch)
         return batch is not None
 
     def _published_batch(self, now_us: int, batch: Batch) -> None:
-        if not batch.qos or self.incoming.arrived_together(batch.packet_ids):
+        """With QoS 1."""
+        if self.incoming.arrived_together(batch.packet_ids):
             self._report(PublishedBatch(batch))
             return
         for message, packet_id in zip(batch.messages, batch.packet_ids, strict=True):

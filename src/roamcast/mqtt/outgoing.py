@@ -10,6 +10,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from roamcast.mqtt.aliases import AliasesOut
+from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.encoding import PublishFrame, encode, encode_publish
 from roamcast.mqtt.events import Acknowledged, AcknowledgedTogether, AnyEvent, DropCause, Dropped, Received
 from roamcast.mqtt.handshake import Agreement
@@ -29,11 +30,12 @@ class Frames:
     It remembers the last few small messages by identity, which is what a fan-out needs.
     """
 
-    __slots__ = ("_kept", "message_bytes_max", "messages_max")
+    __slots__ = ("_joined", "_kept", "message_bytes_max", "messages_max")
 
     def __init__(self, messages_max: int = 256, message_bytes_max: int = 16 * 1024) -> None:
         self.messages_max = messages_max
         self.message_bytes_max = message_bytes_max
+        self._joined: tuple[Batch, dict[tuple[object, ...], bytes]] | None = None
         self._kept: dict[int, tuple[Message, dict[tuple[object, ...], PublishFrame]]] = {}
 
     def frame(self, delivery: Delivery, version: int, now_us: int) -> PublishFrame:
@@ -51,6 +53,20 @@ class Frames:
         if frame is None:
             frame = kept[1][key] = PublishFrame(publish_of(message, delivery, now_us), version)
         return frame
+
+    def joined(self, batch: Batch, version: int, retain: bool, subscription_ids: tuple[int, ...]) -> bytes:
+        """Plain messages in the form that a client sees with QoS 0; the packets as they came, if that is the form."""
+        if version == batch.version and not retain and not subscription_ids:
+            return batch.frames
+        key = (version, retain, subscription_ids)
+        if self._joined is None or self._joined[0] is not batch:
+            self._joined = (batch, {})
+        made = self._joined[1].get(key)
+        if made is None:
+            deliveries = (Delivery(0, each, 0, retain, subscription_ids) for each in batch.messages)
+            frames = [PublishFrame(publish_of(each.message, each, 0), version).whole for each in deliveries]
+            made = self._joined[1][key] = b"".join(frames)
+        return made
 
 
 class Outgoing:
@@ -118,6 +134,15 @@ class Outgoing:
             self._plain_bytes += delivery.message.size_bytes
         else:
             self._report(Dropped(delivery.token, "queue_full"))
+
+    def deliver_batch(self, now_us: int, batch: Batch, retain: bool, subscription_ids: tuple[int, ...]) -> None:
+        """With QoS 0."""
+        held_up = self.paused or self._aliases is not None or self._packet_bytes_max is not None
+        if batch.frames and not held_up:
+            self._send(self._frames.joined(batch, self._version, retain, subscription_ids))
+            return
+        for message in batch.messages:
+            self.deliver(now_us, Delivery(0, message, 0, retain, subscription_ids))
 
     def pump(self, now_us: int) -> None:
         """Sends what may be sent by now."""

@@ -83,10 +83,10 @@ class ClientSocket(asyncio.Protocol):
 
     def attend(self) -> None:
         """Tells what happened, and has written what there is to say."""
-        if self.mqtt.eventful and not self._telling:
-            self._tell()
         mqtt = self.mqtt
-        if not self.dirty and (mqtt.has_output or mqtt.closed or mqtt.stalled == self._reading):
+        if mqtt.pending and not self._telling:
+            self._tell()
+        if not self.dirty and (mqtt.output or mqtt.stalled == self._reading or mqtt.closed):
             self.dirty = True
             self.desk.wrote(self)
 
@@ -94,7 +94,7 @@ class ClientSocket(asyncio.Protocol):
         """An answer that is given at once may have more read, and so more to tell; all of it in its order."""
         self._telling = True
         try:
-            while self.mqtt.eventful:
+            while self.mqtt.pending:
                 for event in self.mqtt.events():
                     self.desk.told(self, event)
         finally:

@@ -29,6 +29,7 @@ from roamcast.live.broker.travelling import SAID_NAMES
 from roamcast.live.broker.visitor import packet_id_of
 from roamcast.model.context import Context
 from roamcast.mqtt import events, packets
+from roamcast.mqtt.batches import Batch, batch_of
 from roamcast.mqtt.messages import Message, Subscription, message_of_will
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.access import Refusal
@@ -51,8 +52,7 @@ class Inbound:
     def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
         match event:
             case events.PublishedBatch():
-                for each in event.each():
-                    self._published(client, each)
+                self._published_batch(client, event)
             case events.Published():
                 self._published(client, event)
             case events.Acknowledged(packet_id, token):
@@ -178,10 +178,27 @@ class Inbound:
         elif message.topic == REPORT_TOPIC:
             self.reported(client, message.payload)
         else:
-            if self.server.core.announcing.asks(message.topic, self.server.heard_us):
-                self._announce(client, message.topic)
-            self.server.monitor.passed(0, 1, len(message.payload))
-            self.server.pass_on(name, message)
+            self._pass_on(client, batch_of(message))
+
+    def _published_batch(self, client: ClientSocket, event: events.PublishedBatch) -> None:
+        batch, server, topic = event.batch, self.server, event.batch.topic
+        asked_apart = batch.qos or topic[0] == "$" or server.trackers is not None
+        if asked_apart or not server.access.may_publish_anywhere(client, topic):
+            for each in event.each():
+                self._published(client, each)
+            return
+        messages = len(batch.messages)
+        wait_us = server.access.pace_us(client, batch.payload_bytes, 0, server.heard_us, messages)
+        if wait_us:
+            self.pace(client, wait_us)
+        self._pass_on(client, batch)
+
+    def _pass_on(self, client: ClientSocket, batch: Batch) -> None:
+        server = self.server
+        if server.core.announcing.on and server.core.announcing.asks(batch.topic, server.heard_us):
+            self._announce(client, batch.topic)
+        server.monitor.passed(0, len(batch.messages), batch.payload_bytes)
+        server.pass_on(client.name, batch)
 
     def _announce(self, client: ClientSocket, topic: str) -> None:
         if self.server.write_ahead.full is None:

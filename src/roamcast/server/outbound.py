@@ -71,15 +71,11 @@ class Outbound:
             socket.transport.abort()
 
     def _perform(self, effect: AnyEffect) -> None:
+        if isinstance(effect, Hand):
+            self._hand(self.server.heard_us, effect)
+            return
         monitor, now_us = self.server.monitor, self.server.now_us()
         match effect:
-            case Hand(names, delivery):
-                for name in names:
-                    socket = self.server.clients.get(name)
-                    if socket is not None:
-                        socket.mqtt.deliver(now_us, delivery)
-                        socket.attend()
-                monitor.handed(delivery.qos, len(delivery.message.payload) * len(names), len(names))
             case LetGo():
                 self._let_go(now_us, effect)
             case Tell(peer, message, link):
@@ -101,6 +97,20 @@ class Outbound:
                     socket.attend()
                 else:
                     self._perform_absent(effect)
+
+    def _hand(self, now_us: int, effect: Hand) -> None:
+        batch, retain, ids, clients = effect.batch, effect.retain, effect.subscription_ids, self.server.clients
+        for name in effect.clients:
+            socket = clients.get(name)
+            if socket is not None:
+                mqtt = socket.mqtt
+                mqtt.deliver_batch(now_us, batch, retain, ids)
+                if mqtt.pending:
+                    socket.attend()
+                elif not socket.dirty:
+                    socket.mark()
+        count = len(effect.clients)
+        self.server.monitor.handed(0, batch.payload_bytes * count, len(batch.messages) * count)
 
     def bound_to_links(self, effects: list[AnyEffect]) -> list[AnyEffect]:
         """What goes to neighbours goes over the links of now or not at all: over the next one it could come before

@@ -22,8 +22,8 @@ from roamcast.live.broker.inputs import (
     Left,
 )
 from roamcast.live.broker.passing import Passing
+from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.limits import Limits
-from roamcast.mqtt.messages import Message
 from roamcast.mqtt.outgoing import Frames
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.access import AccessControl, OpenAccess
@@ -124,7 +124,7 @@ class BrokerServer:
         self._arrivals = core.station.now_us
         """Numbers for those who come; no two lives of the broker have the same."""
         self._dirty: list[ClientSocket] = []
-        self.passing: list[tuple[str, Message]] = []
+        self.passing: list[tuple[str, Batch]] = []
         """Messages of QoS 0 of this tick, with their publishers."""
         self._tick_is_due = False
         self._timer: Handle | None = None
@@ -161,16 +161,18 @@ class BrokerServer:
         self._tick_soon()
         self._set_timer()
 
-    def pass_on(self, client: str, message: Message) -> None:
-        """A message of QoS 0: with all others of this tick."""
-        if self.ahead.waiting and any(key in self.ahead.waiting for key in keys_of(client, message)):
-            pass_it = partial(self.core.passing, self.now_us(), [(client, message)])
-            self._stay_behind(keys_of(client, message), pass_it, message.size_bytes)
-            socket = self.clients.get(client)
-            if socket is not None:
-                self.backpressure.said(socket)
-            return
-        self.passing.append((client, message))
+    def pass_on(self, client: str, batch: Batch) -> None:
+        """Messages of QoS 0: with all others of this tick."""
+        if self.ahead.waiting:
+            keys = keys_of(client, batch.messages[0])
+            if any(key in self.ahead.waiting for key in keys):
+                pass_it = partial(self.core.passing, self.now_us(), [(client, batch)])
+                self._stay_behind(keys, pass_it, [each.size_bytes for each in batch.messages])
+                socket = self.clients.get(client)
+                if socket is not None:
+                    self.backpressure.said(socket)
+                return
+        self.passing.append((client, batch))
         self._tick_soon()
 
     def heard_passing(self, peer: str, passing: Passing) -> bool:
@@ -178,26 +180,27 @@ class BrokerServer:
         event, pass_it = passing.event, partial(self.core.heard_passing, self.now_us(), peer, passing)
         key = event.publisher.host, event.subject
         if self.ahead.waiting and key in self.ahead.waiting:
-            self._stay_behind((key,), pass_it, len(event.body or b""))
+            self._stay_behind((key,), pass_it, [len(event.body or b"")])
             return True
         self.outbound.perform(pass_it())
         return False
 
-    def _stay_behind(self, keys: tuple[Key, ...], pass_it: Callable[[], list[AnyEffect]], size: int) -> None:
+    def _stay_behind(self, keys: tuple[Key, ...], pass_it: Callable[[], list[AnyEffect]], sizes: list[int]) -> None:
         """What would overtake something that waits to be stored waits too; while nothing can be, it is lost."""
         if self.write_ahead.full is not None:
-            self.monitor.remark("passing_dropped", keys[0][0])
+            for _ in sizes:
+                self.monitor.remark("passing_dropped", keys[0][0])
             return
         effects = self.outbound.bound_to_links(self.outbound.remarked(pass_it()))
         for key in keys:
             self.ahead.mark(*key)
-        self.write_ahead.add_behind([*effects, self.ahead.take()], size)
+        self.write_ahead.add_behind([*effects, self.ahead.take()], sum(sizes))
         self._tick_soon()
 
     def pass_waiting(self) -> None:
         if self.passing:
-            batch, self.passing = self.passing, []
-            self.outbound.perform(self.core.passing(self.now_us(), batch))
+            passing, self.passing = self.passing, []
+            self.outbound.perform(self.core.passing(self.now_us(), passing))
 
     def next_arrival(self) -> int:
         self._arrivals += 1
@@ -214,10 +217,11 @@ class BrokerServer:
             self.loop.call_soon(self._tick)
 
     def _tick(self) -> None:
-        self._tick_is_due = False
         try:
             self.pass_waiting()
         finally:
+            # What is written or given up to here belongs to this tick; what a commit brings about, to the next.
+            self._tick_is_due = False
             self.write_ahead.commit()
             self.flush()
         self.backpressure.release()

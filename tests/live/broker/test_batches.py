@@ -12,6 +12,7 @@ from roamcast.live.broker.inputs import Arrived, Asked
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Point, Velocity
+from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.packets import V5, V311, PubAck, Publish
 from roamcast.mqtt.topics import parse_filter
@@ -260,8 +261,9 @@ def handed(orders: list[AnyEffect]) -> list[tuple[bytes, list[tuple[str, tuple[i
     found: dict[bytes, list[tuple[str, tuple[int, ...]]]] = {}
     for order in orders:
         if isinstance(order, Hand):
-            ids = order.delivery.subscription_ids
-            found.setdefault(order.delivery.message.payload, []).extend((each, ids) for each in order.clients)
+            for message in order.batch.messages:
+                got = found.setdefault(message.payload, [])
+                got.extend((each, order.subscription_ids) for each in order.clients)
     return [(payload, sorted(clients)) for payload, clients in found.items()]
 
 
@@ -288,7 +290,7 @@ def test_l2_p6_messages_of_a_tick_reach_whom_they_reach_one_by_one(steps: list[A
                     assert core.reported(now_us, context)
             case ("say", said):
                 batch = [
-                    (name, Message(topic, payload_of(text, at, metre) + b" " * number))
+                    (name, batch_of(Message(topic, payload_of(text, at, metre) + b" " * number)))
                     for number, (name, topic, text, at) in enumerate(said)
                 ]
                 each_alone = [order for each in batch for order in one_by_one.passing(now_us, [each])]

@@ -9,6 +9,7 @@ from roamcast.broker.frames import CODEC, Encodings, FrameBuilder, messages_in
 from roamcast.broker.messages import Notified, Sequenced
 from roamcast.broker.stream import Stream
 from roamcast.live.broker.inputs import Entry, Heard
+from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Message as MqttMessage
 from roamcast.server.neighbours import PASSING, STREAM
 from tests.effort import examples
@@ -76,7 +77,7 @@ def test_messages_of_one_batch_are_one_frame_and_one_row_p64() -> None:
 def test_messages_of_qos_0_of_one_tick_are_one_frame_p65() -> None:
     linked = Linked(qos=0)
     for number in range(5):
-        linked.broker("a").server.pass_on("writer", MqttMessage("t", b"%d" % number))
+        linked.broker("a").server.pass_on("writer", batch_of(MqttMessage("t", b"%d" % number)))
     linked.scene.rest()
     assert [kind for _, kind, _ in linked.frames] == [PASSING]
     assert payloads(linked.readers[0]) == list(range(5))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.mqtt import Message, encode
+from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.packets import V5, Publish
 from roamcast.server.write_ahead import WriteAhead
 from tests.effort import examples
@@ -132,7 +133,7 @@ def test_l2_what_came_in_the_tick_of_a_hello_does_not_overtake_what_follows_from
 
     def frame_behind_a_message(peer: str, kind: int, data: bytes) -> None:
         while said:
-            broker.server.pass_on("writer", said.pop())
+            broker.server.pass_on("writer", batch_of(said.pop()))
         frame(peer, kind, data)
 
     broker.desk.frame = frame_behind_a_message  # type: ignore[method-assign]

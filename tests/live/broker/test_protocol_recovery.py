@@ -32,6 +32,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Velocity
+from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.topics import parse_filter
 from roamcast.server.running import RunningBroker
@@ -297,7 +298,7 @@ def test_messages_of_qos_0_that_are_not_logged_choose_no_member_for_one_that_is_
     for number, each in enumerate(inputs):
         for core in lives:
             core.handle(EPOCH_US + number, each)
-    lives[0].passing(EPOCH_US + 10, [("writer", Message("t", b"not logged"))])
+    lives[0].passing(EPOCH_US + 10, [("writer", batch_of(Message("t", b"not logged")))])
     for core in lives:
         core.handle(EPOCH_US + 20, Published("writer", 0, Message("t", b"kept", 0, True)))
     assert lives[0].retained.of["t"] == lives[1].retained.of["t"]

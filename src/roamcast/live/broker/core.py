@@ -63,7 +63,7 @@ from roamcast.model.context import Context
 from roamcast.model.movement import MovementModel
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
-from roamcast.mqtt.messages import Message
+from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.session import SessionLimits
 from roamcast.node import boundary
@@ -239,10 +239,13 @@ class Core:
             return False
         return True
 
-    def passing(self, now_us: int, batch: Sequence[tuple[str, Message]]) -> list[AnyEffect]:
+    def passing(self, now_us: int, passing: Sequence[tuple[str, Batch]]) -> list[AnyEffect]:
         """Messages of QoS 0 of clients here, in the order in which they came."""
         self.station.now_us = now_us
-        self._guarded(lambda: self.publishing.pass_on(batch), "passing", None)
+        try:
+            self.publishing.pass_on(passing)
+        except Exception as problem:
+            self._mistaken("passing", None, problem)
         return self.station.take_effects()
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyEffect]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from roamcast.mqtt.messages import Delivery
+from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.session import Session
 from roamcast.node.boundary import Message
@@ -88,10 +88,12 @@ class LetGo(ServerEffect, frozen=True):
 
 
 class Hand(ServerEffect, frozen=True, gc=False):
-    """A delivery of QoS 0, the same for all these: now or never."""
+    """Messages that these clients see alike, with QoS 0: now or never."""
 
     clients: tuple[str, ...]
-    delivery: Delivery
+    batch: Batch
+    retain: bool = False
+    subscription_ids: tuple[int, ...] = ()
 
 
 class Tell(ServerEffect, frozen=True, gc=False):

@@ -19,10 +19,11 @@ from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_id
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.travelling import Travelling
-from roamcast.live.broker.visitor import SOURCE, Visitor, delivery_of
+from roamcast.live.broker.visitor import SOURCE, Visitor
 from roamcast.live.broker.wishes import Plan, Recipients, alike
 from roamcast.model.event import Event
 from roamcast.model.values import BadValue
+from roamcast.mqtt.batches import Batch, batch_of, merged
 from roamcast.mqtt.messages import SECOND_US, Message, Subscription
 from roamcast.mqtt.reasons import Reason
 
@@ -193,12 +194,11 @@ class Publishing:
         plain = [each for each in asked if each.filter.text not in visitor.modulators]
         if plain:
             seen = with_origin(event, message, plain)
-            self.station.emit(Hand((visitor.client,), delivery_of(0, seen, plain, False)))
+            self._hand(batch_of(seen), alike([(visitor.client, plain)]))
         for each in asked:
             if each not in plain:
                 for made in self.station.messages_for(visitor, event, message, each, passing):
-                    delivery = delivery_of(0, made, [each], False)
-                    self.station.emit(Hand((visitor.client,), delivery))
+                    self._hand(batch_of(made), alike([(visitor.client, [each])]))
         self.station.observation.delivered(visitor.client, event, asked)
 
     # Messages that last.
@@ -226,36 +226,50 @@ class Publishing:
                 station.perform(station.broker.border.give(sessions[name], event, 0, wanted))
         self.keeping.look_later()
 
-    def _hand(self, message: Message, plan: Plan) -> None:
-        for asked, clients in plan:
-            self.station.emit(Hand(clients, delivery_of(0, message, asked, False)))
+    def _hand(self, batch: Batch, plan: Plan) -> None:
+        for receivers in plan:
+            retain = batch.messages[0].retain and receivers.retain_as_published
+            self.station.emit(Hand(receivers.clients, batch, retain, receivers.subscription_ids))
 
     # QoS 0.
 
-    def pass_on(self, batch: Sequence[tuple[str, Message]]) -> None:
+    def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
         """All that came in a tick: those whose recipients depend on what they say are matched in one call."""
-        waiting = list[tuple[Message, Event]]()
-        for client, message in batch:
-            self._pass_message(client, message, waiting)
+        waiting, alike_sent = list[tuple[Message, Event]](), list[Batch]()
+        travels, observed = self.station.has_neighbours(), self.station.observation.on
+        for client, batch in passing:
+            visitor = self.station.visitors.get(client)
+            if visitor is None:
+                continue
+            plan = self.audience.plain(batch.topic)
+            if plan is None or travels or observed or batch.messages[0].user_properties:
+                self._hand_merged(alike_sent)
+                for message in batch.messages:
+                    self._pass_event(visitor, message, travels, waiting)
+                continue
+            self._pass_waiting(waiting)
+            if alike_sent and not alike_sent[-1].goes_with(batch):
+                self._hand_merged(alike_sent)
+            alike_sent.append(batch)
+        self._hand_merged(alike_sent)
         self._pass_waiting(waiting)
 
-    def _pass_message(self, client: str, message: Message, waiting: list[tuple[Message, Event]]) -> None:
-        visitor, travels = self.station.visitors.get(client), self.station.has_neighbours()
-        if visitor is None:
-            return
-        plan = self.audience.plain(message.topic)
-        if plan is not None and not (travels or self.station.observation.on or message.user_properties):
-            if plan:
-                self._pass_waiting(waiting)
-                self._hand(message, plan)
-            return
+    def _hand_merged(self, batches: list[Batch]) -> None:
+        """Of one topic, to all of its subscribers."""
+        if batches:
+            self._hand(merged(batches), self.audience.plain(batches[0].topic) or [])
+            batches.clear()
+
+    def _pass_event(
+        self, visitor: Visitor, message: Message, travels: bool, waiting: list[tuple[Message, Event]]
+    ) -> None:
         message = self._with_choice(message, True)
         try:
             event = self.events.passing_event_of(visitor.context, message, self.station.now_us, travels)
         except (BadProperty, BadValue) as problem:
             self._refuse(visitor, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return
-        self.station.observation.published(client, event, message)
+        self.station.observation.published(visitor.client, event, message)
         waiting.append((message, event))
 
     def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
@@ -289,7 +303,7 @@ class Publishing:
                 unchanged.append((client, asked))
                 if visitor.connected:
                     self.station.observation.delivered(client, event, asked)
-        self._hand(message, alike(unchanged))
+        self._hand(batch_of(message), alike(unchanged))
         if self.station.has_neighbours() and not (source == CLIENT and self.announcing.keeps_back(event)):
             self._to_neighbours(event, source, hops)
 

@@ -12,10 +12,12 @@ from roamcast.live.broker.properties import BadProperty, is_common, is_lasting, 
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.travelling import Travelling
-from roamcast.live.broker.visitor import RETAINED, Visitor, delivery_of
+from roamcast.live.broker.visitor import RETAINED, Visitor
+from roamcast.live.broker.wishes import ids_of
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import FOREVER_US, BadValue
+from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Subscription
 from roamcast.mqtt.reasons import Reason
 
@@ -260,7 +262,7 @@ class Subscribing:
                 self.station.goes_ahead(event.publisher.host, event.subject)
             if min(message.qos, asked.qos) == 0:
                 for each in self.station.messages_for(visitor, event, message, asked, False):
-                    self.station.emit(Hand((visitor.client,), delivery_of(0, each, [asked], True)))
+                    self.station.emit(Hand((visitor.client,), batch_of(each), True, ids_of([asked])))
                 self.station.observation.given_retained(visitor.client, event, message, [asked])
             elif self.station.has_room(visitor, message.size_bytes):
                 self.station.perform(self.station.broker.border.give(session, event, 0, (RETAINED, wanted.id)))

@@ -1,5 +1,6 @@
 """What each subscription of a client asks for, and which clients see a message alike."""
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -13,10 +14,19 @@ from roamcast.mqtt.messages import Subscription as Asked
 
 Recipients: TypeAlias = list[tuple[str, list[Asked]]]
 """Clients, with those of their subscriptions that want something."""
-Plan: TypeAlias = list[tuple[list[Asked], tuple[str, ...]]]
-"""Clients that see a message alike, with the subscriptions of one of them."""
 Group: TypeAlias = tuple[str, str]
 """Of a shared subscription: its name and the pattern."""
+
+
+class Receivers(Struct, frozen=True):
+    """Clients that see a message alike."""
+
+    clients: tuple[str, ...]
+    retain_as_published: bool
+    subscription_ids: tuple[int, ...]
+
+
+Plan: TypeAlias = list[Receivers]
 
 
 class Entry(Struct, frozen=True):
@@ -28,13 +38,17 @@ class Entry(Struct, frozen=True):
 
 
 def alike(recipients: Recipients) -> Plan:
-    """By whether they want to see that a message is retained, their own identifiers, and their QoS."""
-    found: dict[tuple[bool, tuple[int | None, ...], int], tuple[list[Asked], list[str]]] = {}
+    """By whether they want to see that a message is retained, and by their own identifiers."""
+    found: dict[tuple[bool, tuple[int, ...]], list[str]] = {}
     for client, asked in recipients:
-        ids = tuple(each.subscription_id for each in asked)
-        key = (any(each.retain_as_published for each in asked), ids, max(each.qos for each in asked))
-        found.setdefault(key, (asked, []))[1].append(client)
-    return [(asked, tuple(clients)) for asked, clients in found.values()]
+        retain = any(each.retain_as_published for each in asked)
+        found.setdefault((retain, ids_of(asked)), []).append(client)
+    return [Receivers(tuple(clients), *form) for form, clients in found.items()]
+
+
+def ids_of(asked: Iterable[Asked]) -> tuple[int, ...]:
+    """The identifiers of subscriptions that a client sees with a message."""
+    return tuple(sorted({each.subscription_id for each in asked if each.subscription_id is not None}))
 
 
 def is_plain(asked: Asked, wanted: Subscription) -> bool:

@@ -22,6 +22,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import BadValue
+from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.reasons import Reason
 
@@ -39,11 +40,12 @@ class OverlayPublishing(Publishing):
             return
         self._say(visitor, given.message, given.packet_id)
 
-    def pass_on(self, batch: Sequence[tuple[str, Message]]) -> None:
-        for client, message in batch:
+    def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
+        for client, batch in passing:
             visitor = self.station.visitors.get(client)
             if visitor is not None:
-                self._say(visitor, message, 0)
+                for message in batch.messages:
+                    self._say(visitor, message, 0)
 
     def heard_passing(self, peer: str, passing: Passing) -> None:
         """Nobody in an overlay says so."""

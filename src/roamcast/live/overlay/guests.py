@@ -27,10 +27,12 @@ from roamcast.live.broker.events import Events, plain
 from roamcast.live.broker.modulating import MADE_OF
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.station import Station
-from roamcast.live.broker.visitor import Visitor, delivery_of
+from roamcast.live.broker.visitor import Visitor
+from roamcast.live.broker.wishes import ids_of
 from roamcast.live.overlay.underlay import Borne, Underlay, Unreached, guest_name, process_of
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
+from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Message
 from roamcast.mqtt.reasons import Reason
 from roamcast.node import boundary
@@ -281,7 +283,8 @@ class Guests:
         if message is None or session is None:
             self.station.emit(Remark("delivery_dropped", visitor.client))
         elif min(message.qos, asked.qos) == 0:
-            self.station.emit(Hand((visitor.client,), delivery_of(0, message, [asked], False)))
+            retain = message.retain and asked.retain_as_published
+            self.station.emit(Hand((visitor.client,), batch_of(message), retain, ids_of([asked])))
         elif self.station.has_room(visitor, message.size_bytes):
             wanted = (subscription_id(visitor.client, text),)
             self.station.perform(self.station.broker.border.give(session, event, 0, wanted))
