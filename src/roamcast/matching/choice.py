@@ -1,6 +1,8 @@
-"""Which kernel does the work: the compiled one where numba is installed, else numpy's."""
+"""Which kernel does the work: the compiled one; numpy's while that is being loaded, or where it is asked for."""
 
-from typing import Protocol
+from collections.abc import Callable
+from threading import Thread
+from typing import Any, Protocol
 
 from roamcast.matching import kernel_numpy
 from roamcast.matching.layout import Bytes, Doubles, Long, Records, Views, Whole
@@ -54,16 +56,53 @@ class Kernel(Protocol):
     ) -> tuple[int, int]: ...
 
 
+class LoadedLater:
+    """The compiled kernel, loaded with its first use; numpy's does the work while a thread loads it.
+
+    Numba and what was compiled take a second of CPU and 130 MB, and a broker may never ask for it.
+    """
+
+    NAME = "numba"
+
+    def __init__(self) -> None:
+        self._loading: Thread | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Only asked until the functions are there."""
+        if self._loading is not None:
+            return getattr(kernel_numpy, name)
+        self._take_over()
+        return self.__dict__[name]
+
+    def load_soon(self, warm_up: Callable[[], None]) -> None:
+        """Load it in a thread, once."""
+
+        def load() -> None:
+            warm_up()
+            self._take_over()
+
+        if self._loading is None:
+            self._loading = Thread(target=load, name="kernel")
+            self._loading.start()
+
+    def _take_over(self) -> None:
+        kernel = kernel_of("numba")
+        self.__dict__.update(search=kernel.search, ordered=kernel.ordered, move=kernel.move)
+
+
+LOADED_LATER = LoadedLater()
+
+
 def kernel_of(name: str | None = None) -> Kernel:
-    """`numba`, `numpy`, or by default the better one that is there."""
-    if name not in (None, "numba", "numpy"):
-        raise BadValue(f"no matching kernel is called '{name}'; there are numba and numpy")
-    if name == "numpy":
-        return kernel_numpy
-    try:
-        from roamcast.matching import kernel
-    except ImportError as problem:
-        if name == "numba":
-            raise BadValue(f"the compiled matching kernel needs numba: {problem}") from problem
-        return kernel_numpy
-    return kernel
+    """`numba` or `numpy`; by default numba, when it is needed."""
+    match name:
+        case None:
+            return LOADED_LATER
+        case "numba":
+            from roamcast.matching import kernel
+
+            return kernel
+        case "numpy":
+            return kernel_numpy
+        case _:
+            raise BadValue(f"no matching kernel is called '{name}'; there are numba and numpy")

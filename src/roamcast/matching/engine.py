@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from roamcast.matching.batch import batch_of_events, is_open
-from roamcast.matching.choice import kernel_of
+from roamcast.matching.choice import LOADED_LATER, kernel_of
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.columns import Columns
 from roamcast.matching.demands import AUDIENCE, RELEVANCE, WHERE_THE_SUBSCRIBER_IS, Locator, demand_of
@@ -55,7 +55,7 @@ class Engine:
         graph: MovementGraph | None = None,
         kernel: str | None = None,
     ) -> None:
-        """`kernel` is numba or numpy; by default numba where it is installed."""
+        """`kernel` is numba or numpy; by default numba, loaded when it is needed."""
         check_space(space)
         self.space = space
         self._flat = is_flat(space)
@@ -119,6 +119,11 @@ class Engine:
             other.subscribe(Subscription(f"{number}", "host", "subject", 0, 0))
         other.move([other.host_number("host")], [1.0], [1.0])
         other.match([Event("event", "subject", host, 0, 0)], 0)
+
+    def warm_up_soon(self) -> None:
+        """The same in a thread, the first time that any engine is told to."""
+        if self._kernel is LOADED_LATER:
+            LOADED_LATER.load_soon(self.warm_up)
 
     # Subscriptions.
 

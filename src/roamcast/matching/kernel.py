@@ -8,7 +8,7 @@ taken modulo them, so the world has no edge and a group has as many cells as it 
 one cell are told apart by their distance. A query that spans fewer columns than there are visits every cell at most
 once; one that spans more takes them all.
 
-`kernel_numpy.py` does the same without numba, with the same results in the same order.
+`kernel_numpy.py` does the same until this one is loaded, with the same results in the same order.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What `kernel.py` does, in numpy, for where numba is not installed: the same results in the same order."""
+"""What `kernel.py` does, in numpy, until that one is loaded: the same results in the same order."""
 
 import math
 from collections.abc import Iterator

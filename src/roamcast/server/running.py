@@ -124,7 +124,6 @@ class RunningBroker:
         try:
             progress("reading what was stored")
             core = self._recovered(log)
-            core.audience.warm_up()
             self._journal = open_journal(settings, max(core.station.now_us, time.time_ns() // 1_000))
             self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
         except BaseException:

@@ -6,7 +6,6 @@ from roamcast.broker.modulators.interface import Modulator
 from roamcast.broker.modulators.limits import DEFAULT_LIMITS, Limits
 from roamcast.broker.modulators.registry import make_registered
 from roamcast.broker.modulators.spec import Declarative, ModulatorSpec, Registered, Wasm
-from roamcast.broker.modulators.wasm import WasmModulator
 from roamcast.model.space import Space
 
 
@@ -22,4 +21,7 @@ def made(spec: ModulatorSpec, space: Space, limits: Limits) -> Modulator:
         case Registered():
             return make_registered(spec, space)
         case Wasm():
+            # Wasmtime is large, and few brokers run such modulators.
+            from roamcast.broker.modulators.wasm import WasmModulator
+
             return WasmModulator(spec, limits)

@@ -38,6 +38,8 @@ from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.mqtt.topics import FilterTree
 
 PLANS_MAX = 10_000
+SORTED_SOON = 16
+"""With so many plain subscriptions the engine will have to sort them before long, which needs its compiled kernel."""
 UNKNOWN: Plan = []
 
 
@@ -84,10 +86,6 @@ class Audience:
             (self.space, self.graph, self.contexts, entries, self._turns, self.away, self._where.earlier),
         )
 
-    def warm_up(self) -> None:
-        """Has compiled what is to be fast, before the first event comes."""
-        self._engine.warm_up()
-
     # What clients want, and where they are.
 
     def subscribe(self, client: str, asked: Asked, wanted: Subscription) -> None:
@@ -96,6 +94,8 @@ class Audience:
         wanted = replace(wanted, issued_us=0)
         self._of.setdefault(client, {})[wanted.id] = None
         entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted))
+        if not entry.plain or len(self._entries) == SORTED_SOON:
+            self._engine.warm_up_soon()
         self._tree.add(asked.filter.pattern, wanted.id, entry)
         self._forget_plans()
         group = group_of(asked)
