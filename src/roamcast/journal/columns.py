@@ -5,9 +5,10 @@ To Arrow nothing is refused that the model lets pass, because a host must not st
 accepted that the model would refuse; the error names the column.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from roamcast.journal.records import BadJournal, Record
@@ -30,6 +31,32 @@ def to_arrow(table: Table, entries: Sequence[tuple[int, Record]], incarnation: i
         for values, more in zip(transposed, zip(*rows, strict=True), strict=True):
             values.extend(more)
     arrays = [array_of(values, column, table) for values, column in zip(transposed, columns, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=table.schema)
+
+
+def numbered(columns: Any, sequences: MutableMapping[str, int]) -> Any:
+    """With the sequence number of each row, counted on in `sequences`; `host` is a dictionary and becomes text."""
+    hosts = columns.column("host").combine_chunks()
+    numbers = hosts.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(numbers, kind="stable")
+    present, first, counts = np.unique(numbers[order], return_index=True, return_counts=True)
+    names = hosts.dictionary.take(pa.array(present)).to_pylist()
+    counted = np.array([sequences[name] for name in names], np.int64)
+    found = np.empty(len(numbers), np.int64)
+    found[order] = np.arange(len(numbers)) + np.repeat(counted - first, counts)
+    for name, count in zip(names, counts.tolist(), strict=True):
+        sequences[name] += count
+    texts = columns.set_column(columns.schema.get_field_index("host"), "host", hosts.cast(pa.string()))
+    return texts.append_column("sequence", pa.array(found))
+
+
+def with_incarnation(table: Table, columns: Any, incarnation: int) -> Any:
+    """All columns of a table in its order, of one opening."""
+    opening = pa.array(np.full(columns.num_rows, incarnation, np.int64))
+    arrays = [
+        opening if field.name == "incarnation" else columns.column(field.name).cast(field.type)
+        for field in table.schema
+    ]
     return pa.Table.from_arrays(arrays, schema=table.schema)
 
 

@@ -23,8 +23,9 @@ from typing import Any, Protocol, Self
 
 import msgspec
 import pyarrow.parquet as pq
+from msgspec import Struct
 
-from roamcast.journal.columns import to_arrow
+from roamcast.journal.columns import numbered, to_arrow, with_incarnation
 from roamcast.journal.layout import Segment, leftovers, temporary_name, used_incarnations, writer_name
 from roamcast.journal.plain import plain_filter
 from roamcast.journal.records import RUN_ENDED, BadJournal, Noted, Record, Run, UnwritableRecord
@@ -90,6 +91,19 @@ class Buffer:
         self.weighed = table.weighed
         self.entries: list[tuple[int, Record]] = []
 
+    def arrow(self, incarnation: int) -> Any:
+        return to_arrow(self.table, self.entries, incarnation)
+
+
+class Prepared(Struct, frozen=True):
+    """Rows of a table that are columns already."""
+
+    table: Table
+    columns: Any
+
+    def arrow(self, incarnation: int) -> Any:
+        return with_incarnation(self.table, self.columns, incarnation)
+
 
 class Journal:
     """One opening of the journal in `directory`.
@@ -131,7 +145,7 @@ class Journal:
         self._buffers = {table.record: Buffer(table) for table in TABLES}
         self._buffers[Run].entries.append((0, run))
         self._sequences[run.host] = 1
-        self._write(list(self._buffers.values()))
+        self._write_buffers(list(self._buffers.values()))
         # A run describes an opening, so there is one in each.
         del self._buffers[Run]
 
@@ -154,7 +168,18 @@ class Journal:
     def flush(self) -> None:
         filled = [buffer for buffer in self._buffers.values() if buffer.entries]
         if filled:
-            self._write(filled)
+            self._write_buffers(filled)
+
+    def record_columns(self, kind: type[Record], columns: Any) -> None:
+        """Many records of one kind, in their order: an Arrow table of all columns but incarnation and sequence, with
+        `host` as a dictionary. They are visible when this returns."""
+        buffer = self._buffers.get(kind)
+        if buffer is None:
+            raise BadJournal(f"{self.directory}: {kind.__name__} cannot be recorded, or the journal is closed")
+        self.flush()
+        for start in range(0, columns.num_rows, self._rows_max):
+            part = columns.slice(start, self._rows_max).combine_chunks()
+            self._write([Prepared(buffer.table, numbered(part, self._sequences))])
 
     def end(self, at_us: int) -> None:
         """Says that the run ended, and when; its last record. A journal that is only closed was cut."""
@@ -174,12 +199,17 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _write(self, buffers: Sequence[Buffer]) -> None:
+    def _write_buffers(self, buffers: Sequence[Buffer]) -> None:
+        self._write(buffers)
+        for buffer in buffers:
+            buffer.entries = []
+
+    def _write(self, parts: Sequence[Buffer | Prepared]) -> None:
         file_name = Segment(self.writer, self.incarnation, self.segment).file_name
-        places = [self.directory / buffer.table.name for buffer in buffers]
+        places = [self.directory / part.table.name for part in parts]
         try:
-            for place, buffer in zip(places, buffers, strict=True):
-                write_file(place / temporary_name(file_name), buffer, self.incarnation, durable=self._durable)
+            for place, part in zip(places, parts, strict=True):
+                write_file(place / temporary_name(file_name), part, self.incarnation, durable=self._durable)
             for place in places:
                 appear(place, file_name)
             for place in places if self._durable else ():
@@ -192,8 +222,6 @@ class Journal:
         self.segment += 1
         self._rows_left = self._rows_max
         self._bytes_left = self._bytes_max
-        for buffer in buffers:
-            buffer.entries = []
 
     def _refusal(self, record: Record) -> BadJournal:
         if not self._buffers:
@@ -219,11 +247,11 @@ def weight_bytes(record: Record) -> int:
         return UNWEIGHABLE_BYTES
 
 
-def write_file(path: Path, buffer: Buffer, incarnation: int, *, durable: bool) -> None:
-    arrow: Any = to_arrow(buffer.table, buffer.entries, incarnation)
+def write_file(path: Path, part: Buffer | Prepared, incarnation: int, *, durable: bool) -> None:
+    arrow: Any = part.arrow(incarnation)
     with open(path, "wb") as file:
-        rows = max(1, len(buffer.entries))
-        pq.write_table(arrow, file, compression="zstd", row_group_size=rows, **buffer.table.encoding)
+        rows = max(1, arrow.num_rows)
+        pq.write_table(arrow, file, compression="zstd", row_group_size=rows, **part.table.encoding)
         if durable:
             file.flush()
             os.fsync(file.fileno())

@@ -7,11 +7,10 @@ like any other message all the same.
 
 import math
 
-import msgspec
 from msgspec import Struct
 
 from roamcast.location.clean import Cleaner, Limits
-from roamcast.location.fix import Fix
+from roamcast.location.owntracks import BadReport, fix_of
 from roamcast.model.context import Context
 from roamcast.model.space import Space
 from roamcast.mqtt.messages import Message
@@ -21,7 +20,6 @@ TOPIC_LEVELS = 3
 OLD = "old"
 LOCATION_REMARK = "location_"
 """Whoever watches is told of a location that was not used by this and why."""
-KMH_PER_MPS = 3.6
 
 
 class TrackingParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,21 +41,6 @@ class TrackingParams(Struct, frozen=True, forbid_unknown_fields=True):
             speed_mps_max=self.speed_mps_max,
             accuracy_m_max=self.accuracy_m_max,
         )
-
-
-class Location(Struct, frozen=True, tag_field="_type", tag="location"):
-    """A message of `_type` location: degrees, seconds since 1970, metres, km/h, and degrees from north. Devices say
-    -1 for what they do not know."""
-
-    lat: float
-    lon: float
-    tst: float | None = None
-    acc: float | None = None
-    vel: float | None = None
-    cog: float | None = None
-
-
-_decoder = msgspec.json.Decoder(Location)
 
 
 class BadLocation(ValueError):
@@ -84,8 +67,8 @@ class Trackers:
         if levels[0] != OWNTRACKS or len(levels) != TOPIC_LEVELS or not all(levels):
             return None
         try:
-            fix = fix_of(_decoder.decode(message.payload), now_us)
-        except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError):
+            fix = fix_of(message.payload, now_us)
+        except BadReport:
             return None
         if abs(now_us - fix.at_us) > self._limits.gap_us:
             raise BadLocation(OLD)
@@ -96,14 +79,3 @@ class Trackers:
         # What was derived from two fixes that may lie a minute apart is not how it moves now.
         told = fix.speed_mps is not None and fix.heading_deg is not None
         return Context(before.host, used.point, now_us, used.velocity if told else None, attributes=before.attributes)
-
-
-def fix_of(told: Location, now_us: int) -> Fix:
-    """Raises `ValueError` or `OverflowError` for a time that is none."""
-    return Fix(
-        now_us if told.tst is None else round(told.tst * 1e6),
-        (told.lon, told.lat),
-        None if told.vel is None or told.vel < 0 else told.vel / KMH_PER_MPS,
-        None if told.cog is None or told.cog < 0 else told.cog,
-        None if told.acc is None or told.acc < 0 else told.acc,
-    )

@@ -5,18 +5,18 @@ import json
 import time
 from pathlib import Path
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.live.client import Client
+from roamcast.location.owntracks import fix_of
 from roamcast.model.context import Context
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
 from roamcast.mqtt.messages import Message
 from roamcast.server.running import RunningBroker
 from roamcast.server.settings import settings_from
-from roamcast.server.tracking import BadLocation, Location, Trackers, TrackingParams, fix_of
+from roamcast.server.tracking import BadLocation, Trackers, TrackingParams
 from tests.effort import examples
 
 NOW_US = 1_700_000_000_000_000
@@ -72,6 +72,5 @@ def test_l4_whatever_a_phone_says_its_position_is_on_earth_or_unchanged(payloads
 
 
 def test_l4_what_a_phone_does_not_know_is_missing() -> None:
-    told = msgspec.convert({"_type": "location", "lat": 1, "lon": 2, "vel": -1, "cog": -1, "acc": -1}, Location)
-    fix = fix_of(told, NOW_US)
+    fix = fix_of('{"_type": "location", "lat": 1, "lon": 2, "vel": -1, "cog": -1, "acc": -1}', NOW_US)
     assert (fix.at_us, fix.speed_mps, fix.heading_deg, fix.accuracy_m) == (NOW_US, None, None, None)
