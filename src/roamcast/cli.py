@@ -18,6 +18,7 @@ from roamcast.cli_client import pub, sub
 from roamcast.cli_demo import demo
 from roamcast.cli_doctor import doctor
 from roamcast.cli_experiments import experiments
+from roamcast.cli_import import import_
 from roamcast.cli_live import broker, passwd
 from roamcast.cli_map import Map
 from roamcast.cli_node import key, node
@@ -40,6 +41,7 @@ app.command("demo")(demo)
 app.command("doctor")(doctor)
 app.command("bench")(bench)
 app.command("audit")(audit)
+app.command("import")(import_)
 app.command("broker")(broker)
 app.command("passwd")(passwd)
 app.command("pub")(pub)

@@ -31,6 +31,7 @@ MAP: dict[str, dict[str, str]] = {
         "bench": "Run the benchmarks of a clone of the repository.",
     },
     "Data": {
+        "import": "Take your own positions from files or MQTT into a journal.",
         "pipeline": "Work on journals with Spark, step by step.",
     },
     "Look inside": {

@@ -24,9 +24,7 @@ FIXES = pa.schema(
 )
 """A batch of a reader. Anything may be null or not a number; `host` may be dictionary-encoded."""
 
-FIX = np.dtype(
-    [("host", "i4"), ("at_us", "i8"), ("x", "f8"), ("y", "f8"), ("east_mps", "f8"), ("north_mps", "f8")]
-)
+FIX = np.dtype([("host", "i4"), ("at_us", "i8"), ("x", "f8"), ("y", "f8"), ("east_mps", "f8"), ("north_mps", "f8")])
 """A fix that was checked: the host is a number, a velocity that is not known is not a number."""
 
 FixRows: TypeAlias = npt.NDArray[np.void]

@@ -26,7 +26,8 @@ def feed_of(path: Path) -> Any:
         feed.ParseFromString(path.read_bytes())
     except DecodeError as problem:
         raise BadImport(
-            f"{path}: not a GTFS-realtime feed message ({problem}); a file holds one message, as the feed's address serves it"
+            f"{path}: not a GTFS-realtime feed message ({problem}); a file holds one message, as "
+            "the feed's address serves it"
         ) from None
     return feed
 

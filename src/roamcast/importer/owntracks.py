@@ -1,7 +1,7 @@
 """Files of the OwnTracks recorder: `rec/USER/DEVICE/2026-03.rec`, a report a line.
 
-A line is the time at which the recorder heard it, what kind of thing it is (`*` is a location) and its JSON, with tabs
-between them. The host is USER/DEVICE, as in the topic that the phone publishes to.
+A line is the time at which the recorder heard it, what kind of thing it is (`*` is a location) and its JSON, with
+tabs between them. The host is USER/DEVICE, as in the topic that the phone publishes to.
 """
 
 from collections.abc import Iterator

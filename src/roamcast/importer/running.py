@@ -16,11 +16,11 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.importer.fixes import BadImport, FixRows, Found, Reading
+from roamcast.importer.fixes import BadImport, FixRows, Reading
 from roamcast.importer.intake import Drop, Intake
 from roamcast.importer.ordering import TimeSorted
 from roamcast.importer.rules import Rules
-from roamcast.importer.sources import Format, Opened, files_of, format_of, read_file
+from roamcast.importer.sources import Format, files_of, format_of, read_file
 from roamcast.importer.times import RELATIVE_MAX_US
 from roamcast.importer.tracks import Tracks
 from roamcast.journal import BadJournal, Journal, Move, Run, read_run
@@ -59,7 +59,7 @@ def import_files(
     reading: Reading | None = None,
     rules: Rules | None = None,
     append: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda *_: None,
 ) -> Imported:
     """Raises `BadImport` or `BadJournal`."""
     files = files_of(given, format_)

@@ -13,9 +13,7 @@ from roamcast.importer.owntracks import read_owntracks
 from roamcast.importer.tabular import read_csv, read_geolife, read_parquet
 from roamcast.importer.traces import read_trace_file
 
-Format: TypeAlias = Literal[
-    "csv", "parquet", "gpx", "fcd", "bonnmotion", "nmea", "gtfs-rt", "owntracks", "geolife"
-]
+Format: TypeAlias = Literal["csv", "parquet", "gpx", "fcd", "bonnmotion", "nmea", "gtfs-rt", "owntracks", "geolife"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 FORMAT_OF_SUFFIX: dict[str, Format] = {

@@ -4,6 +4,7 @@ A column is found by its option, or else by the usual names. CSV is parsed by Ar
 batches, so that a file may be larger than memory. Geolife's `.plt` files are CSV files that lack a header.
 """
 
+import csv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.importer.fixes import FIXES, MPS_PER_UNIT, BadImport, Columns, Found, Reading, constant_host, host_of
-from roamcast.importer.times import TimeColumn
+from roamcast.importer.times import TimeColumn, type_of_text
 from roamcast.model.space import Earth, Plane
 from roamcast.sim.mobility.trace_formats import CSV_NAMES
 
@@ -63,17 +64,30 @@ class Picked(Struct, frozen=True):
         return list(dict.fromkeys([*self.times, *(name for name in named if name)]))
 
 
+class Head(Struct, frozen=True):
+    """The beginning of a CSV file."""
+
+    delimiter: str
+    """Of the usual ones, that which the first line has most of."""
+    names: list[str]
+    first: dict[str, str]
+    """Its first row."""
+
+
 def read_csv(path: Path, reading: Reading, opened: Callable[[Path], Any]) -> Found:
-    delimiter, header = header_of(path, reading)
-    picked = picked_of(path, header, reading)
-    text = {*picked.times, picked.chosen.host} - {""}
-    types = {name: pa.string() if name in text else pa.float64() for name in picked.all}
+    head = head_of(path, reading)
+    picked = picked_of(path, head.names, reading)
+    types = {name: pa.float64() for name in picked.all} | {picked.chosen.host: pa.string()}
+    if len(picked.times) == 1:
+        types[picked.chosen.time] = type_of_text(head.first.get(picked.chosen.time, ""), reading.times)
+    else:
+        types |= dict.fromkeys(picked.times, pa.string())
     reader = arrow_csv.open_csv(
         opened(path),
         read_options=arrow_csv.ReadOptions(
             block_size=BLOCK_BYTES, skip_rows=reading.skip_lines, column_names=list(reading.names) or None
         ),
-        parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
+        parse_options=arrow_csv.ParseOptions(delimiter=head.delimiter),
         convert_options=arrow_csv.ConvertOptions(
             include_columns=picked.all, column_types=types, strings_can_be_null=True
         ),
@@ -100,15 +114,16 @@ def read_parquet(path: Path, reading: Reading) -> Found:
     return found(path, picked, reading, file.iter_batches(BATCH_ROWS, columns=picked.all))
 
 
-def header_of(path: Path, reading: Reading) -> tuple[str, list[str]]:
-    """The separator, of which the first line has most, and the names."""
+def head_of(path: Path, reading: Reading) -> Head:
     with pa.input_stream(str(path)) as stream:
-        head = stream.read(HEADER_BYTES_MAX).decode("utf-8-sig", "replace")
-    lines = head.splitlines()[reading.skip_lines :]
+        text = stream.read(HEADER_BYTES_MAX).decode("utf-8-sig", "replace")
+    lines = text.splitlines()[reading.skip_lines :]
     if not lines or not lines[0].strip():
         raise BadImport(f"{path}: the file is empty; a CSV file begins with a header, or give --names")
     delimiter = max(",;\t|", key=lines[0].count)
-    return delimiter, list(reading.names) or [name.strip('"') for name in lines[0].split(delimiter)]
+    rows = csv.reader(lines[:2], delimiter=delimiter)
+    names = list(reading.names) or next(rows)
+    return Head(delimiter, names, dict(zip(names, next(rows, ()), strict=False)))
 
 
 def picked_of(path: Path, names: list[str], reading: Reading) -> Picked:
