@@ -48,8 +48,9 @@ def person(number: int, fixes: int, rng: np.random.Generator) -> Any:
         while made < day_fixes:
             there = int(rng.integers(0, PLACES))
             metres = np.hypot(*((places[there] - places[here]) * METRES_PER_DEGREE))
-            count = min(day_fixes - made, max(10, int(metres / rng.choice(SPEEDS_MPS) / step_s)))
-            share = np.linspace(0, 1, count)[:, None]
+            steps = max(10, int(metres / rng.choice(SPEEDS_MPS) / step_s))
+            count = min(day_fixes - made, steps)
+            share = (np.arange(count) / steps)[:, None]
             points.append(places[here] * (1 - share) + places[there] * share)
             times.append(now_s + np.arange(count) * step_s)
             made, here = made + count, there

@@ -1,8 +1,8 @@
 """NMEA 0183 logs: ships by AIS (`!AIVDM`, decoded by pyais) and a receiver's own positions (`$..RMC`).
 
 An AIS report says only the second of the minute, so each sentence needs the time at which it was received: a tag
-block (`\\c:1700000000*5A\\!AIVDM…`), a time before the sentence, or seconds since 1970 after it, as receivers' logs have
-it. RMC says date and time itself; its host is the file, since receivers do not say who they are.
+block (`\\c:1700000000*5A\\!AIVDM…`), a time before the sentence, or seconds since 1970 after it, as receivers' logs
+have it. RMC says date and time itself; its host is the file, since receivers do not say who they are.
 """
 
 import re

@@ -15,6 +15,8 @@ from roamcast.importer.fixes import FIX, FixRows
 RUN_ROWS = 2_000_000
 RANGE_ROWS = 1_000_000
 SAMPLE_EVERY = 512
+SAMPLE_FROM_ROWS = 100_000
+"""Fewer rows are their own sample."""
 
 
 class TimeSorted:
@@ -61,7 +63,8 @@ class TimeSorted:
         return [0, *np.searchsorted(run["at_us"], inner).tolist(), len(run)]
 
     def _sample(self) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-        return np.concatenate([run["at_us"][::SAMPLE_EVERY] for run in self._runs])
+        every = SAMPLE_EVERY if self.rows > SAMPLE_FROM_ROWS else 1
+        return np.concatenate([run["at_us"][::every] for run in self._runs])
 
     def _spill(self) -> None:
         path = self._directory / f"run-{len(self._runs):06d}"

@@ -117,6 +117,6 @@ def type_of_text(example: str, times: Times) -> Any:
 
 
 def unit_by_size(numbers: Any) -> str:
-    values = np.abs(pc.drop_null(numbers).cast(pa.float64()).to_numpy(zero_copy_only=False))
+    values = np.abs(pc.drop_null(numbers).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
     typical = float(np.median(values)) if len(values) else 0.0
     return next((unit for limit, unit in SIZES if typical < limit), "ns")

@@ -110,7 +110,8 @@ class Tracks:
         number = np.arange(len(fixes))
         begins = suspicious & ~np.append(False, suspicious[:-1] & steps.same)
         in_row = number - np.maximum.accumulate(np.where(begins, number, 0))
-        return suspicious & (in_row % 2 == 0)
+        found: Flags = suspicious & (in_row % 2 == 0)
+        return found
 
     def _moves(self, fixes: FixRows, steps: Steps) -> FixRows:
         gap = steps.same & (steps.seconds > self._rules.limits.gap_us / 1e6)
