@@ -30,6 +30,7 @@ BENCHMARKS = (
     "context",
     "fanout",
     "flood_watch",
+    "import_",
     "match",
     "mobile",
     "oracle",
