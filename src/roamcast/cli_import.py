@@ -150,7 +150,7 @@ def import_(
         speed_mps_max=speed_max,
         accuracy_m_max=accuracy_max,
     )
-    with problems_said():
+    with problems_said(append=append):
         if sources[0].startswith(BROKER):
             from roamcast.importer.live import Listening, import_live
             from roamcast.talking import Person
@@ -184,11 +184,11 @@ def import_(
 
 
 @contextmanager
-def problems_said() -> Iterator[None]:
+def problems_said(*, append: bool) -> Iterator[None]:
     from roamcast.importer.fixes import BadImport
     from roamcast.journal import BadJournal
     from roamcast.live.client import ClientError
-    from roamcast.live.transport.tls import BadTls
+    from roamcast.server.transport.tls import BadTls
     from roamcast.talking import BadWords
 
     try:
@@ -197,7 +197,8 @@ def problems_said() -> Iterator[None]:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except KeyboardInterrupt:
-        complaints.print("[yellow]interrupted; nothing was imported[/yellow]")
+        left = "what was written so far stays in the journal" if append else "nothing was imported"
+        complaints.print(f"[yellow]interrupted; {left}[/yellow]")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 

@@ -57,7 +57,7 @@ def test_bonnmotion_nodes_are_hosts_by_number(tmp_path: Path) -> None:
 
 
 def sentences(**more: float) -> list[str]:
-    said = {"mmsi": 211234560, "lon": 24.9, "lat": 60.1, "speed": 10.0, "course": 90.0, "name": "ANN", **more}
+    said = {"mmsi": 211234560, "lon": 24.9, "lat": 60.1, "speed": 10.0, "course": 90.0, **more}
     return encode_dict({"type": 1, **said}, talker_id="AI")
 
 
@@ -207,3 +207,15 @@ def test_a_killed_import_is_pointed_out(tmp_path: Path) -> None:
     (tmp_path / "journal" / ".importing").mkdir(parents=True)
     with pytest.raises(BadImport, match="if none runs, remove that directory"):
         import_files([tmp_path / "given.csv"], tmp_path / "journal")
+
+
+def test_an_import_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "given.csv").write_text(CSV.format(time=NOON_S))
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        if what == "writing":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_files([tmp_path / "given.csv"], tmp_path / "journal", progress=interrupt)
+    assert list((tmp_path / "journal").iterdir()) == []

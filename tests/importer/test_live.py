@@ -16,9 +16,9 @@ from roamcast.importer.rules import InGaps, Rules
 from roamcast.journal import Move, Noted, Record, read_records, read_run
 from roamcast.journal.records import RUN_ENDED
 from roamcast.live.client import Client
-from roamcast.live.server.running import RunningBroker
-from roamcast.live.settings import settings_from
 from roamcast.model.values import Point
+from roamcast.server.running import RunningBroker
+from roamcast.server.settings import settings_from
 from roamcast.talking import Person
 from tests.importer.given import NOON_US
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.importer.fixes import BadImport, Columns, Reading, Times
+from roamcast.importer.intake import Drop
 from roamcast.journal import read_run
 from roamcast.model.space import Earth, Plane
 from tests.effort import examples
@@ -189,7 +190,7 @@ def test_what_is_exported_is_imported_as_it_was(rows: list[tuple[str, int, float
         path = Path(name) / f"exported.{kind}"
         arrow_csv.write_csv(table, path) if kind == "csv" else pq.write_table(table, path)
         found, moves = imported(path, Path(name) / "journal")
-    outliers = found.dropped.get("outlier", 0)
+    outliers = found.dropped.get(Drop.OUTLIER, 0)
     assert found.fixes + outliers == len(rows)
     assert set(places(moves)) <= set(rows)
     assert len(places(moves)) == found.fixes

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ from roamcast.journal import (
     BadJournal,
     ContextChange,
     Journal,
+    Move,
     Noted,
     Record,
     Run,
@@ -23,10 +25,12 @@ from roamcast.journal import (
     journal_hash,
     read_entries,
 )
+from roamcast.journal.columns import to_arrow
 from roamcast.journal.schema import TABLES
 from roamcast.model.filter.tree import Attribute, Compare, Filter, IsNull, Literal
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
+from roamcast.model.values import Point
 
 RUN = Run("run", 0, Plane(), seed=7)
 
@@ -311,3 +315,24 @@ def test_p1_a_name_that_no_file_can_have_is_refused(tmp_path: Path, host: str) -
 def test_p1_a_segment_needs_room(tmp_path: Path) -> None:
     with pytest.raises(BadJournal, match="at least 1 row"):
         Journal(tmp_path, RUN, segment_rows_max=0)
+
+
+def test_records_by_columns_are_those_recorded_one_by_one(tmp_path: Path) -> None:
+    moves = [Move(f"host-{number % 3}", number, Point(number, 1.0)) for number in range(100)]
+    noted = Noted("host-1", 0, "before")
+    with Journal(tmp_path / "rows", RUN) as journal:
+        records: list[Record] = [noted, *moves, noted]
+        for record in records:
+            journal.record(record)
+    with Journal(tmp_path / "columns", RUN, segment_rows_max=30) as journal:
+        journal.record(noted)
+        journal.record_columns(Move, columns_of(moves))
+        journal.record(noted)
+    assert list(read_entries(tmp_path / "columns")) == list(read_entries(tmp_path / "rows"))
+    assert max(pq.read_metadata(path).num_rows for path in (tmp_path / "columns/v2/moves").iterdir()) == 30
+
+
+def columns_of(moves: list[Move]) -> Any:
+    plain = to_arrow(next(table for table in TABLES if table.record is Move), list(enumerate(moves)), 0)
+    hosts = plain["host"].dictionary_encode()
+    return plain.drop_columns(["incarnation", "sequence"]).set_column(0, "host", hosts)
