@@ -73,10 +73,13 @@ def commute(number: int) -> str:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_trips_are_found_where_recorders_were_off_while_people_rested(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_gaps", ["near", pytest.param("gone", marks=pytest.mark.slow)])
+def test_trips_are_found_where_recorders_were_off_while_people_rested(
+    in_gaps: str, spark: SparkSession, tmp_path: Path
+) -> None:
     (tmp_path / "commute.csv").write_text("id,time,lon,lat\n" + "".join(map(commute, range(4))))
     journal = str(tmp_path / "journal")
-    assert invoke("import", str(tmp_path / "commute.csv"), "--journal", journal)[0] == 0
+    assert invoke("import", str(tmp_path / "commute.csv"), "--journal", journal, "--in-gaps", in_gaps)[0] == 0
     code, said, complaints = invoke("audit", journal, "--json")
     assert (code, complaints) == (0, "")
     assert json.loads(said)["total"]["expected"] == 0

@@ -7,15 +7,16 @@
 Places are cells of a grid, found from positions, or the names that hosts give in their attribute `place`. A *step*
 leads from a visit to the next one of the same host. It is not counted where the host was gone in between, and among
 cells only where the two touch: whoever turns up further away was not seen to go there. A *trip* leads from a place
-where a host rested to the next one. Where a host tells positions without velocities, it is taken to go straight from
-one to the next, if they are not more than `GAP_US` apart.
+where a host rested to the next one. Who was not seen for `OFF_US` rested before and after: recorders are switched off
+where trips end, and a host that was gone only for a moment was on its way. Where a host tells positions without
+velocities, it is taken to go straight from one to the next, if they are not more than `GAP_US` apart.
 
 Residence times are those of whole visits, from coming to going. A visit that was under way when the journal began or
 ended says only that the stay was longer; it counts where there is nothing better.
 """
 
 from functools import reduce
-from operator import or_
+from operator import add, or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
@@ -39,6 +40,7 @@ from roamcast.pipeline.prepare import ORDER, stretches
 from roamcast.pipeline.tables import CONTEXTS, MOVES
 
 GAP_US = 60_000_000
+OFF_US = 600_000_000
 PERCENTILE_ACCURACY = 10_000
 
 
@@ -149,8 +151,11 @@ def on_ways(found: DataFrame) -> DataFrame:
     on_way = Window.partitionBy("host", "way").orderBy("visit")
     came_us, went_us = F.lag("until_us").over(on_way), F.lead("from_us").over(on_way)
     whole = (came_us == F.col("from_us")) & (went_us == F.col("until_us"))
+    unseen_us = (F.col("from_us") - before("until_us"), F.lead("from_us").over(of_host) - F.col("until_us"))
+    off_us = reduce(add, [F.when(each >= OFF_US, each).otherwise(0) for each in unseen_us])
     return (
         found.withColumn("way", way)
+        .withColumn("rest_us", F.col("rest_us") + off_us)
         .withColumn("step", (F.row_number().over(on_way) - 1).cast("bigint"))
         .withColumn("whole", F.coalesce(whole, F.lit(False)))
         .withColumn("alone", came_us.isNull() & went_us.isNull())

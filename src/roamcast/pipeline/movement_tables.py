@@ -48,7 +48,8 @@ VISITS = Table(
         whole=FLAG,
         alone=FLAG,
     ),
-    "who was at which place when, and stood for `rest_us`; `whole`: it was seen to come and to go; `alone`: neither",
+    "who was at which place when, and stood, or was not seen before or after, for `rest_us`; "
+    "`whole`: it was seen to come and to go; `alone`: neither",
 )
 HELD_OUT = Table("held_out", columns(host=TEXT), "the hosts from which no movement is learned")
 STAYS = Table(
