@@ -19,14 +19,11 @@ from roamcast.live.broker.inputs import (
     Received,
     Released,
     Reported,
-    Settled,
-    SettledTogether,
     Will,
     Withdrew,
 )
 from roamcast.live.broker.properties import is_lasting
 from roamcast.live.broker.travelling import SAID_NAMES
-from roamcast.live.broker.visitor import packet_id_of
 from roamcast.model.context import Context
 from roamcast.mqtt import events, packets
 from roamcast.mqtt.batches import Batch, batch_of
@@ -55,10 +52,10 @@ class Inbound:
                 self._published_batch(client, event)
             case events.Published():
                 self._published(client, event)
-            case events.Acknowledged(packet_id, token):
-                self.server.give(Settled(client.name, packet_id, token))
-            case events.AcknowledgedTogether(packet_ids, tokens):
-                self.server.give(SettledTogether(client.name, packet_ids, tokens))
+            case events.AcknowledgedTogether(_, tokens):
+                self.server.finished(client.name, tokens)
+            case events.Acknowledged(_, token):
+                self.server.finished(client.name, (token,))
             case events.Received(packet_id):
                 self.server.give(Received(client.name, packet_id))
             case events.Released(packet_id):
@@ -66,7 +63,7 @@ class Inbound:
             case events.Dropped(token, cause):
                 self.server.monitor.remark(f"dropped_{cause}", client.name)
                 if token:
-                    self.server.give(Settled(client.name, packet_id_of(token), token))
+                    self.server.finished(client.name, (token,))
             case events.SubscribeRequested():
                 self._asked(client, event)
             case events.UnsubscribeRequested(packet_id, filters):

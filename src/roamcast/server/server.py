@@ -18,8 +18,10 @@ from roamcast.live.broker.core import Core
 from roamcast.live.broker.effects import AnyEffect
 from roamcast.live.broker.inputs import (
     AnyGiven,
+    Finished,
     Fired,
     Left,
+    Reported,
 )
 from roamcast.live.broker.passing import Passing
 from roamcast.mqtt.batches import Batch
@@ -111,6 +113,7 @@ class BrokerServer:
             due,
             group_s,
             self.loop.time,
+            self._give_finished,
         )
         self.backpressure = Backpressure(self.write_ahead)
         self.ahead = core.station.ahead = Ahead()
@@ -124,6 +127,8 @@ class BrokerServer:
         self._arrivals = core.station.now_us
         """Numbers for those who come; no two lives of the broker have the same."""
         self._dirty: list[ClientSocket] = []
+        self._finished: list[tuple[str, tuple[int, ...]]] = []
+        """By client, the numbers of deliveries that were finished in this tick."""
         self.passing: list[tuple[str, Batch]] = []
         """Messages of QoS 0 of this tick, with their publishers."""
         self._tick_is_due = False
@@ -141,7 +146,24 @@ class BrokerServer:
 
     # Inputs.
 
+    def finished(self, client: str, numbers: tuple[int, ...]) -> None:
+        """Deliveries that are over: one input with all others of this tick."""
+        self._finished.append((client, numbers))
+        if not self._tick_is_due:
+            self._tick_soon()
+
+    def _give_finished(self) -> None:
+        if self._finished:
+            rows, self._finished = tuple(self._finished), []
+            self._give(Finished(rows))
+
     def give(self, given: AnyGiven) -> None:
+        if self._finished and not isinstance(given, Reported):
+            # What makes room in sessions comes before what may need it.
+            self._give_finished()
+        self._give(given)
+
+    def _give(self, given: AnyGiven) -> None:
         if self.passing and isinstance(given, Left):
             # Who leaves has said so before, and when its session ends nobody knows it any more.
             self.pass_waiting()
@@ -218,6 +240,7 @@ class BrokerServer:
 
     def _tick(self) -> None:
         try:
+            self._give_finished()
             self.pass_waiting()
         finally:
             # What is written or given up to here belongs to this tick; what a commit brings about, to the next.

@@ -32,6 +32,7 @@ from roamcast.live.broker.inputs import (
     Arrived,
     Asked,
     Entry,
+    Finished,
     Heard,
     Left,
     Published,
@@ -52,6 +53,8 @@ CONCURRENT_S = 1.0
 """So long after inputs that came together others are expected to."""
 ENTRY_BYTES = 100
 """What an input takes besides what it carries, about."""
+ROW_BYTES, NUMBER_BYTES = 16, 9
+"""The same of what one client finished."""
 
 
 class Store(Protocol):
@@ -109,8 +112,10 @@ class WriteAhead:
         due: Due | None = None,
         group_s: float = 0.0,
         clock_s: Callable[[], float] = monotonic,
+        gather: Callable[[], None] = lambda: None,
     ) -> None:
-        """`snapshotter` takes snapshots of what all inputs added so far have made."""
+        """`snapshotter` takes snapshots of what all inputs added so far have made; `gather` adds inputs whose work
+        was begun, before a batch or a snapshot is made."""
         self._store = store
         self._perform = perform
         self._later = later
@@ -119,6 +124,7 @@ class WriteAhead:
         self._due = due or Due()
         self._group_s = group_s
         self._clock_s = clock_s
+        self._gather = gather
         self._began_s = self._concurrent_s = -CONCURRENT_S - group_s
         """When the last batch was given to the disk, and when inputs last came together."""
         self._together = False
@@ -192,6 +198,7 @@ class WriteAhead:
 
     def commit(self) -> None:
         """At the end of a tick."""
+        self._gather()
         if self._store is None:
             self._perform(self._take().effects)
         elif not self.busy and self.full is None:
@@ -249,6 +256,7 @@ class WriteAhead:
         self.commit()
 
     def _take(self) -> Waiting:
+        self._gather()
         taken, self._waiting, self.waiting_bytes = self._waiting, Waiting(), 0
         return taken
 
@@ -382,6 +390,8 @@ class WriteAhead:
 
 def size_bytes(given: AnyGiven) -> int:
     match given:
+        case Finished(rows):
+            return sum(ROW_BYTES + NUMBER_BYTES * len(numbers) for _, numbers in rows)
         case Published(_, _, message):
             return message.size_bytes
         case Heard(_, data):

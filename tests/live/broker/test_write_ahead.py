@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from roamcast.live.broker.effects import AnyEffect, Remark
-from roamcast.live.broker.inputs import Fired, Reported, ReportedTogether, Settled, SettledTogether, decode_batch
+from roamcast.live.broker.inputs import Finished, Fired, Reported, ReportedTogether, decode_batch
 from roamcast.model.context import Context
 from roamcast.server.snapshot import BlockingSnapshotter, Snapshot, SnapshotFailed, Snapshotter, Then
 from roamcast.server.write_ahead import CONCURRENT_S, Due, WriteAhead
@@ -155,17 +155,16 @@ def test_inputs_are_grouped_no_more_when_they_have_come_one_by_one_for_a_while()
 
 def test_l8_acknowledgements_wait_for_an_input_with_effects_and_are_stored_before_it() -> None:
     desk = Desk()
-    desk.write_ahead.add(1, Settled("c", 1, 1), [])
-    desk.write_ahead.add(1, SettledTogether("d", (1, 2), (1, 2)), [])
+    desk.write_ahead.add(1, Finished((("c", (1,)), ("d", (1, 2)))), [])
     desk.write_ahead.commit()
     assert desk.stored() == []
     desk.write("a")
-    assert desk.stored() == [["", "", "a"]]
+    assert desk.stored() == [["", "a"]]
 
 
 def test_l8_pressing_has_everything_stored_that_waits() -> None:
     desk = Desk()
-    desk.write_ahead.add(1, Settled("c", 1, 1), [])
+    desk.write_ahead.add(1, Finished((("c", (1,)),)), [])
     desk.write_ahead.press()
     desk.shelf.answer()
     assert desk.stored() == [[""]]

@@ -36,6 +36,7 @@ from roamcast.live.broker.inputs import (
     AnyGiven,
     Arrived,
     Asked,
+    Finished,
     Fired,
     Heard,
     Left,
@@ -46,8 +47,6 @@ from roamcast.live.broker.inputs import (
     Reported,
     ReportedTogether,
     Restarted,
-    Settled,
-    SettledTogether,
     Withdrew,
 )
 from roamcast.live.broker.keeping import Keeping
@@ -163,10 +162,8 @@ class Core:
         match given:
             case Published():
                 self.publishing.publish(given)
-            case Settled():
-                self.station.settle(given)
-            case SettledTogether():
-                self.station.settle_together(given)
+            case Finished(rows):
+                self._finished(rows)
             case Received():
                 self.station.received(given)
             case Released():
@@ -203,6 +200,14 @@ class Core:
         self.admission.look_around()
         self.keeping.hand_over()
         self.groups.insist()
+
+    def _finished(self, rows: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
+        """A mistake with one client is no reason to forget the others."""
+        for client, numbers in rows:
+            try:
+                self.station.finished(client, numbers)
+            except Exception as problem:
+                self._mistaken("Finished", client, problem)
 
     def _fired(self, timer: str) -> None:
         if not self.station.timers.take(timer):

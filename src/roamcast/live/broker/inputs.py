@@ -92,20 +92,10 @@ class Received(Given, frozen=True, tag="received", gc=False):
     packet_id: int
 
 
-class Settled(Given, frozen=True, tag="settled", gc=False):
-    """PUBACK, PUBCOMP, or a delivery that will not happen."""
+class Finished(Given, frozen=True, tag="finished", gc=False):
+    """PUBACK, PUBCOMP, and deliveries that will not happen: by client, the numbers of all that ended in a tick."""
 
-    client: str
-    packet_id: int
-    number: int
-
-
-class SettledTogether(Given, frozen=True, tag="settled_together", gc=False):
-    """Many PUBACKs that came in one piece."""
-
-    client: str
-    packet_ids: tuple[int, ...]
-    numbers: tuple[int, ...]
+    rows: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class Reported(Given, frozen=True, tag="reported", gc=False):
@@ -154,8 +144,7 @@ AnyGiven: TypeAlias = (
     | Published
     | Released
     | Received
-    | Settled
-    | SettledTogether
+    | Finished
     | Reported
     | ReportedTogether
     | Heard

@@ -36,12 +36,19 @@ from roamcast.broker.window import SPAN_MAX
 from roamcast.live.broker.ahead import Ahead
 from roamcast.live.broker.effects import Acknowledge, AnyEffect, Cut, LetGo, Release, Remark, Tell
 from roamcast.live.broker.events import Events, with_origin
-from roamcast.live.broker.inputs import Received, Settled, SettledTogether
+from roamcast.live.broker.inputs import Received
 from roamcast.live.broker.modulating import Modulators
 from roamcast.live.broker.observation import Observation
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.timers import Timers
-from roamcast.live.broker.visitor import RETAINED, SOURCE, Visitor, delivery_of, modulated_on_the_way
+from roamcast.live.broker.visitor import (
+    RETAINED,
+    SOURCE,
+    Visitor,
+    delivery_of,
+    modulated_on_the_way,
+    packet_id_of,
+)
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.movement import MovementModel
@@ -353,21 +360,14 @@ class Station:
 
     # What clients say of deliveries.
 
-    def settle(self, given: Settled) -> None:
-        visitor = self.visitors.get(given.client)
+    def finished(self, client: str, numbers: tuple[int, ...]) -> None:
+        visitor = self.visitors.get(client)
         if visitor is None:
             return
-        # Where a connection is, it has done so already; where the log is read again, nobody has.
-        visitor.session.forget(given.packet_id)
-        self.finish(visitor, given.number)
-
-    def settle_together(self, given: SettledTogether) -> None:
-        visitor = self.visitors.get(given.client)
-        if visitor is None:
-            return
-        for packet_id in given.packet_ids:
-            visitor.session.forget(packet_id)
-        finished = visitor.finish_together(given.numbers)
+        for number in numbers:
+            # Where a connection is, it has done so already; where the log is read again, nobody has.
+            visitor.session.forget(packet_id_of(number))
+        finished = visitor.finish_together(numbers)
         if finished is not None:
             self.tell_broker(visitor, Ack(finished))
 
