@@ -14,6 +14,7 @@ from pathlib import Path
 from bench import progress
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import AnyGiven, Arrived, Asked, Entry, Published, encode_batch
+from roamcast.matching import Engine
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.topics import parse_filter
 from roamcast.server.running import RunningBroker
@@ -35,7 +36,7 @@ class Filling:
         self.log = Log.open(directory, StorageSettings(bytes_max=2**32, free_bytes_min=0))
         self.log.load()
         self.core = Core("bench", 1)
-        self.core.audience.warm_up()
+        Engine(self.core.space).warm_up()
         self.now_us = START_US
         self.work_s = 0.0
         self.clients = clients

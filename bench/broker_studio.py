@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Arrived, Asked, Reported
+from roamcast.matching import Engine
 from roamcast.model.context import Context
 from roamcast.model.values import Point
 from roamcast.mqtt.batches import batch_of
@@ -26,7 +27,7 @@ CASES = (("plain", 1, 20_000), ("plain", 50, 20_000), ("filter", 1, 4_000), ("fi
 
 def core_of(kind: str, subscribers: int) -> Core:
     core = Core("b", 1)
-    core.audience.warm_up()
+    Engine(core.space).warm_up()
     asked = (("filter", "severity > 3"),) if kind == "filter" else ()
     for number in range(subscribers):
         name = f"c{number}"

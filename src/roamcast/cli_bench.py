@@ -14,7 +14,6 @@ import sys
 import time
 from contextlib import suppress
 from difflib import get_close_matches
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -145,6 +144,8 @@ def is_here(root: Path, needed: str) -> bool:
     java = f"{os.environ.get('JAVA_HOME', '')}/bin"
     if shutil.which(needed, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:{java}"):
         return True
+    from importlib.metadata import distributions
+
     return any(distributions(name=needed))
 
 

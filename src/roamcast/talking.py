@@ -19,7 +19,7 @@ from rich.markup import escape
 from roamcast.live.client import Client, ClientEvent
 from roamcast.live.client.content import attributes_of
 from roamcast.live.printable import shown, shown_json
-from roamcast.location import source
+from roamcast.location.fix import Source
 from roamcast.location.waiting import Lookout
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.model.region import Circle
@@ -117,12 +117,21 @@ def publish(person: Person, publication: Publication) -> bool:
     return run(work())
 
 
+def source_of(person: Person) -> Source | None:
+    """Sources know the simulator's models of movement, which take long to load: only for who has one."""
+    if not person.location:
+        return None
+    from roamcast.location import source
+
+    return source(person.location)
+
+
 def subscribe(person: Person, wish: Wish) -> bool:
     text, position = wish.text, person.position
     if wish.near_m and position is None and not person.location:
         raise BadWords("--near is around me; say where that is with --at or --location")
     checked(check_pattern, wish.subject)
-    followed = source(person.location) if person.location else None
+    followed = source_of(person)
 
     async def work() -> bool:
         async with known(person, "sub") as client, contextlib.AsyncExitStack() as watching:
