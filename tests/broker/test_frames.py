@@ -5,24 +5,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.broker.frames import CODEC, FRAME_BYTES_MAX, NOTHING, Encodings, FrameBuilder, messages_in
-from roamcast.broker.messages import Got, Hello, Notified, Sequenced, Unwanted
+from roamcast.broker.frames import CODEC, FRAME_BYTES_MAX, NOTHING, Encodings, messages_in, stream_frames
+from roamcast.broker.messages import BrokerMessage, Got, Hello, Notified, Sequenced, Unwanted
 from roamcast.broker.stream import GOT_EVERY, Stream, Streams
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.node.boundary import Does, Message, Send
-from roamcast.node.codec import BadMessage
 
 
 def notified(number: int, body: bytes = b"") -> Notified:
     return Notified(Event(f"e{number}", "t", Context("p"), 1, 1, {"n": number}, body=body), number)
 
 
-def frame_of(*sequenced: Sequenced) -> bytes:
-    builder, encodings = FrameBuilder(), Encodings()
-    for each in sequenced:
-        builder.add(each.number, each.got, encodings.of(each.message))
-    return builder.encode()
+def unexpected(problem: str) -> None:
+    raise AssertionError(problem)
+
+
+def frames_of(*run: Sequenced | Got) -> list[bytes]:
+    return list(stream_frames(run, Encodings(unexpected)))
 
 
 def read(data: bytes) -> tuple[list[Message], list[str]]:
@@ -36,31 +36,42 @@ def sent(effects: list[Does]) -> list[Message]:
 
 def test_frame_carries_consecutive_messages() -> None:
     given = [Sequenced(number, notified(number), 7) for number in range(5, 9)]
-    assert read(frame_of(*given)) == (given, [])
+    (data,) = frames_of(*given)
+    assert read(data) == (given, [])
 
 
 def test_frame_without_messages_confirms() -> None:
-    builder = FrameBuilder()
-    builder.confirm(12)
-    builder.confirm(9)
-    assert read(builder.encode()) == ([Got(12)], [])
+    (data,) = frames_of(Got(12), Got(9))
+    assert read(data) == ([Got(12)], [])
+    (data,) = frames_of(Got(5), Sequenced(1, notified(1), 3), Got(7))
+    assert read(data) == ([Sequenced(1, notified(1), 7)], [])
 
 
 def test_message_to_several_neighbours_is_encoded_once() -> None:
-    encodings, message = Encodings(), notified(1)
+    encodings, message = Encodings(unexpected), notified(1)
     assert encodings.of(message) is encodings.of(message)
     assert encodings.of(notified(2)) is not encodings.of(notified(2))
 
 
-def test_frame_takes_only_the_next_number_and_what_fits() -> None:
-    builder, encodings = FrameBuilder(), Encodings()
-    builder.add(3, 0, encodings.of(notified(3)))
-    assert builder.takes(4, 100)
-    assert not builder.takes(5, 100)
-    assert not builder.takes(3, 100)
-    assert not builder.takes(4, FRAME_BYTES_MAX)
-    with pytest.raises(BadMessage):
-        encodings.of(notified(4, bytes(FRAME_BYTES_MAX)))
+def test_numbers_that_do_not_follow_begin_another_frame() -> None:
+    given = [Sequenced(number, notified(number)) for number in (3, 4, 6, 3)]
+    assert [len(read(data)[0]) for data in frames_of(*given)] == [2, 1, 1]
+
+
+def test_frames_hold_as_much_as_a_link_takes() -> None:
+    given = [Sequenced(number, notified(number, bytes(FRAME_BYTES_MAX // 3))) for number in range(1, 6)]
+    frames = frames_of(*given)
+    assert [len(read(data)[0]) for data in frames] == [2, 2, 1]
+    assert max(map(len, frames)) <= FRAME_BYTES_MAX
+
+
+@pytest.mark.parametrize("message", [notified(2, bytes(FRAME_BYTES_MAX)), Unwanted("\ud800")])
+def test_message_that_no_link_takes_leaves_its_number_to_nothing_p61(message: BrokerMessage) -> None:
+    problems: list[str] = []
+    run = [Sequenced(1, notified(1)), Sequenced(2, message), Sequenced(3, notified(3))]
+    (data,) = stream_frames(run, Encodings(problems.append))
+    assert read(data) == ([run[0], Sequenced(2, NOTHING), run[2]], [])
+    assert len(problems) == 1
 
 
 def test_unreadable_message_costs_none_of_the_others_p63() -> None:
@@ -73,7 +84,7 @@ def test_unreadable_message_costs_none_of_the_others_p63() -> None:
 
 @given(st.integers(min_value=0, max_value=200), st.binary(max_size=20))
 def test_frame_cut_in_the_middle_is_counted_and_nothing_of_it_taken(length: int, behind: bytes) -> None:
-    whole = frame_of(*(Sequenced(number, notified(number)) for number in range(1, 5)))
+    (whole,) = frames_of(*(Sequenced(number, notified(number)) for number in range(1, 5)))
     data = whole[: min(length, len(whole) - 1)] + behind
     messages, problems = read(data)
     if data != whole:

@@ -1,14 +1,14 @@
 """Messages between two brokers as bytes: whatever goes to a neighbour in one tick is one frame (R1).
 
 A frame carries consecutive messages of a stream, of which only the first is numbered, and the number up to which the
-other direction has arrived; without messages it only confirms. `FrameBuilder` collects them. A message that goes to
-several neighbours is encoded once (`Encodings`), and a frame is put together from encoded messages.
+other direction has arrived; without messages it only confirms. A message that goes to several neighbours is encoded
+once (`Encodings`), and frames are put together from encoded messages (`stream_frames`).
 
 `messages_in` takes any bytes. Of a frame that holds a message which cannot be read, the others count: in place of the
 unreadable one stands a message that means nothing, so that the stream goes on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 from msgspec import Raw
@@ -18,8 +18,8 @@ from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
 
 FRAME_BYTES_MAX = 4 * 1_048_576
-FRAME_OVERHEAD_BYTES = 64
-"""More than a frame takes besides its messages."""
+MESSAGES_BYTES_MAX = FRAME_BYTES_MAX - 64
+"""All messages of a frame: the rest takes less than 64 bytes."""
 NOTHING = Unwanted("")
 """Stands in the place of a message that could not be sent or read."""
 
@@ -43,61 +43,56 @@ class EncodedFrame(Message, frozen=True, tag="frame"):
 CODEC = Codec((Hello, Frame, Probe, Echo), FRAME_BYTES_MAX)
 _ENCODED = Codec((EncodedFrame,), FRAME_BYTES_MAX)
 _encoder = msgspec.msgpack.Encoder()
+ENCODED_NOTHING = Raw(_encoder.encode(NOTHING))
 _decoder: msgspec.msgpack.Decoder[BrokerMessage] = msgspec.msgpack.Decoder(BrokerMessage)
 
 
 class Encodings:
     """Messages that were encoded in this tick, by identity: one may go to several neighbours."""
 
-    def __init__(self) -> None:
+    def __init__(self, unsendable: Callable[[str], None]) -> None:
+        """`unsendable` is told what cannot be bytes, or too many. Nothing goes in its place: it has a number, and the
+        messages behind it must be heard."""
+        self.unsendable = unsendable
         self._known: dict[int, tuple[Message, Raw]] = {}
 
     def of(self, message: Message) -> Raw:
-        """Raises `BadMessage` if it cannot be bytes, or too many."""
         known = self._known.get(id(message))
-        if known is not None:
-            return known[1]
+        if known is None:
+            # Holding the message keeps its identity from being another's.
+            known = self._known[id(message)] = message, self._encoded(message)
+        return known[1]
+
+    def _encoded(self, message: Message) -> Raw:
         try:
-            encoded = Raw(_encoder.encode(message))
+            encoded = _encoder.encode(message)
         except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as problem:
-            raise BadMessage("unsendable", str(problem)) from problem
-        if len(encoded) > FRAME_BYTES_MAX - FRAME_OVERHEAD_BYTES:
-            raise BadMessage("too_long", f"{len(encoded)} bytes to send, at most {FRAME_BYTES_MAX}")
-        # Holding the message keeps its identity from being another's.
-        self._known[id(message)] = message, encoded
-        return encoded
-
-    def clear(self) -> None:
-        self._known.clear()
+            self.unsendable(str(problem))
+            return ENCODED_NOTHING
+        if len(encoded) > MESSAGES_BYTES_MAX:
+            self.unsendable(f"{len(encoded)} bytes to send, at most {MESSAGES_BYTES_MAX}")
+            return ENCODED_NOTHING
+        return Raw(encoded)
 
 
-class FrameBuilder:
-    """The frame to one neighbour that is being put together."""
-
-    def __init__(self) -> None:
-        self.first = 0
-        self.got = 0
-        self.messages: list[Raw] = []
-        self._bytes = FRAME_OVERHEAD_BYTES
-
-    def takes(self, number: int, size: int) -> bool:
-        """Whether the message with this number comes next, and there is room for it."""
-        if not self.messages:
-            return True
-        return number == self.first + len(self.messages) and self._bytes + size <= FRAME_BYTES_MAX
-
-    def add(self, number: int, got: int, encoded: Raw) -> None:
-        if not self.messages:
-            self.first = number
-        self.messages.append(encoded)
-        self._bytes += len(encoded)
-        self.confirm(got)
-
-    def confirm(self, got: int) -> None:
-        self.got = max(self.got, got)
-
-    def encode(self) -> bytes:
-        return _ENCODED.encode(EncodedFrame(self.first, self.got, self.messages))
+def stream_frames(run: Iterable[Sequenced | Got], encodings: Encodings) -> Iterator[bytes]:
+    """Consecutive messages of a stream in as few frames as hold them, one as a rule."""
+    first = got = size = 0
+    messages: list[Raw] = []
+    for each in run:
+        if isinstance(each, Got):
+            got = max(got, each.number)
+            continue
+        encoded = encodings.of(each.message)
+        if messages and (each.number != first + len(messages) or size + len(encoded) > MESSAGES_BYTES_MAX):
+            yield _ENCODED.encode(EncodedFrame(first, got, messages))
+            messages, size = [], 0
+        if not messages:
+            first = each.number
+        messages.append(encoded)
+        size += len(encoded)
+        got = max(got, each.got)
+    yield _ENCODED.encode(EncodedFrame(first, got, messages))
 
 
 def messages_in(data: bytes, unreadable: Callable[[str], None]) -> list[Message]:

@@ -2,15 +2,18 @@
 
 Frames on a link have a kind: STREAM carries what the protocols' brokers say to each other, and is logged by whoever
 gets it before it is acted upon; PASSING carries messages of QoS 0. What goes to a neighbour in one tick of the event
-loop is collected (`Outbox`) and leaves as one frame, or as few as its order allows.
+loop is collected and leaves as one frame, or as few as its order allows.
 """
 
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import groupby
+from typing import Protocol, cast
 
-from roamcast.broker.frames import CODEC, NOTHING, Encodings, FrameBuilder
+from roamcast.broker.frames import CODEC, Encodings, stream_frames
 from roamcast.broker.messages import Got, Sequenced
 from roamcast.live.broker.inputs import Heard, LinkChanged
-from roamcast.live.broker.passing import Passing, PassingBuilder, passing_in
+from roamcast.live.broker.passing import Passing, passing_frames, passing_in
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage
 from roamcast.server.server import BrokerServer
@@ -25,62 +28,6 @@ class Links(Protocol):
     def wait(self, peer: str, waits: bool) -> None:
         """Nothing is read from the peer while it waits."""
         ...
-
-
-class Outbox:
-    """What goes to one neighbour at the end of this tick, in order."""
-
-    def __init__(self, encodings: Encodings) -> None:
-        self._encodings = encodings
-        self._frames: list[FrameBuilder | PassingBuilder | bytes] = []
-
-    def add(self, message: Message) -> None:
-        """Raises `BadMessage` for what cannot be bytes; the next message goes all the same."""
-        match message:
-            case Sequenced(number, inside, got):
-                self._add_sequenced(number, inside, got)
-            case Got(number):
-                self._stream_frame().confirm(number)
-            case Passing():
-                encoded = self._encodings.of(message)
-                last = self._frames[-1] if self._frames else None
-                if not isinstance(last, PassingBuilder) or not last.takes(len(encoded)):
-                    last = PassingBuilder()
-                    self._frames.append(last)
-                last.add(encoded)
-            case _:
-                self._frames.append(CODEC.encode(message))
-
-    def _add_sequenced(self, number: int, message: Message, got: int) -> None:
-        problem = None
-        try:
-            encoded = self._encodings.of(message)
-        except BadMessage as found:
-            # Its place in the stream is taken: something must stand there, or nothing behind it is ever heard.
-            problem, encoded = found, self._encodings.of(NOTHING)
-        frame = self._stream_frame()
-        if not frame.takes(number, len(encoded)):
-            frame = FrameBuilder()
-            self._frames.append(frame)
-        frame.add(number, got, encoded)
-        if problem is not None:
-            raise problem
-
-    def _stream_frame(self) -> FrameBuilder:
-        last = self._frames[-1] if self._frames else None
-        if not isinstance(last, FrameBuilder):
-            last = FrameBuilder()
-            self._frames.append(last)
-        return last
-
-    def frames(self) -> list[tuple[int, bytes]]:
-        """Each with its kind."""
-        return [
-            (STREAM, each)
-            if isinstance(each, bytes)
-            else (PASSING if isinstance(each, PassingBuilder) else STREAM, each.encode())
-            for each in self._frames
-        ]
 
 
 class HeldLink:
@@ -104,8 +51,7 @@ class LinkDesk:
         """By neighbour whose link is up, which of all links that is."""
         self._links_raised = 0
         self._holds: dict[str, HeldLink] = {}
-        self._encodings = Encodings()
-        self._outboxes: dict[str, Outbox] = {}
+        self._outgoing: dict[str, list[Message]] = {}
         """By neighbour, what has to go to it in this tick."""
         server.outbound.neighbours = self
 
@@ -121,7 +67,7 @@ class LinkDesk:
         self.up_since.pop(peer, None)
         self._link_of.pop(peer, None)
         # The stream sends it again over the next link, in its order; the rest is lost with this one.
-        self._outboxes.pop(peer, None)
+        self._outgoing.pop(peer, None)
         held = self._holds.pop(peer, None)
         if held is not None:
             self.server.backpressure.forget(held)
@@ -167,25 +113,44 @@ class LinkDesk:
         if peer not in self.up_since or self.links is None or link not in (None, self._link_of[peer]):
             # The stream keeps what it must; the rest is lost with the link.
             return
-        if not self._outboxes:
-            self.server.loop.call_soon(self._flush)
-        outbox = self._outboxes.get(peer)
-        if outbox is None:
-            outbox = self._outboxes[peer] = Outbox(self._encodings)
-        try:
-            outbox.add(message)
-        except BadMessage as problem:
-            self.remark("unsendable", f"{peer}: {problem}")
+        outgoing = self._outgoing.get(peer)
+        if outgoing is None:
+            if not self._outgoing:
+                self.server.loop.call_soon(self._flush)
+            outgoing = self._outgoing[peer] = []
+        outgoing.append(message)
 
     def _flush(self) -> None:
-        outboxes, self._outboxes = self._outboxes, {}
-        self._encodings.clear()
-        if self.links is None:
-            return
-        for peer, outbox in outboxes.items():
-            for kind, data in outbox.frames():
-                self.links.send(peer, kind, data)
+        outgoing, self._outgoing = self._outgoing, {}
+        encodings = Encodings(partial(self.remark, "unsendable"))
+        for peer, messages in outgoing.items():
+            for kind, data in frames_of(messages, encodings):
+                if self.links is not None:
+                    self.links.send(peer, kind, data)
 
     def cut(self, peer: str) -> None:
         if self.links is not None:
             self.links.cut(peer)
+
+
+def frames_of(messages: list[Message], encodings: Encodings) -> Iterator[tuple[int, bytes]]:
+    """With their kinds: one frame as a rule, and another one wherever the kind changes."""
+    for kind, run in groupby(messages, kind_of):
+        if kind is Sequenced:
+            for data in stream_frames(cast(Iterable[Sequenced | Got], run), encodings):
+                yield STREAM, data
+        elif kind is Passing:
+            for data in passing_frames(cast(Iterable[Passing], run), encodings):
+                yield PASSING, data
+        else:
+            for message in run:
+                try:
+                    yield STREAM, CODEC.encode(message)
+                except BadMessage as problem:
+                    encodings.unsendable(str(problem))
+
+
+def kind_of(message: Message) -> type[Message]:
+    """Messages in a row for which this is the same share a frame, if it is `Sequenced` or `Passing`."""
+    kind = type(message)
+    return Sequenced if kind is Got else kind

@@ -61,6 +61,7 @@ def test_after_a_message_that_no_link_takes_the_stream_goes_on_p61() -> None:
     effects = neighbours.numbered(neighbours.send([("b", Wanted(large))]))
     station.perform(effects)
     broker.server.outbound.perform(station.take_effects())
+    scene.rest()
     assert "unsendable" in scene.remarks("a")
     for payload in (b"behind it", json.dumps({f"k{number}": "v" * 40_000 for number in range(14)}).encode()):
         assert scene.publish(writer, "t", payload) is Reason.SUCCESS

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.broker.frames import CODEC, Encodings, FrameBuilder, messages_in
+from roamcast.broker.frames import CODEC, Encodings, messages_in, stream_frames
 from roamcast.broker.messages import Notified, Sequenced
 from roamcast.broker.stream import Stream
 from roamcast.live.broker.inputs import Entry, Heard
@@ -95,9 +95,8 @@ def alone(entry: Entry) -> Iterator[Entry]:
     peer, data = entry.given.peer, entry.given.data
     for message in messages_in(data, unexpected):
         if isinstance(message, Sequenced):
-            builder = FrameBuilder()
-            builder.add(message.number, message.got, Encodings().of(message.message))
-            yield Entry(entry.now_us, Heard(peer, builder.encode()))
+            for part in stream_frames([message], Encodings(unexpected)):
+                yield Entry(entry.now_us, Heard(peer, part))
         else:
             yield Entry(entry.now_us, Heard(peer, data))
 

@@ -3,9 +3,11 @@
 As of the stream, all that go to a neighbour in one tick are one frame.
 """
 
+from collections.abc import Iterable, Iterator
+
 from msgspec import Raw
 
-from roamcast.broker.frames import FRAME_BYTES_MAX, FRAME_OVERHEAD_BYTES
+from roamcast.broker.frames import ENCODED_NOTHING, FRAME_BYTES_MAX, MESSAGES_BYTES_MAX, Encodings
 from roamcast.model.event import Event
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
@@ -31,22 +33,20 @@ class EncodedPassingFrame(Message, frozen=True, tag="passing_frame"):
 CODEC = Codec((PassingFrame,), FRAME_BYTES_MAX)
 
 
-class PassingBuilder:
-    """The frame to one neighbour that is being put together."""
-
-    def __init__(self) -> None:
-        self.messages: list[Raw] = []
-        self._bytes = FRAME_OVERHEAD_BYTES
-
-    def takes(self, size: int) -> bool:
-        return self._bytes + size <= FRAME_BYTES_MAX
-
-    def add(self, encoded: Raw) -> None:
-        self.messages.append(encoded)
-        self._bytes += len(encoded)
-
-    def encode(self) -> bytes:
-        return CODEC.encode(EncodedPassingFrame(self.messages))
+def passing_frames(run: Iterable[Passing], encodings: Encodings) -> Iterator[bytes]:
+    size = 0
+    messages: list[Raw] = []
+    for each in run:
+        encoded = encodings.of(each)
+        if encoded is ENCODED_NOTHING:
+            continue
+        if messages and size + len(encoded) > MESSAGES_BYTES_MAX:
+            yield CODEC.encode(EncodedPassingFrame(messages))
+            messages, size = [], 0
+        messages.append(encoded)
+        size += len(encoded)
+    if messages:
+        yield CODEC.encode(EncodedPassingFrame(messages))
 
 
 def passing_in(data: bytes) -> tuple[Passing, ...]:
