@@ -5,10 +5,10 @@ events come where subscribers are. `near(position, r)` is what a subscription as
 well. All figures are per CPU second of whoever does the work, this process or Redis: the median of twelve slices,
 which those that are compared take in turns.
 
-Events go into the engine 64 at a time, as columns (`match_columns`), as `Event`s (`match`) and as a broker asks who
-wants what clients said (`match_said`), and one at a time; moves 1,000 at a time and one at a time, with the sorting
-that they cause. Redis has the same events and moves, and the spatial part only: one geo set a subject, searched with
-one radius that finds about as many, pipelined and not. It is a process of its own: its time includes its protocol and
+Events go into the engine 64 at a time, as columns (`match_columns`) and as `Event`s (`match`), and one at a time;
+moves 1,000 at a time and one at a time, with the sorting that they cause. Redis has the same events and moves, and
+the spatial part only: one geo set a subject, searched with one radius that finds about as many, pipelined and
+not. It is a process of its own: its time includes its protocol and
 its socket, which a pipeline makes small, and the engine's is that of a call; and it answers names, where the engine
 has numbers for which `id_of` has the names. STRtree is one tree of boxes a subject, asked subject by subject, and
 cannot move. The plain loop asks the compiled filter of each subscription of the subject.
@@ -65,9 +65,9 @@ SLICES = 12
 SLICE_S = 0.15
 TRACED_MAX = 100_000
 PLAIN_MAX = 100_000
-"""To fill numpy's engine and the loop with more takes minutes, and they are slow."""
+"""To fill the loop with more takes minutes, and it is slow."""
 TOGETHER = (
-    ("events", "event_objects", "said_events"),
+    ("events", "event_objects"),
     ("single_events",),
     ("moves",),
     ("single_moves",),
@@ -162,11 +162,11 @@ def held_bytes(traced: bool) -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def engine_of(population: Population, kernel: str) -> tuple[Engine, float, float]:
+def engine_of(population: Population) -> tuple[Engine, float, float]:
     """Filled one subscription at a time; with bytes and seconds for each."""
-    Engine(Plane(), kernel=kernel).warm_up()
+    Engine(Plane()).warm_up()
     gc.collect()
-    engine = Engine(Plane(), kernel=kernel)
+    engine = Engine(Plane())
     traced = population.count <= TRACED_MAX
     if traced:
         tracemalloc.start()
@@ -209,8 +209,7 @@ class Turns(Struct):
 def runs_of_engine(engine: Engine, population: Population) -> dict[str, Runner]:
     columns = [population.events(BATCH) for _ in range(BATCHES)]
     batches = [as_events(each) for each in columns]
-    said = [([event.subject for event in each], [event.attributes for event in each]) for each in batches]
-    in_columns, in_events, in_words = Turns([*zip(columns, batches, strict=True)]), Turns(batches), Turns(said)
+    in_columns, in_events = Turns([*zip(columns, batches, strict=True)]), Turns(batches)
 
     def by_columns() -> int:
         (subjects, x, y, severity), events = in_columns.next()
@@ -219,11 +218,6 @@ def runs_of_engine(engine: Engine, population: Population) -> dict[str, Runner]:
 
     def by_events() -> int:
         engine.match(in_events.next(), 1)
-        return BATCH
-
-    def by_what_is_said() -> int:
-        subjects, attributes = in_words.next()
-        engine.match_said(subjects, attributes, 1)
         return BATCH
 
     def one_by_one() -> int:
@@ -250,7 +244,6 @@ def runs_of_engine(engine: Engine, population: Population) -> dict[str, Runner]:
     return {
         "events": Runner(by_columns),
         "event_objects": Runner(by_events),
-        "said_events": Runner(by_what_is_said),
         "single_events": Runner(one_by_one),
         "moves": Runner(move_many),
         "single_moves": Runner(move_one),
@@ -350,7 +343,7 @@ def runs_of_redis(redis: Redis, population: Population) -> dict[str, Runner]:
 def measured(count: int, subjects: int) -> dict[str, float]:
     population = Population(count, subjects)
     say(f"  {count:,} subscriptions are made")
-    engine, held, filled_s = engine_of(population, "numba")
+    engine, held, filled_s = engine_of(population)
     figures = {
         "bytes": held,
         "subscribe_us": filled_s * 1e6,
@@ -380,17 +373,13 @@ def redis_if_there(stack: ExitStack, count: int, subjects: int) -> dict[str, Run
 
 
 def others_of(count: int, subjects: int) -> dict[str, dict[str, Runner]]:
-    """What else is measured beside events and moves: numpy alone, a loop, a tree."""
+    """What else is measured beside events and moves: a loop, a tree."""
     if subjects == 1:
         return {}
     say("  others are filled")
-    found = {"events": {"strtree_events": tree_run(Population(count, subjects))}, "moves": dict[str, Runner]()}
+    found = {"events": {"strtree_events": tree_run(Population(count, subjects))}}
     if count <= PLAIN_MAX:
-        population = Population(count, subjects)
-        numpy_only = runs_of_engine(engine_of(population, "numpy")[0], population)
-        loop = loop_run(Population(count, subjects))
-        found["events"] |= {"loop_events": loop, "numpy_events": numpy_only["events"]}
-        found["moves"]["numpy_moves"] = numpy_only["moves"]
+        found["events"]["loop_events"] = loop_run(Population(count, subjects))
     return found
 
 

@@ -12,8 +12,7 @@ from roamcast.matching import kernel as numba_kernel
 from roamcast.matching.clauses import COLUMNS_MAX, WHOLE_COLUMNS_EVENTS_MIN
 from roamcast.matching.columns import all_finite
 from roamcast.matching.engine import LOCATORS_MAX
-from roamcast.matching.finding import HITS_AT_FIRST, SAID_TOGETHER_MIN, Said
-from roamcast.matching.handful import HANDFUL_MAX
+from roamcast.matching.finding import HITS_AT_FIRST
 from roamcast.matching.names import Names
 from roamcast.matching.topics import Topics
 from roamcast.model.context import Context
@@ -26,7 +25,7 @@ from roamcast.model.space import Plane
 from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue, Instant, Point, Value
-from tests.matching.worlds import KERNELS, NOW_US, PATTERNS, SUBJECTS, World
+from tests.matching.worlds import NOW_US, PATTERNS, SUBJECTS, World
 
 
 @pytest.mark.parametrize("numbers", [[7], [-1], [1 << 20]])
@@ -46,7 +45,7 @@ def test_a_move_to_no_place_is_refused(x: list[float], y: list[float]) -> None:
 
 
 def test_positions_in_whole_numbers_have_nothing_compiled_anew() -> None:
-    engine = Engine(Plane(), kernel="numba")
+    engine = Engine(Plane())
     engine.warm_up()
     known = len(numba_kernel.move.signatures)  # type: ignore[attr-defined]
     for position in (Point(1, 2), Point(3, 4), Point(5 * 10**9, 6), Point(7, 8)):
@@ -61,32 +60,8 @@ def test_a_slot_that_stands_for_nothing_is_refused(slot: int) -> None:
         Engine(Plane()).id_of(slot)
 
 
-def test_a_kernel_nobody_knows_is_refused() -> None:
-    with pytest.raises(BadValue, match="numba and numpy"):
-        Engine(Plane(), kernel="fortran")
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_what_more_events_say_than_fit_at_once_is_matched_and_what_columns_cannot_tell_is_not(kernel: str) -> None:
-    world = World(Plane(), kernel)
-    for number in range(40):
-        world.place(Context(f"h{number}", Point(10.0 * number, 0.0)))
-        text = ("near(position, 25)", "near(position, 25) AND level > 1")[number % 2]
-        world.subscribe(Subscription(f"s{number}", f"h{number}", "news", 0, 100, parse_text(text)))
-    world.subscribe(Subscription("or", "h1", "odd", 0, 100, parse_text("near(position, 9) OR level = me.level")))
-    press = Context("press")
-    said = [
-        Event("e", "news", press, 10, 10, {"level": number % 3, "position": Point(number * 3, 0)})
-        for number in range(2 * HANDFUL_MAX + 1)
-    ]
-    assert world.check_said(said) == len(said)
-    assert world.check_said([Event("e", "odd", press, 10, 10, {"position": Point(10, 0)})]) == 0
-    assert world.check_said([Event("e", "news", press, 10, 10)]) == 1
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_events_in_columns_match_as_events(kernel: str) -> None:
-    world = World(Plane(), kernel)
+def test_events_in_columns_match_as_events() -> None:
+    world = World(Plane())
     for number in range(40):
         world.place(Context(f"h{number}", Point(10.0 * number, 0.0)))
         text = "near(position, 25) AND level > 1" if number % 2 else "near(position, 25) AND level <> 2"
@@ -111,9 +86,8 @@ def test_events_in_columns_match_as_events(kernel: str) -> None:
     world.check(events)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_more_hits_than_there_was_room_for_are_all_found(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Engine(Plane(), kernel=kernel)
+def test_more_hits_than_there_was_room_for_are_all_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(Plane())
     engine.place(Context("me"))
     for number in range(HITS_AT_FIRST + 500):
         engine.subscribe(Subscription(f"s{number}", "me", "news", 0, 100))
@@ -122,56 +96,26 @@ def test_more_hits_than_there_was_room_for_are_all_found(kernel: str, monkeypatc
     assert [len(each) for each in engine.match(events, 10).by_event(3)] == [HITS_AT_FIRST + 500] * 3
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_many_events_match_as_a_few_of_them_do_wherever_they_came_from(kernel: str) -> None:
-    """Calls of more than a handful, in which some are for everybody and some are not, some from over a wire."""
-    world = World(Plane(), kernel)
+def test_many_events_match_as_a_few_of_them_do_wherever_they_came_from() -> None:
+    """Calls in which some are for everybody and some are not, some from over a wire."""
+    world = World(Plane())
     for number in range(40):
         world.place(Context(f"h{number}", Point(20.0 * number, 0.0)))
         wanted = parse_text("near(position, 60) AND level >= 2" if number % 2 else "near(position, 30)")
         world.subscribe(Subscription(f"s{number}", f"h{number}", "news", 0, 100, wanted))
     said: list[dict[str, Value]] = [
-        {"position": Point(3.0 * number, 10.0), "level": number % 4} for number in range(3 * HANDFUL_MAX)
+        {"position": Point(3.0 * number, 10.0), "level": number % 4} for number in range(3 * MANY)
     ]
     happened = [Event(f"e{number}", "news", Context("press"), 0, 100, each) for number, each in enumerate(said)]
-    wire = [msgspec.json.decode(msgspec.json.encode(each), type=Event) for each in happened[:HANDFUL_MAX]]
+    wire = [msgspec.json.decode(msgspec.json.encode(each), type=Event) for each in happened[:MANY]]
     assert wire[0].audience is not EVERYWHERE
     near = Scope(Circle(Point(300.0, 0.0), 100.0))
-    happened[HANDFUL_MAX + 5] = replace(happened[HANDFUL_MAX + 5], audience=near)
-    for events in (happened, happened[: HANDFUL_MAX + 1], wire, [*wire, *happened]):
+    happened[MANY + 5] = replace(happened[MANY + 5], audience=near)
+    for events in (happened, happened[: MANY + 1], wire, [*wire, *happened]):
         world.check(events)
         alone = [world.found([each], NOW_US)[0] for each in events]
         assert world.found(events, NOW_US) == alone
     assert sum(map(len, world.found(happened, NOW_US))) > 100
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_many_who_want_what_is_said_are_told_apart_by_how_sure_that_is(kernel: str) -> None:
-    world = World(Plane(), kernel)
-    for number in range(300):
-        world.place(Context(f"h{number}", Point(float(number), 0.0)))
-        wanted = "near(position, 100)" if number % 3 else "near(position, 100) AND level <> me.level"
-        subject = "news" if number % 3 else "judged"
-        world.subscribe(Subscription(f"s{number}", f"h{number}", subject, 0, 100, parse_text(wanted)))
-    content: dict[str, Value] = {"position": Point(150.0, 0.0), "level": 1}
-    sure, nobody, judged, again = world.engine.match_said(
-        ["news", "calm", "judged", "news"], [content] * 4, NOW_US, 5.0
-    )
-    near, edge = (
-        [n for n in range(300) if n % 3 and abs(n - 150) < 95],
-        [n for n in range(300) if n % 3 and 95 <= abs(n - 150) <= 105],
-    )
-    assert sorted(sure.slots) == [world.engine.slot_of(f"s{number}") for number in near]
-    assert sorted(sure.unsure) == [world.engine.slot_of(f"s{number}") for number in edge]
-    assert again == sure
-    assert nobody == Said([], [], True)
-    assert not judged.settled
-    assert len(near) > SAID_TOGETHER_MIN
-
-
-def test_as_many_contents_as_subjects_are_asked_for() -> None:
-    with pytest.raises(BadValue, match="give one of each"):
-        Engine(Plane()).match_said(["news", "news"], [{}], 0)
 
 
 def test_columns_of_coordinates_beyond_all_bounds_are_finite_still() -> None:
@@ -185,7 +129,7 @@ def test_columns_of_coordinates_beyond_all_bounds_are_finite_still() -> None:
 
 
 def test_attributes_and_places_beyond_the_bounds_are_left_to_the_model() -> None:
-    world = World(Plane(), "numpy")
+    world = World(Plane())
     world.place(Context("me", Point(0, 0)))
     for number in range(COLUMNS_MAX + LOCATORS_MAX + 10):
         wanted = parse_text(f"near(at{number}, 5) AND value{number} > 3")
@@ -252,15 +196,15 @@ def test_names_of_any_length_are_found_and_none_that_only_begins_like_one() -> N
     assert names.name(numbers[70_000]) == "x" * 70_000
 
 
+MANY = 64
 MIXED: tuple[Value | None, ...] = (1, 1.0, 2.5, True, False, "p", "q", "1", Instant(1), Point(0.5, 4.0), None)
 ASKED = ("a = 1", "a >= 1", "a = TRUE", "a = 'p'", "a = 'never said'", "a <= TIMESTAMP('{t}')")
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("alike", [False, True], ids=["mixed", "alike"])
-def test_c6_events_of_one_call_are_told_apart_by_the_kinds_of_their_values(kernel: str, alike: bool) -> None:
+def test_c6_events_of_one_call_are_told_apart_by_the_kinds_of_their_values(alike: bool) -> None:
     """More than are asked one by one; mixed, or as many of each value after the other."""
-    world = World(Plane(), kernel)
+    world = World(Plane())
     world.place(Context("h", Point(0.0, 0.0)))
     asked = [parse_text(text.format(t="1970-01-01T00:00:02Z")) for text in ASKED]
     asked.append(Filter(Inside(Attribute("a"), Box(Point(0.0, 3.0), Point(1.0, 5.0)))))
@@ -273,5 +217,4 @@ def test_c6_events_of_one_call_are_told_apart_by_the_kinds_of_their_values(kerne
         call = happened[begin : begin + 12] if alike else happened[begin::12] * 2
         assert len(call) >= WHOLE_COLUMNS_EVENTS_MIN
         world.check(call)
-        assert world.check_said(call) == len(call)
     assert any(map(any, world.expected(happened, NOW_US)))

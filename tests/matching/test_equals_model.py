@@ -14,7 +14,7 @@ from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
 from tests.effort import examples
 from tests.filter.strategies import contexts, positions
-from tests.matching.worlds import HOSTS, KERNELS, SPACES, World, events, subscriptions
+from tests.matching.worlds import HOSTS, SPACES, World, events, subscriptions
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +24,8 @@ def _small_tails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
-def test_c6_a_batch_of_events_matches_as_each_alone_by_the_definition(space: Space, kernel: str) -> None:
+def test_c6_a_batch_of_events_matches_as_each_alone_by_the_definition(space: Space) -> None:
     @examples(120, suppress_health_check=list(HealthCheck))
     @given(
         hosts=st.lists(contexts(space), max_size=4),
@@ -34,7 +33,7 @@ def test_c6_a_batch_of_events_matches_as_each_alone_by_the_definition(space: Spa
         given_events=st.lists(events(space), min_size=1, max_size=4),
     )
     def equal(hosts: list[Context], wanted: list[Subscription], given_events: list[Event]) -> None:
-        world = World(space, kernel)
+        world = World(space)
         for subscription in wanted:
             world.subscribe(subscription)
         for context in hosts:
@@ -44,11 +43,11 @@ def test_c6_a_batch_of_events_matches_as_each_alone_by_the_definition(space: Spa
     equal()
 
 
-def machine_of(space: Space, kernel: str) -> type[RuleBasedStateMachine]:
+def machine_of(space: Space) -> type[RuleBasedStateMachine]:
     class Machine(RuleBasedStateMachine):
         @initialize()
         def begin(self) -> None:
-            self.world = World(space, kernel)
+            self.world = World(space)
             self.now_us = 10
 
         @rule(subscription=subscriptions(space))
@@ -93,17 +92,15 @@ def machine_of(space: Space, kernel: str) -> type[RuleBasedStateMachine]:
         @rule(given_events=st.lists(events(space), min_size=1, max_size=3))
         def publish(self, given_events: list[Event]) -> None:
             self.world.check(given_events, self.now_us)
-            self.world.check_said(given_events, self.now_us)
             self.world.check_grids()
             assert len(self.world.engine) == len(self.world.subscriptions)
 
     return Machine
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
-def test_c6_the_engine_stays_equal_while_everything_changes(space: Space, kernel: str) -> None:
+def test_c6_the_engine_stays_equal_while_everything_changes(space: Space) -> None:
     run_state_machine_as_test(
-        machine_of(space, kernel),
+        machine_of(space),
         settings=examples(40, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
     )

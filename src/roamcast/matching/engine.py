@@ -16,13 +16,12 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
-from roamcast.matching.batch import batch_of_events, is_open
-from roamcast.matching.choice import LOADED_LATER, kernel_of
+from roamcast.matching.batch import batch_of_events
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.columns import Columns
+from roamcast.matching.compiled import KERNEL
 from roamcast.matching.demands import AUDIENCE, RELEVANCE, WHERE_THE_SUBSCRIBER_IS, Locator, demand_of
-from roamcast.matching.finding import Finder, Matches, Said
-from roamcast.matching.handful import HANDFUL_MAX, Handful
+from roamcast.matching.finding import Finder, Matches
 from roamcast.matching.hosts import Hosts, KnownConfiguration
 from roamcast.matching.judge import NOTHING_MORE, Profile
 from roamcast.matching.layout import NONE, Doubles, Whole
@@ -34,11 +33,10 @@ from roamcast.matching.slots import Slots
 from roamcast.matching.topics import Topics
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
-from roamcast.model.filter.tree import Attribute
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import BadValue, Point, Value
+from roamcast.model.values import BadValue, Point
 
 LOCATORS_MAX = 16
 """The most places of events that groups are found by; further ones are left to the model's closures."""
@@ -53,39 +51,31 @@ class Engine:
         space: Space,
         neighbour_range_m: float | None = 0.0,
         graph: MovementGraph | None = None,
-        kernel: str | None = None,
     ) -> None:
-        """`kernel` is numba or numpy; by default numba, loaded when it is needed."""
         check_space(space)
         self.space = space
         self._flat = is_flat(space)
-        self._kernel = kernel_of(kernel)
         self._hosts = Hosts()
         self._configuration = KnownConfiguration(space, self._hosts, neighbour_range_m, graph)
         self._topics = Topics()
         self._ids = Names()
         self._slots = Slots()
         self._clauses = Clauses()
-        self._pool = Pool(self._flat, self._kernel)
+        self._pool = Pool(self._flat)
         self._profiles: Registry[Profile] = Registry()
         self._profiles.take(NOTHING_MORE)
         self._locators: Registry[Locator] = Registry(LOCATORS_MAX)
         self._locators.take(AUDIENCE)
         self._locators.take(RELEVANCE)
         self._finder = Finder(
-            self._kernel, self._configuration, self._pool, self._slots, self._clauses, self._locators, self._profiles
+            self._configuration, self._pool, self._slots, self._clauses, self._locators, self._profiles
         )
-        self._handful = Handful(space, self._topics, self._locators, self._clauses)
         self._columns = Columns(space, self._topics, self._locators, self._clauses)
 
     # What it knows.
 
     def __len__(self) -> int:
         return len(self._ids)
-
-    @property
-    def kernel(self) -> str:
-        return self._kernel.NAME
 
     @property
     def configuration(self) -> Configuration:
@@ -112,18 +102,13 @@ class Engine:
 
     def warm_up(self) -> None:
         """Has the kernel compiled, or read from its cache, so that no event has to wait for it."""
-        other = Engine(self.space, kernel=self.kernel)
+        other = Engine(self.space)
         host = Context("host", Point(0.0, 0.0))
         other.place(host)
         for number in range(TAIL_MIN + 1):
             other.subscribe(Subscription(f"{number}", "host", "subject", 0, 0))
         other.move([other.host_number("host")], [1.0], [1.0])
         other.match([Event("event", "subject", host, 0, 0)], 0)
-
-    def warm_up_soon(self) -> None:
-        """The same in a thread, the first time that any engine is told to."""
-        if self._kernel is LOADED_LATER:
-            LOADED_LATER.load_soon(self.warm_up)
 
     # Subscriptions.
 
@@ -263,23 +248,27 @@ class Engine:
 
     # Matching.
 
-    def match(self, events: Sequence[Event], now_us: int) -> Matches:
-        """Which subscriptions each of the events is to be delivered to at this time."""
-        check_time(now_us)
-        if len(events) <= HANDFUL_MAX:
-            return self._match(events, now_us)
-        begins = range(0, len(events), HANDFUL_MAX)
-        parts = [self._match(events[begin : begin + HANDFUL_MAX], now_us) for begin in begins]
-        numbers = [part.events + begin for part, begin in zip(parts, begins, strict=True)]
-        return Matches(np.concatenate(numbers), np.concatenate([part.slots for part in parts]))
+    def match(
+        self,
+        events: Sequence[Event],
+        now_us: int,
+        slack_m: float = 0.0,
+        context_of: Callable[[str], Context | None] | None = None,
+    ) -> Matches:
+        """Which subscriptions each of the events is to be delivered to at this time.
 
-    def _match(self, events: Sequence[Event], now_us: int) -> Matches:
-        """Of as many as are made columns at a time."""
-        if are_open(events, now_us) and not self._handful.asks_of_publishers():
-            batch = self._handful.batch([event.subject for event in events], [event.attributes for event in events])
-        else:
-            batch = batch_of_events(events, now_us, self._topics, self._locators, self._clauses, self._configuration)
-        return self._finder.matches(batch, events.__getitem__, now_us)
+        Where subscribers may have moved by `slack_m` since they were placed, `context_of` says where one is: those
+        are asked whom that concerns. It holds where no scope asks for other hosts than the subscriber.
+        """
+        check_time(now_us)
+        batch = batch_of_events(events, now_us, self._topics, self._locators, self._clauses, self._configuration)
+
+        def locate(host: int) -> None:
+            context = None if context_of is None else context_of(self._hosts.names.name(host))
+            if context is not None:
+                self._put(context)
+
+        return self._finder.matches(batch, events.__getitem__, now_us, slack_m, locate if slack_m else None)
 
     def match_columns(
         self,
@@ -298,40 +287,6 @@ class Engine:
         """
         check_time(now_us)
         return self._finder.matches(self._columns.batch(subjects, x, y, numbers, position), event_of, now_us)
-
-    def match_said(
-        self,
-        subjects: Sequence[str],
-        attributes: Sequence[Mapping[str, Value]],
-        now_us: int,
-        slack_m: float = 0.0,
-    ) -> list[Said]:
-        """As `match`, for a few events that are published now with open scopes, by what they say. Hosts may have
-        moved by `slack_m` since they were placed; of whom that concerns is `unsure`."""
-        check_time(now_us)
-        if len(subjects) != len(attributes):
-            raise BadValue(f"{len(subjects)} subjects and {len(attributes)} contents: give one of each for an event")
-        if self._handful.asks_of_publishers():
-            return [Said([], [], False) for _ in subjects]
-        found: list[Said] = []
-        for begin in range(0, len(subjects), HANDFUL_MAX):
-            end = begin + HANDFUL_MAX
-            batch = self._handful.batch(subjects[begin:end], attributes[begin:end])
-            found += self._finder.said(batch, now_us, slack_m)
-        return found
-
-    def near_of(self, slot: int) -> tuple[str, float] | None:
-        """If nothing that columns cannot decide is asked but how near the subscriber is to a place that events say:
-        the name of that place, and the radius."""
-        row = self._slots.rows[self._checked(slot)]
-        locator = self._locators.keys[row["locator"]]
-        if not row["moving"] or not isinstance(locator, Attribute) or row["profile"]:
-            return None
-        return locator.name, float(row["radius_m"])
-
-    def decides_by(self, name: str) -> bool:
-        """Whether the only attribute of events that columns ask for is this place."""
-        return self._handful.asks_only(name)
 
     # Entries.
 
@@ -373,7 +328,7 @@ class Engine:
         pool, first = self._pool, 0
         at_x, at_y, at_z = straight_columns(x, y, self.space)
         while first < len(hosts):
-            first, full = self._kernel.move(
+            first, full = KERNEL.move(
                 first, hosts, x, y, at_x, at_y, at_z, self._hosts.rows, self._slots.rows, pool.groups, pool.entries,
                 pool.heights, self._flat,
             )  # fmt: skip
@@ -384,14 +339,6 @@ class Engine:
         if not self._ids.is_used(slot):
             raise BadValue(f"no subscription has the slot {slot}")
         return slot
-
-
-def are_open(events: Sequence[Event], now_us: int) -> bool:
-    """Whether all of them are valid now and for everybody, so that only what they say counts."""
-    return all(
-        event.published_us <= now_us <= event.expires_us and is_open(event.relevance) and is_open(event.audience)
-        for event in events
-    )
 
 
 def doubles(coordinates: Sequence[float]) -> Doubles:

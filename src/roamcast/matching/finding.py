@@ -8,8 +8,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from roamcast.matching.batch import Batch
-from roamcast.matching.choice import Kernel
 from roamcast.matching.clauses import Clauses
+from roamcast.matching.compiled import KERNEL
 from roamcast.matching.demands import Locator
 from roamcast.matching.hosts import KnownConfiguration
 from roamcast.matching.judge import Judge, Profile
@@ -23,8 +23,6 @@ from roamcast.model.filter.tree import Attribute, Publishers
 from roamcast.model.values import FOREVER_US, Point
 
 HITS_AT_FIRST = 4_096
-SAID_TOGETHER_MIN = 64
-"""So many hits are dealt out by arrays, which takes as long for all as for some dozens one by one."""
 HITS_AHEAD_MAX = 65_536
 """So far the room for hits grows where a batch needs several calls; beyond, only where one event has more of them."""
 
@@ -44,20 +42,9 @@ class Matches(Struct, frozen=True):
         return [slots[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-class Said(Struct):
-    """Which slots an event concerns by what it says."""
-
-    slots: list[int]
-    unsure: list[int]
-    """So near the limit that it must be asked by the model's arithmetic, of where the subscriber is."""
-    settled: bool
-    """If not, there are others that cannot be told so: `match` is to be asked."""
-
-
 class Finder:
     def __init__(
         self,
-        kernel: Kernel,
         configuration: KnownConfiguration,
         pool: Pool,
         slots: Slots,
@@ -65,7 +52,6 @@ class Finder:
         locators: Registry[Locator],
         profiles: Registry[Profile],
     ) -> None:
-        self._kernel = kernel
         self._configuration = configuration
         self._hosts = configuration.hosts
         self._space = configuration.space
@@ -78,11 +64,21 @@ class Finder:
         self._hits: Records = np.zeros(HITS_AT_FIRST, HIT)
         self._views = Views()
 
-    def matches(self, batch: Batch, event_of: Callable[[int], Event], now_us: int) -> Matches:
+    def matches(
+        self,
+        batch: Batch,
+        event_of: Callable[[int], Event],
+        now_us: int,
+        slack_m: float = 0.0,
+        locate: Callable[[int], None] | None = None,
+    ) -> Matches:
         # Condition (iii) wants a host that both scopes hold, even of open ones.
-        hits = self.found(batch, now_us) if len(self._hosts) else self._hits[:0]
+        hits = self.found(batch, now_us, slack_m) if len(self._hosts) else self._hits[:0]
         if np.count_nonzero(hits["settled"]) < len(hits):
             kept = hits["settled"] != 0
+            if locate is not None:
+                for host in np.unique(self._slots.rows["host"][hits["slot"][~kept]]).tolist():
+                    locate(host)
             self._judge(np.flatnonzero(~kept), kept, hits, batch.modes, event_of)
             hits = hits[kept]
         return Matches(hits["event"], hits["slot"])
@@ -93,7 +89,7 @@ class Finder:
         all_issued = self._slots.issued_us_max <= now_us <= FOREVER_US
         parts: list[Records] = []
         while first < end:
-            reached, count, overdue = self._kernel.search(
+            reached, count, overdue = KERNEL.search(
                 first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
                 pool.channel_groups, pool.groups, pool.cells, pool.entries, pool.heights, self._slots.rows,
                 self._clauses.rows, self._flat, now_us, all_issued, slack_m, pool.runs, self._hits,
@@ -145,21 +141,3 @@ class Finder:
         assert here is not None
         assert isinstance(point, Point)
         return self._space.within(here, point, float(row["radius_m"]))
-
-    def said(self, batch: Batch, now_us: int, slack_m: float) -> list[Said]:
-        events = len(batch.channel_begin) - 1
-        hits = self.found(batch, now_us, slack_m) if len(self._hosts) else self._hits[:0]
-        found = [Said([], [], True) for _ in range(events)]
-        if len(hits) >= SAID_TOGETHER_MIN:
-            clear = hits["settled"] != 0
-            slots = Matches(hits["event"][clear], hits["slot"][clear]).by_event(events)
-            found = [Said(each, [], True) for each in slots]
-            hits = hits[~clear]
-        for event, slot, sure, settled in hits.tolist():
-            if settled:
-                found[event].slots.append(slot)
-            elif sure:
-                found[event].settled = False
-            else:
-                found[event].unsure.append(slot)
-        return found

@@ -7,8 +7,6 @@ The cells of a group form a grid that is rolled up: columns, rows and layers are
 taken modulo them, so the world has no edge and a group has as many cells as it has use for. Two places that fall on
 one cell are told apart by their distance. A query that spans fewer columns than there are visits every cell at most
 once; one that spans more takes them all.
-
-`kernel_numpy.py` does the same until this one is loaded, with the same results in the same order.
 """
 
 import math
@@ -47,8 +45,6 @@ from roamcast.matching.layout import (
     Views,
     Whole,
 )
-
-NAME = "numba"
 
 LAYOUT = 0x74199EA3
 if LAYOUT != FINGERPRINT:

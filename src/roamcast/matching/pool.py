@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from roamcast.matching.choice import Kernel
+from roamcast.matching.compiled import KERNEL
 from roamcast.matching.layout import (
     BARE,
     CELL_MIN_M,
@@ -39,6 +39,8 @@ from roamcast.model.values import FOREVER_US
 GroupKey: TypeAlias = tuple[int, int, int]
 """Channel, locator, and the class of the radius."""
 
+COMPILED_FROM = 4_096
+"""So many entries are sorted by the compiled kernel."""
 UNCELLED = 99
 """The class of what cannot be put into cells: too far out, too wide, or nowhere."""
 TAIL_MIN = 32
@@ -68,10 +70,16 @@ def fits_cells(x: float, y: float) -> bool:
     return abs(x) <= COORDINATE_MAX_M and abs(y) <= COORDINATE_MAX_M
 
 
+def ordered(numbers: Whole, size: int) -> tuple[Whole, Whole]:
+    """As the kernel's, for few: so that many plain subscriptions do not have it loaded."""
+    begin = np.zeros(size + 1, np.int32)
+    np.cumsum(np.bincount(numbers, minlength=size), out=begin[1:])
+    return np.argsort(numbers, kind="stable").astype(np.int32), begin
+
+
 class Pool:
-    def __init__(self, flat: bool, kernel: Kernel) -> None:
+    def __init__(self, flat: bool) -> None:
         self.flat = flat
-        self.kernel = kernel
         self.entries: Records = np.zeros(TAIL_MIN, ENTRY)
         self.heights: Doubles = np.zeros(1 if flat else TAIL_MIN)
         self.groups: Records = np.zeros(4, GROUP)
@@ -228,7 +236,7 @@ class Pool:
             homes = self._cells_of(number, entries, heights)
             entries["home"] = homes | (entries["home"] & BARE)
             cells = int(group["columns"] * group["rows"] * group["layers"])
-            order, cell_begin = self.kernel.ordered(homes, cells)
+            order, cell_begin = KERNEL.ordered(homes, cells) if count >= COMPILED_FROM else ordered(homes, cells)
         if count + tail > group["capacity"]:
             self._entries_lost += int(group["capacity"])
             self._give_room(number, count, tail)

@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from threading import Thread
 
 import msgspec
 
@@ -124,6 +125,10 @@ class RunningBroker:
         try:
             progress("reading what was stored")
             core = self._recovered(log)
+            if core.audience.asks_more_than_topics:
+                core.audience.warm_up()
+            else:
+                core.audience.prepare = Thread(target=core.audience.warm_up, daemon=True).start
             self._journal = open_journal(settings, max(core.station.now_us, time.time_ns() // 1_000))
             self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
         except BaseException:

@@ -6,7 +6,7 @@ the event says of it. They hold as things were when the event was published, als
 (`earlier.py`). Found by the matching engine (`roamcast.matching`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -38,12 +38,13 @@ from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.mqtt.topics import FilterTree
 
 PLANS_MAX = 10_000
-SORTED_SOON = 16
-"""With so many plain subscriptions the engine will have to sort them before long, which needs its compiled kernel."""
 UNKNOWN: Plan = []
 
 
 class Audience:
+    prepare: Callable[[], None] | None = None
+    """Called before the first subscription that asks for more than a topic, so that what it needs is loaded."""
+
     def __init__(self, space: Space, graph: MovementGraph | None = None) -> None:
         """`graph` is what `myloc` walks on."""
         self.space = space
@@ -86,6 +87,14 @@ class Audience:
             (self.space, self.graph, self.contexts, entries, self._turns, self.away, self._where.earlier),
         )
 
+    @property
+    def asks_more_than_topics(self) -> bool:
+        return not all(entry.plain for entry in self._entries.values())
+
+    def warm_up(self) -> None:
+        """Loads and compiles what is to be fast. May be called on another thread."""
+        self._engine.warm_up()
+
     # What clients want, and where they are.
 
     def subscribe(self, client: str, asked: Asked, wanted: Subscription) -> None:
@@ -94,14 +103,16 @@ class Audience:
         wanted = replace(wanted, issued_us=0)
         self._of.setdefault(client, {})[wanted.id] = None
         entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted))
-        if not entry.plain or len(self._entries) == SORTED_SOON:
-            self._engine.warm_up_soon()
         self._tree.add(asked.filter.pattern, wanted.id, entry)
         self._forget_plans()
         group = group_of(asked)
         if group is not None:
             self._members[group] = self._members.get(group, 0) + 1
         self._scoped += is_scoped(wanted)
+        prepare = self.prepare
+        if not entry.plain and prepare is not None:
+            self.prepare = None
+            prepare()
         self._engine.subscribe(wanted)
 
     def _forget_plans(self) -> None:
@@ -206,7 +217,7 @@ class Audience:
         which members of groups get it, and `passing` that it is of QoS 0. Who is where is what it was when it was
         published."""
         moment_us = moment_of(event, now_us)
-        if event.relevance == EVERYWHERE and event.audience == EVERYWHERE and moment_us <= event.expires_us:
+        if is_open(event) and moment_us <= event.expires_us:
             recipients = self._all_of(event.subject)
             if recipients is not None:
                 return recipients
@@ -260,6 +271,17 @@ class Audience:
         engine, entries = self._engine, self._entries
         if not entries:
             return [()] * len(events)
+        if not self._scoped and not self._where.earlier.knows_after(by_us) and all(map(is_open, events)):
+            where = self._where
+            found = engine.match(
+                events, moment_us, where.roughly(by_us), lambda client: where.context_at(client, by_us)
+            )
+            return [[entries[engine.id_of(slot)] for slot in slots] for slots in found.by_event(len(events))]
+        return self._wanting_exactly(events, by_us, moment_us)
+
+    def _wanting_exactly(self, events: Sequence[Event], by_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
+        """Where other hosts than subscribers matter, or where somebody was before its last report."""
+        engine, entries = self._engine, self._entries
         self._where.exactly(by_us)
         changed = self._where.go_back(by_us)
         guests = [event.publisher.host for event in events if self._guest(event, by_us)]
@@ -277,7 +299,7 @@ class Audience:
         publisher = event.publisher
         if publisher.host in self.contexts:
             return False
-        if not self._scoped and event.relevance == EVERYWHERE and event.audience == EVERYWHERE:
+        if not self._scoped and is_open(event):
             return False
         self._engine.place(publisher.at(now_us, self.space))
         return True
@@ -294,7 +316,7 @@ class Audience:
 
     def wants_retained(self, event: Event, wanted: Subscription, now_us: int) -> bool:
         """As if it were published now."""
-        if is_simple(wanted) and event.relevance == EVERYWHERE and event.audience == EVERYWHERE:
+        if is_simple(wanted) and is_open(event):
             return True
         return self.wants(replace(event, published_us=now_us, expires_us=now_us), wanted, now_us)
 
@@ -324,6 +346,10 @@ def audience_of(
     audience.away = away
     audience._where.earlier = earlier or Earlier()
     return audience
+
+
+def is_open(event: Event) -> bool:
+    return event.relevance == EVERYWHERE and event.audience == EVERYWHERE
 
 
 def moment_of(event: Event, now_us: int) -> int:

@@ -1,22 +1,21 @@
 """Where a broker's clients are: by their last report, carried forward to the millisecond if they told a velocity.
 
 The matching engine is told of reports when somebody asks, all of them in one call. Those that move are carried
-forward there when it must be exact for everybody. For a few messages it is enough to look a little further
-(`roughly`) and to ask of those at the edge where they are (`is_near`): to move everybody takes longer than that.
+forward there when it must be exact for everybody. Else it is enough to look a little further (`roughly`) and to ask
+of those at the edge where they are (`context_at`): to move everybody takes longer than that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from roamcast.live.broker.drift import Drift
 from roamcast.live.broker.earlier import Earlier
 from roamcast.matching import Engine
 from roamcast.model.context import Context
 from roamcast.model.space import Space
-from roamcast.model.values import Point, Value
 
 CARRY_EVERY_US = 1_000
 SLACK_MAX_M = 10.0
-"""How far clients may be from where the engine has them, when messages are matched by what they say."""
+"""How far clients may be from where the engine has them."""
 
 
 class Whereabouts:
@@ -31,6 +30,8 @@ class Whereabouts:
     def tell(self, engine: Engine) -> None:
         """Another engine, which knows nobody."""
         self._engine, self._drift, self._carried_us = engine, Drift(self.space), 0
+        self._located_us = 0
+        """Until when single clients were carried on since."""
         self._unplaced = dict(self.contexts)
 
     def moved(self, context: Context, remembers: bool) -> None:
@@ -62,23 +63,27 @@ class Whereabouts:
         self._place()
         begun_us = begin_of(now_us)
         if len(self._drift) and begun_us != self._carried_us:
-            self._carried_us = begun_us
+            self._carried_us = self._located_us = begun_us
             self._engine.move(*self._drift.positions(begun_us))
 
     def roughly(self, now_us: int) -> float:
         """The same to within some metres, which are told."""
         self._place()
-        slack_m = self._drift.slack_m(self._carried_us, begin_of(now_us))
+        begun_us = begin_of(now_us)
+        placed_us = (self._carried_us, self._located_us)
+        slack_m = max(self._drift.slack_m(each, begun_us) for each in placed_us)
         if slack_m <= SLACK_MAX_M:
             return slack_m
         self.exactly(now_us)
         return 0.0
 
-    def is_near(self, client: str, name: str, radius_m: float, said: Mapping[str, Value], now_us: int) -> bool:
-        """By the definition: whether a client is so near to a place that an event says."""
-        context, there = self.contexts[client], said.get(name)
-        here = context.position_at(max(begin_of(now_us), context.at_us), self.space)
-        return here is not None and isinstance(there, Point) and self.space.within(here, there, radius_m)
+    def context_at(self, client: str, now_us: int) -> Context | None:
+        """Exactly where one client is; to be placed there."""
+        context = self.contexts.get(client)
+        if context is None:
+            return None
+        self._located_us = max(self._located_us, begin_of(now_us))
+        return context.at(max(begin_of(now_us), context.at_us), self.space)
 
     def go_back(self, moment_us: int) -> list[str]:
         """To what held then, of those who have reported since. Whose reports of then are forgotten is where the

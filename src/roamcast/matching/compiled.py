@@ -1,0 +1,31 @@
+"""The compiled kernel, loaded when it is first used: numba takes a second and a hundred megabytes."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+from roamcast.matching.layout import Whole
+
+
+class Compiled:
+    """The functions of `kernel.py`."""
+
+    @cached_property
+    def search(self) -> Callable[..., tuple[int, int, int]]:
+        from roamcast.matching.kernel import search
+
+        return search
+
+    @cached_property
+    def ordered(self) -> Callable[[Whole, int], tuple[Whole, Whole]]:
+        from roamcast.matching.kernel import ordered
+
+        return ordered
+
+    @cached_property
+    def move(self) -> Callable[..., tuple[int, int]]:
+        from roamcast.matching.kernel import move
+
+        return move
+
+
+KERNEL = Compiled()

@@ -1,0 +1,39 @@
+"""L6: the compiled kernel is loaded when something asks for it, and not before."""
+
+import subprocess
+import sys
+
+import numpy as np
+
+from roamcast.matching import kernel
+from roamcast.matching.compiled import Compiled
+from roamcast.matching.pool import ordered
+
+PLAIN = """
+import sys
+from roamcast.live.broker.core import Core
+from roamcast.live.broker.inputs import Arrived, Asked, Published
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.topics import parse_filter
+core = Core("b", 1)
+core.handle(1, Arrived("c", True, 0))
+for number in range(200):
+    core.handle(2, Asked("c", 1, (Subscription(parse_filter(f"t/{number}"), 1),)))
+core.handle(3, Published("c", 1, Message("t/7", b"{}", 1)))
+print("numba" in sys.modules)
+"""
+
+
+def test_plain_subscriptions_load_no_numba() -> None:
+    said = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=True)
+    assert said.stdout == "False\n"
+
+
+def test_the_first_use_loads_the_kernel() -> None:
+    assert Compiled().search is kernel.search
+
+
+def test_few_are_ordered_as_many_are() -> None:
+    numbers = np.random.default_rng(1).integers(0, 40, 500).astype(np.int32)
+    for ours, compiled in zip(ordered(numbers, 40), kernel.ordered(numbers, 40), strict=True):
+        assert ours.tolist() == compiled.tolist()
