@@ -13,7 +13,7 @@ import pytest
 from roamcast.importer.fixes import Columns, Reading
 from roamcast.importer.live import Listening, Notebook, import_live
 from roamcast.importer.rules import InGaps, Rules
-from roamcast.journal import Move, Noted, Record, read_records, read_run
+from roamcast.journal import Move, Noted, read_records, read_run
 from roamcast.journal.records import RUN_ENDED
 from roamcast.live.client import Client
 from roamcast.model.values import Point
@@ -25,27 +25,14 @@ from tests.importer.given import NOON_US
 NOON_S = NOON_US // 1_000_000
 
 
-class Kept:
-    def __init__(self) -> None:
-        self.moves: list[Move] = []
-
-    def record(self, record: Record) -> None:
-        assert isinstance(record, Move)
-        self.moves.append(record)
-
-    def flush(self) -> None: ...
-    def end(self, at_us: int) -> None: ...
-    def close(self) -> None: ...
-
-
 def noted(
     *said: tuple[str, object], reading: Reading | None = None, rules: Rules | None = None
 ) -> tuple[Notebook, list[Move]]:
-    kept = Kept()
-    notebook = Notebook(kept, rules or Rules(), reading or Reading())
+    moves: list[Move] = []
+    notebook = Notebook(moves.append, rules or Rules(), reading or Reading())
     for topic, payload in said:
         notebook.take(topic, json.dumps(payload).encode(), NOON_US)
-    return notebook, kept.moves
+    return notebook, moves
 
 
 def test_owntracks_says_who_it_is_by_its_topic() -> None:

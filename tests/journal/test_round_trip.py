@@ -13,10 +13,8 @@ from roamcast.journal import (
     Journal,
     Move,
     Noted,
-    NullJournal,
     Published,
     Record,
-    Recorder,
     Run,
     read_entries,
     read_records,
@@ -160,11 +158,3 @@ def test_p1_what_a_file_cannot_hold_is_stored_as_the_nearest(tmp_path: Path) -> 
     odd: list[Record] = [Noted("a", 2**70, "half \ud800 pair"), ContextChange("a", 1, {"t": "\udfff", "n": 1})]
     found = written_and_read(tmp_path, odd)
     assert found == [ContextChange("a", 1, {"t": "?", "n": 1}), Noted("a", 2**63 - 1, "half ? pair")]
-
-
-def test_p1_a_run_without_a_journal_records_to_nothing() -> None:
-    recorder: Recorder = NullJournal()
-    with NullJournal() as journal:
-        journal.record(Noted("a", 0, "x"))
-    recorder.flush()
-    recorder.close()

@@ -25,7 +25,7 @@ from roamcast.journal import (
     journal_hash,
     read_entries,
 )
-from roamcast.journal.columns import to_arrow
+from roamcast.journal.columns import Columns
 from roamcast.journal.schema import TABLES
 from roamcast.model.filter.tree import Attribute, Compare, Filter, IsNull, Literal
 from roamcast.model.space import Plane
@@ -333,6 +333,10 @@ def test_records_by_columns_are_those_recorded_one_by_one(tmp_path: Path) -> Non
 
 
 def columns_of(moves: list[Move]) -> Any:
-    plain = to_arrow(next(table for table in TABLES if table.record is Move), list(enumerate(moves)), 0)
+    table = next(table for table in TABLES if table.record is Move)
+    columns = Columns(table)
+    for number, move in enumerate(moves):
+        columns.append(move.host, number, move.at_us, table.row(move))
+    plain = columns.arrow(0)
     hosts = plain["host"].dictionary_encode()
     return plain.drop_columns(["incarnation", "sequence"]).set_column(0, "host", hosts)

@@ -21,7 +21,7 @@ from roamcast.importer.rules import InGaps, Rules
 from roamcast.importer.running import WRITER, earlier_run, run_of
 from roamcast.importer.tabular import USUAL
 from roamcast.importer.times import TimeColumn
-from roamcast.journal import Journal, Move, Recorder
+from roamcast.journal import Journal, Move
 from roamcast.location.clean import Cleaner
 from roamcast.location.fix import Fix
 from roamcast.location.owntracks import BadReport, fix_of
@@ -54,9 +54,9 @@ class Heard(Struct):
 class Notebook:
     """From messages to moves, without a clock or a network."""
 
-    def __init__(self, journal: Recorder, rules: Rules, reading: Reading) -> None:
+    def __init__(self, record: Callable[[Move], None], rules: Rules, reading: Reading) -> None:
         self.heard = Heard()
-        self._journal, self._rules, self._reading = journal, rules, reading
+        self._write, self._rules, self._reading = record, rules, reading
         self._space = Earth()
         self._cleaners: dict[str, Cleaner] = {}
         self._last_us: dict[str, int] = {}
@@ -96,7 +96,7 @@ class Notebook:
             self._record(Move(host, at_us, None, up=self._rules.in_gaps is InGaps.UNKNOWN))
 
     def _record(self, move: Move) -> None:
-        self._journal.record(move)
+        self._write(move)
         self.heard.moves += 1
 
     def _read(self, topic: str, payload: bytes, now_us: int) -> tuple[str, Fix]:
@@ -171,7 +171,7 @@ def import_live(
     earlier = earlier_run(journal, append=append)
     run = run_of(earlier, Earth(), now(), absolute=True)
     with Journal(journal, run) as written:
-        notebook = Notebook(written, rules, reading)
+        notebook = Notebook(written.record, rules, reading)
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(listen(person, listening, notebook, written, progress))
         notebook.look(now())

@@ -26,12 +26,12 @@ from roamcast.journal.records import (
 if TYPE_CHECKING:
     from roamcast.journal.reader import Entry, journal_hash, read_entries, read_records, read_run
     from roamcast.journal.schema import SCHEMA_VERSION
-    from roamcast.journal.writer import Journal, NullJournal, Recorder
+    from roamcast.journal.writer import Journal
 
 ON_DEMAND = {
     "reader": ("Entry", "journal_hash", "read_entries", "read_records", "read_run"),
     "schema": ("SCHEMA_VERSION",),
-    "writer": ("Journal", "NullJournal", "Recorder"),
+    "writer": ("Journal",),
 }
 
 __all__ = [
@@ -44,10 +44,8 @@ __all__ = [
     "Journal",
     "Move",
     "Noted",
-    "NullJournal",
     "Published",
     "Record",
-    "Recorder",
     "Run",
     "Subscribed",
     "Transmitted",

@@ -1,4 +1,4 @@
-"""Rows of a table to Arrow columns and back.
+"""Columns of a table to Arrow and back.
 
 To Arrow nothing is refused that the model lets pass, because a host must not stop for its journal: a time beyond
 64 bits becomes the nearest that fits, half a surrogate pair in a text a question mark. From Arrow nothing is
@@ -6,58 +6,111 @@ accepted that the model would refuse; the error names the column.
 """
 
 from collections.abc import Iterator, MutableMapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from roamcast.journal.records import BadJournal, Record
-from roamcast.journal.schema import HEADER, INTEGER, Column, Table
+from roamcast.journal.schema import HEADER, INTEGER, Column, Row, Table
 
 INT64_MAX = 2**63 - 1
 TRANSPOSED_ROWS = 256
 """Rows that are turned into columns at a time: few enough to stay in the processor's cache, which halves the cost."""
 
 
-def to_arrow(table: Table, entries: Sequence[tuple[int, Record]], incarnation: int) -> Any:
-    """The Arrow table of records with their sequence numbers."""
-    columns = (*HEADER, *table.columns)
-    transposed: list[list[Any]] = [[] for _ in columns]
-    for start in range(0, len(entries), TRANSPOSED_ROWS):
-        rows = [
-            (record.host, incarnation, sequence, record.at_us, *table.row(record))
-            for sequence, record in entries[start : start + TRANSPOSED_ROWS]
+class Columns:
+    """What waits for the next segment of one table, column by column.
+
+    Of a table with nested columns whole records wait: as plain values they take some twenty times as much.
+    """
+
+    __slots__ = ("hosts", "is_nested", "records", "sequences", "table", "times_us", "values")
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.is_nested = table.is_nested
+        self.hosts: list[str] = []
+        self.sequences: list[int] = []
+        self.times_us: list[int] = []
+        self.values: list[list[Any]] = [] if self.is_nested else [[] for _ in table.columns]
+        self.records: list[Record] = []
+
+    def __len__(self) -> int:
+        return len(self.hosts)
+
+    def append(self, host: str, sequence: int, at_us: int, row: Row) -> None:
+        self.hosts.append(host)
+        self.sequences.append(sequence)
+        self.times_us.append(at_us)
+        for values, value in zip(self.values, row, strict=True):
+            values.append(value)
+
+    def append_record(self, sequence: int, record: Record) -> None:
+        self.hosts.append(record.host)
+        self.sequences.append(sequence)
+        self.times_us.append(record.at_us)
+        self.records.append(record)
+
+    def trim(self) -> None:
+        """Leaves out a last row that an interrupt has cut short."""
+        rest = [self.records] if self.is_nested else self.values
+        columns: list[list[Any]] = [self.hosts, self.sequences, self.times_us, *rest]
+        rows = min(map(len, columns))
+        for column in columns:
+            del column[rows:]
+
+    def arrow(self, incarnation: int) -> Any:
+        table = self.table
+        self.trim()
+        own = transposed(table, self.records) if self.is_nested else self.values
+        columns: list[Sequence[Any]] = [self.hosts, [incarnation] * len(self), self.sequences, self.times_us, *own]
+        arrays = [
+            array_of(values, column, table) for values, column in zip(columns, (*HEADER, *table.columns), strict=True)
         ]
-        for values, more in zip(transposed, zip(*rows, strict=True), strict=True):
+        return pa.Table.from_arrays(arrays, schema=table.schema)
+
+
+class Prepared(Struct, frozen=True):
+    """Rows of a table that are columns of Arrow already."""
+
+    table: Table
+    columns: Any
+
+    def arrow(self, incarnation: int) -> Any:
+        opening = pa.array(np.full(self.columns.num_rows, incarnation, np.int64))
+        arrays = [
+            opening if field.name == "incarnation" else self.columns.column(field.name).cast(field.type)
+            for field in self.table.schema
+        ]
+        return pa.Table.from_arrays(arrays, schema=self.table.schema)
+
+
+def transposed(table: Table, records: Sequence[Record]) -> list[list[Any]]:
+    found: list[list[Any]] = [[] for _ in table.columns]
+    for start in range(0, len(records), TRANSPOSED_ROWS):
+        rows = [table.row(record) for record in records[start : start + TRANSPOSED_ROWS]]
+        for values, more in zip(found, zip(*rows, strict=True), strict=True):
             values.extend(more)
-    arrays = [array_of(values, column, table) for values, column in zip(transposed, columns, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=table.schema)
+    return found
 
 
-def numbered(columns: Any, sequences: MutableMapping[str, int]) -> Any:
+def numbered(columns: Any, sequences: MutableMapping[str, Iterator[int]]) -> Any:
     """With the sequence number of each row, counted on in `sequences`; `host` is a dictionary and becomes text."""
     hosts = columns.column("host").combine_chunks()
     numbers = hosts.indices.to_numpy(zero_copy_only=False)
     order = np.argsort(numbers, kind="stable")
     present, first, counts = np.unique(numbers[order], return_index=True, return_counts=True)
     names = hosts.dictionary.take(pa.array(present)).to_pylist()
-    counted = np.array([sequences[name] for name in names], np.int64)
+    counted = np.array([next(sequences[name]) for name in names], np.int64)
     found = np.empty(len(numbers), np.int64)
     found[order] = np.arange(len(numbers)) + np.repeat(counted - first, counts)
-    for name, count in zip(names, counts.tolist(), strict=True):
-        sequences[name] += count
+    for name, next_number in zip(names, (counted + counts).tolist(), strict=True):
+        sequences[name] = count(next_number)
     texts = columns.set_column(columns.schema.get_field_index("host"), "host", hosts.cast(pa.string()))
     return texts.append_column("sequence", pa.array(found))
-
-
-def with_incarnation(table: Table, columns: Any, incarnation: int) -> Any:
-    """All columns of a table in its order, of one opening."""
-    opening = pa.array(np.full(columns.num_rows, incarnation, np.int64))
-    arrays = [
-        opening if field.name == "incarnation" else columns.column(field.name).cast(field.type)
-        for field in table.schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=table.schema)
 
 
 def array_of(values: Sequence[Any], column: Column, table: Table) -> Any:

@@ -124,12 +124,16 @@ class Table(Struct, frozen=True):
         return pa.schema([column.field for column in (*HEADER, *self.columns)], metadata=metadata)
 
     @property
+    def is_nested(self) -> bool:
+        return any(pa.types.is_nested(column.type) for column in self.columns)
+
+    @property
     def encoding(self) -> dict[str, Any]:
         """How Parquet writes it. The tables without nested columns are the long ones: there texts go to dictionaries
         and integers to differences, which is a quarter of the bytes at half the time; the others as Arrow does."""
-        columns = (*HEADER, *self.columns)
-        if any(pa.types.is_nested(column.type) for column in columns):
+        if self.is_nested:
             return {}
+        columns = (*HEADER, *self.columns)
         return {
             "use_dictionary": [column.name for column in columns if column.type == TEXT],
             "column_encoding": {c.name: "DELTA_BINARY_PACKED" for c in columns if c.type == INTEGER},

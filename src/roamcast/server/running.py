@@ -16,13 +16,12 @@ import msgspec
 
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.complaints import network_reason
-from roamcast.journal.records import BadJournal, Run
-from roamcast.journal.scribe import Scribe
+from roamcast.journal.live import LiveJournal
+from roamcast.journal.records import Run
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
 from roamcast.live.broker.stored import BadState
 from roamcast.live.overlay.core import OverlayCore, granted
-from roamcast.live.runtime.diary import Diary
 from roamcast.server.access import PolicyAccess
 from roamcast.server.connection import ClientSocket
 from roamcast.server.http import HttpServer, Metrics, Routes, health_route, metrics_route
@@ -73,7 +72,7 @@ class RunningBroker:
         self._http: HttpServer | None = None
         self.studio: Studio | None = None
         self._commit: GroupCommit | None = None
-        self._journal: Diary | None = None
+        self._journal: LiveJournal | None = None
 
     async def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
         settings = self.settings
@@ -98,7 +97,7 @@ class RunningBroker:
             trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
         )
         if self._journal is not None:
-            core.station.observation.observers.add(Scribe(self._journal, shared=True))
+            core.station.observation.observers.add(self._journal)
         if settings.shows_studio:
             peers = [peer.name for peer in settings.links.peers]
             self.studio = Studio(
@@ -270,6 +269,8 @@ class RunningBroker:
         visitors = self.server.core.station.visitors.values()
         connected = sum(visitor.connected for visitor in visitors)
         self.metrics.sessions(connected, len(visitors) - connected)
+        if self._journal is not None:
+            self.metrics.journal_dropped(self._journal.dropped)
         self.metrics.queue_bytes(sum(visitor.session.waiting_bytes for visitor in visitors))
 
     def _elsewhere(self) -> str | None:
@@ -307,6 +308,7 @@ class RunningBroker:
             await self._commit.close()
         self.access.close()
         if self._journal is not None:
+            self.server.core.station.observation.observers.remove(self._journal)
             self._journal.end(self.server.now_us())
 
     async def _settled(self, patience_s: float) -> bool:
@@ -318,19 +320,14 @@ class RunningBroker:
         return self.server.write_ahead.settled
 
 
-def open_journal(settings: Settings, now_us: int) -> Diary | None:
+def open_journal(settings: Settings, now_us: int) -> LiveJournal | None:
     """Raises `BadJournal` for a directory that cannot be one."""
     if not settings.journal:
         return None
     graph = load_graph(settings)
     places = None if graph is None else graph.neighbours
-    try:
-        return Diary(
-            Path(settings.journal), Run(settings.name, now_us, settings.model_space(), movement_graph=places)
-        )
-    except OSError as problem:
-        what = f"{settings.journal}: cannot be a journal's directory: {problem.strerror}"
-        raise BadJournal(what) from problem
+    about = Run(settings.name, now_us, settings.model_space(), movement_graph=places)
+    return LiveJournal(Path(settings.journal), about)
 
 
 def cannot_listen(what: str, host: str, port: int, problem: OSError) -> CannotListen:

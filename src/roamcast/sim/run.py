@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from roamcast.journal.scribe import Scribe
 from roamcast.node.kit import ProtocolKit
 from roamcast.node.observer import Observer
 from roamcast.sim.access import Access, AccessRule
@@ -23,7 +22,7 @@ from roamcast.sim.traffic import Traffic
 from roamcast.sim.world import World
 
 if TYPE_CHECKING:
-    from roamcast.journal.writer import Recorder
+    from roamcast.journal.writer import Journal
 
 
 class Result(Struct, frozen=True):
@@ -62,7 +61,7 @@ class Run:
         scenario: Scenario,
         kit: ProtocolKit,
         seed: int,
-        journal: "Recorder | None" = None,
+        journal: "Journal | None" = None,
         say: Callable[[int, str, str], None] | None = None,
         round_trip: bool = False,
         watching: tuple[Observer, ...] = (),
@@ -77,7 +76,7 @@ class Run:
         traffic = Traffic(groups, scenario.area_m, scenario.end_us, scenario.publish, scenario.subscribe)
         observers: tuple[Observer, ...] = (self.tally, self.ideal, *self.checkers, *watching, traffic)
         if journal is not None:
-            observers = (Scribe(journal), *observers)
+            observers = (journal, *observers)
         try:
             self.world = World(
                 residents_of(scenario, kit, seed),
@@ -153,7 +152,7 @@ def run_scenario(
     scenario: Scenario,
     kit: ProtocolKit,
     seed: int,
-    journal: "Recorder | None" = None,
+    journal: "Journal | None" = None,
     round_trip: bool = False,
     watching: tuple[Observer, ...] = (),
 ) -> Result:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from roamcast.journal.live import opening_of
 from roamcast.journal.records import Run
-from roamcast.live.runtime.diary import opening_of
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point

@@ -17,15 +17,13 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.journal.records import BadJournal, Run
-from roamcast.journal.scribe import Scribe
-from roamcast.journal.writer import NullJournal, Recorder
+from roamcast.journal.live import LiveJournal
+from roamcast.journal.records import Run
 from roamcast.live.adhoc.drops import Reason
 from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity
 from roamcast.live.adhoc.multicast import PORT, CannotMulticast, MulticastAir
 from roamcast.live.adhoc.peers import PEERS_MAX, Peers
 from roamcast.live.adhoc.sealing import Heard, Seals
-from roamcast.live.runtime.diary import Diary
 from roamcast.live.runtime.disk import Disk
 from roamcast.live.runtime.host import LiveHost, Network
 from roamcast.model.context import Context
@@ -84,8 +82,7 @@ class RunningNode:
         self._context = context or Context(settings.name)
         now_us = time.time_ns() // 1_000
         began_us = now_us if settings.began_us is None else settings.began_us
-        self.journal: Recorder = open_journal(settings, now_us)
-        self.scribe = Scribe(self.journal)
+        self.journal = open_journal(settings, now_us)
         self.notes: Counter[str] = Counter()
         """How often the node noted what."""
         rng = Random(secrets.randbits(64))
@@ -95,7 +92,7 @@ class RunningNode:
             node,
             kit.codec,
             # Where nothing is written down, nobody need be told what would be.
-            observers=() if settings.journal is None else (self.scribe,),
+            observers=() if self.journal is None else (self.journal,),
             disk=disk,
             network=network,
             noted=self._noted,
@@ -151,10 +148,10 @@ class RunningNode:
         self._tell_drops()
         self.air.close()
         await self.host.close()
-        now_us = self.host.now_us()
-        self.scribe.gone(now_us, self.settings.name)
-        # The last records go to disk; the loop can wait for that, since nothing else is left for it to do.
-        self.journal.end(self.host.now_us())
+        if self.journal is not None:
+            now_us = self.host.now_us()
+            self.journal.gone(now_us, self.settings.name)
+            self.journal.end(now_us)
 
     def move(
         self, position: Point | None, velocity: Velocity | None = None, attributes: dict[str, Value] | None = None
@@ -204,8 +201,8 @@ class RunningNode:
         except CannotMulticast as problem:
             self.host.remark("interfaces_unusable", str(problem))
         size_bytes = self.air.greet()
-        if size_bytes:
-            self.scribe.transmitted(self.host.now_us(), self.settings.name, "greeting", size_bytes, None, None)
+        if size_bytes and self.journal is not None:
+            self.journal.transmitted(self.host.now_us(), self.settings.name, "greeting", size_bytes, None, None)
         self._tell_drops()
 
     def _tell_drops(self) -> None:
@@ -222,11 +219,9 @@ class RunningNode:
         drops.news(tell)
 
 
-def open_journal(settings: NodeSettings, now_us: int) -> Recorder:
+def open_journal(settings: NodeSettings, now_us: int) -> LiveJournal | None:
     if settings.journal is None:
-        return NullJournal()
-    about = Run(settings.name, now_us, settings.space, neighbour_range_m=settings.range_m)
-    try:
-        return Diary(settings.journal, about)
-    except OSError as problem:
-        raise BadJournal(f"{settings.journal}: cannot be a journal's directory: {problem.strerror}") from problem
+        return None
+    return LiveJournal(
+        settings.journal, Run(settings.name, now_us, settings.space, neighbour_range_m=settings.range_m)
+    )

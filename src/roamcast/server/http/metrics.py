@@ -59,6 +59,9 @@ class Metrics:
         )
         self._mistakes = Family("roamcast_mistakes", "Mistakes of ours, by what made them.", "part", registry)
         self._queue_bytes = Gauge("roamcast_queue_bytes", "What waits for clients.", registry=registry)
+        self._journal_dropped = Gauge(
+            "roamcast_journal_dropped", "Rows of the journal that found no room.", registry=registry
+        )
         self._commit_s = Histogram(
             "roamcast_commit_seconds", "Time of a commit to disk.", buckets=COMMIT_S, registry=registry
         )
@@ -107,6 +110,9 @@ class Metrics:
 
     def queue_bytes(self, size_bytes: int) -> None:
         self._queue_bytes.set(size_bytes)
+
+    def journal_dropped(self, rows: int) -> None:
+        self._journal_dropped.set(rows)
 
     def committed(self, seconds: float, batches: int) -> None:
         self._commit_s.observe(seconds)
