@@ -27,4 +27,4 @@ def test_a_started_broker_has_not_loaded_large_libraries(tmp_path: Path) -> None
     command = [sys.executable, "-c", STARTED, str(tmp_path / "data")]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert "msgspec" in loaded
-    assert {"numba", "pandas", "scipy", "shapely", "wasmtime"} & set(loaded) == set()
+    assert {"numba", "pandas", "pyarrow", "scipy", "shapely", "wasmtime"} & set(loaded) == set()

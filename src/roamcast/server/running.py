@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.complaints import network_reason
-from roamcast.journal.live import LiveJournal
 from roamcast.journal.records import Run
 from roamcast.live.broker.core import Core
 from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
@@ -46,6 +46,9 @@ from roamcast.server.tracking import Trackers
 from roamcast.server.transport.tls import link_context, server_context
 from roamcast.server.transport.websocket import HANDSHAKE_S, WebSocketProtocol
 from roamcast.server.write_ahead import Due
+
+if TYPE_CHECKING:
+    from roamcast.journal.live import LiveJournal
 
 SETTLING_S = 2.0
 SNAPSHOT_S = 30.0
@@ -320,10 +323,13 @@ class RunningBroker:
         return self.server.write_ahead.settled
 
 
-def open_journal(settings: Settings, now_us: int) -> LiveJournal | None:
+def open_journal(settings: Settings, now_us: int) -> "LiveJournal | None":
     """Raises `BadJournal` for a directory that cannot be one."""
     if not settings.journal:
         return None
+    # Arrow is large, and many brokers write no journal.
+    from roamcast.journal.live import LiveJournal
+
     graph = load_graph(settings)
     places = None if graph is None else graph.neighbours
     about = Run(settings.name, now_us, settings.model_space(), movement_graph=places)
