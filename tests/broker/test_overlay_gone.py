@@ -19,13 +19,13 @@ from roamcast.broker.overlay.messages import (
     Enrol,
     Handoff,
     HandoffPart,
+    HomeState,
     Met,
     Parcel,
     Produces,
     Refused,
     Row,
     Rows,
-    SessionState,
 )
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.pieces import PIECE_BYTES_MAX, Pieces, cut
@@ -278,7 +278,7 @@ def long_handoff(events: int, letters: int) -> Handoff:
         Numbered(number, Delivery(replace(event_of("P", number), attributes={"text": "x" * letters}), number, ("s",)))
         for number in range(1, events + 1)
     )
-    session = SessionState(1, 0, 1, events + 1, kept, 0, 0, False, (), (), (), (), ())
+    session = HomeState(1, 0, 1, events + 1, kept, 0, 0, False, (), (), (), (), ())
     return Handoff("C", 9, (), session, ("N",))
 
 

@@ -100,7 +100,7 @@ def test_o7_events_that_a_bound_refused_are_told_of_behind_the_next_one() -> Non
 
 def session_of() -> HomeSession:
     session = HomeSession("C", 7, Window(Bounds(100, 100)))
-    session.subscriptions["s"] = SUBSCRIPTION
+    session.wanted["s"] = SUBSCRIPTION
     session.expected["s"] = (1, 1)
     return session
 
@@ -117,7 +117,7 @@ def test_o4_a_session_numbers_what_a_modulator_made_in_its_order_also_when_it_mo
     session, numbers = session_of(), list[tuple[int, str]]()
     for index, number in enumerate([*order, *order]):
         if index == move_at:
-            session = session_from("C", session.state(), 0, PARAMS.clients)
+            session = session_from("C", session.home_state(), 0, PARAMS.clients)
         numbers += [(each.number, each.event_id) for each in session.take(modulated(number))]
     assert numbers == [(number, f"P:{number}") for number in range(1, 8)]
     assert session.ahead == {}

@@ -153,7 +153,7 @@ class Stubborn(Client):
         ]
 
     def _told(self, now_us: int, attach: Attach) -> Attach:
-        return replace(attach, subscriptions=tuple(self.first[each.id] for each in attach.subscriptions))
+        return replace(attach, subscriptions=tuple(self.first[each.id] for each in (attach.subscriptions or ())))
 
 
 def test_the_trial_fails_for_clients_that_do_not_tell_that_a_filter_has_changed() -> None:

@@ -6,19 +6,20 @@ nothing is acknowledged before it.
 
 from collections.abc import Callable
 
+from roamcast.broker.session import Session
 from roamcast.mqtt import (
     Connection,
-    Delivery,
     FilterTree,
+    Form,
     Frames,
     Limits,
     Message,
     Reason,
-    Session,
     SessionLimits,
     Subscription,
     message_of_will,
 )
+from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.events import (
     Acknowledged,
     AnyEvent,
@@ -32,7 +33,10 @@ from roamcast.mqtt.events import (
     UnsubscribeRequested,
 )
 from roamcast.mqtt.messages import SECOND_US
-from roamcast.mqtt.packets import Connect, Will
+from roamcast.mqtt.packets import NEVER_S, Connect, Will
+from roamcast.mqtt.reasons import FAILURE_FROM
+from roamcast.mqtt.topics import parse_filter
+from tests.mqtt.sessions import delivery_of, message_in, new_session, published
 from tests.mqtt.unbatched import unbatched
 
 
@@ -40,9 +44,13 @@ class MemoryBroker:
     def __init__(self, limits: Limits | None = None, session_limits: SessionLimits | None = None) -> None:
         self.limits = limits or Limits()
         self.session_limits = session_limits or SessionLimits()
-        self.frames = Frames()
+        self.frames = Frames(message_in)
         self.connections: dict[Connection, None] = {}
         self.sessions: dict[str, Session] = {}
+        self.subscriptions: dict[str, dict[str, Subscription]] = {}
+        """By client and filter."""
+        self.ends_us: dict[str, int] = {}
+        """By client that is away, when its session ends."""
         self.attached: dict[str, Connection] = {}
         self.retained: dict[str, Message] = {}
         self.wills: dict[str, tuple[int, Will]] = {}
@@ -53,7 +61,7 @@ class MemoryBroker:
         self.holds_commits = False
         self.uncommitted: list[Callable[[int], None]] = []
         self.log: list[AnyEvent] = []
-        self._tokens = 0
+        self._deliveries = 0
         self._names = 0
 
     def open(self, now_us: int) -> Connection:
@@ -77,10 +85,8 @@ class MemoryBroker:
             if due_us <= now_us:
                 del self.wills[client_id]
                 self.publish(now_us, client_id, message_of_will(will, now_us))
-        for session in list(self.sessions.values()):
-            ends_us = session.ends_us()
-            if ends_us is not None and ends_us <= now_us:
-                self._forget(session)
+        for client_id in [each for each, ends_us in self.ends_us.items() if ends_us <= now_us]:
+            self._forget(self.sessions[client_id])
 
     def commit(self, now_us: int) -> None:
         """What was promised after a commit is said now."""
@@ -94,28 +100,42 @@ class MemoryBroker:
             self.commit(now_us)
 
     def _on(self, now_us: int, connection: Connection, event: AnyEvent) -> None:
-        client_id = connection.session.client_id if connection.session is not None else ""
+        session = connection.session
+        client_id = "" if session is None else session.client
         match event:
             case ConnectRequested(connect):
                 self._connect(now_us, connection, connect)
             case Published(message, packet_id):
                 self._published(now_us, connection, client_id, message, packet_id)
-            case Released(packet_id):
-                self._promise(now_us, lambda at_us: connection.complete(at_us, packet_id))
-            case Received(packet_id, _):
-                self._promise(now_us, lambda at_us: connection.release(at_us, packet_id))
+            case Released(packet_id) if session is not None:
+                session.received.pop(packet_id, None)
+                self._promise(now_us, lambda at_us: self._now(client_id, connection).complete(at_us, packet_id))
+            case Received(number) if session is not None:
+                session.window.receive(number)
+                self._promise(now_us, lambda at_us: self._now(client_id, connection).release(at_us, number))
+            case Acknowledged(numbers) if session is not None:
+                for number in numbers:
+                    session.window.finish(number)
+            case Dropped(number) if session is not None:
+                session.window.finish(number)
             case SubscribeRequested(packet_id, subscriptions):
                 self._subscribe(now_us, connection, client_id, packet_id, subscriptions)
             case UnsubscribeRequested(packet_id, filters):
-                for text in filters:
-                    held = connection.session.subscriptions.get(text) if connection.session is not None else None
-                    if held is not None:
-                        self.tree.remove(held.filter.pattern, f"{client_id} {text}")
-                connection.answer_unsubscribe(now_us, packet_id)
+                reasons = [self._unsubscribe(client_id, text) for text in filters]
+                connection.answer_unsubscribe(now_us, packet_id, reasons)
             case Disconnected(_, _, _, will):
                 self._disconnected(now_us, connection, will)
-            case Acknowledged() | Dropped():
-                pass
+
+    def _now(self, client_id: str, connection: Connection) -> Connection:
+        """The connection that a client has by now."""
+        return self.attached.get(client_id, connection)
+
+    def _unsubscribe(self, client_id: str, text: str) -> Reason:
+        held = self.subscriptions.get(client_id, {}).pop(text, None)
+        if held is None:
+            return Reason.NO_SUBSCRIPTION_EXISTED
+        self.tree.remove(held.filter.pattern, f"{client_id} {text}")
+        return Reason.SUCCESS
 
     def _connect(self, now_us: int, connection: Connection, connect: Connect) -> None:
         if self.passwords is not None and self.passwords.get(connect.username or "") != connect.password:
@@ -137,39 +157,52 @@ class MemoryBroker:
         self.wills.pop(client_id, None)
         present = session is not None
         if session is None:
-            session = self.sessions[client_id] = Session(client_id, limits=self.session_limits)
-        if connection.accept(now_us, session, present):
+            session = self.sessions[client_id] = new_session(client_id, self.session_limits)
+        if connection.accept(now_us, session, present, session.window.next_number - 1):
             self.attached[client_id] = connection
+            self.ends_us.pop(client_id, None)
         elif not present:
             del self.sessions[client_id]
 
     def _disconnected(self, now_us: int, connection: Connection, will: Will | None) -> None:
         session = connection.session
-        if session is None or self.attached.get(session.client_id) is not connection:
+        if session is None or self.attached.get(session.client) is not connection:
             return
-        del self.attached[session.client_id]
-        wait_s = 0 if will is None else min(will.delay_s, session.expiry_s)
+        del self.attached[session.client]
+        session.window.sent_through = connection.sent_through
+        expiry_s = connection.expiry_s or 0
+        wait_s = 0 if will is None else min(will.delay_s, expiry_s)
         if will is not None and wait_s == 0:
-            self.publish(now_us, session.client_id, message_of_will(will, now_us))
+            self.publish(now_us, session.client, message_of_will(will, now_us))
         elif will is not None:
-            self.wills[session.client_id] = (now_us + wait_s * SECOND_US, will)
-        if session.expiry_s == 0:
+            self.wills[session.client] = (now_us + wait_s * SECOND_US, will)
+        if expiry_s == 0:
             self._forget(session)
+        elif expiry_s != NEVER_S:
+            self.ends_us[session.client] = now_us + expiry_s * SECOND_US
 
     def _forget(self, session: Session) -> None:
-        for text, subscription in session.subscriptions.items():
-            self.tree.remove(subscription.filter.pattern, f"{session.client_id} {text}")
-        self.sessions.pop(session.client_id, None)
+        for text in list(self.subscriptions.pop(session.client, {})):
+            pattern = parse_filter(text).pattern
+            self.tree.remove(pattern, f"{session.client} {text}")
+        self.ends_us.pop(session.client, None)
+        self.sessions.pop(session.client, None)
 
     def _published(
         self, now_us: int, connection: Connection, client_id: str, message: Message, packet_id: int
     ) -> None:
-        reason = Reason.NOT_AUTHORIZED
-        if not message.topic.startswith(self.forbidden or ("\0",)):
+        reason, session = Reason.NOT_AUTHORIZED, connection.session
+        if message.qos == 2 and session is not None and not published(session, packet_id):
+            reason = Reason.SUCCESS
+        elif not message.topic.startswith(self.forbidden or ("\0",)):
             found = self.publish(now_us, client_id, message)
             reason = Reason.SUCCESS if found else Reason.NO_MATCHING_SUBSCRIBERS
+        if reason is Reason.NOT_AUTHORIZED and session is not None:
+            session.received.pop(packet_id, None)
         if packet_id:
-            self._promise(now_us, lambda at_us: connection.acknowledge(at_us, packet_id, reason))
+            self._promise(
+                now_us, lambda at_us: self._now(client_id, connection).acknowledge(at_us, packet_id, reason)
+            )
 
     def publish(self, now_us: int, publisher: str, message: Message) -> bool:
         if message.retain:
@@ -205,11 +238,19 @@ class MemoryBroker:
     def _send(
         self, now_us: int, client_id: str, message: Message, qos: int, retain: bool, ids: tuple[int, ...]
     ) -> None:
-        self._tokens += 1
-        delivery = Delivery(self._tokens, message, qos, retain, ids)
-        connection = self.attached.get(client_id)
-        if (connection is None or not connection.deliver(now_us, delivery)) and qos:
-            self.sessions[client_id].enqueue(delivery)
+        form, connection, window = (
+            Form(qos, retain, ids),
+            self.attached.get(client_id),
+            self.sessions[client_id].window,
+        )
+        if not qos:
+            if connection is not None:
+                connection.deliver_batch(now_us, batch_of(message), retain, ids)
+        elif window.has_room(message.size_bytes):
+            self._deliveries += 1
+            number = window.add(delivery_of(message, form, self._deliveries))
+            if connection is not None:
+                connection.deliver(now_us, number)
 
     def _subscribe(
         self,
@@ -223,12 +264,19 @@ class MemoryBroker:
             Reason.NOT_AUTHORIZED if each.filter.pattern.startswith(self.forbidden or ("\0",)) else Reason(each.qos)
             for each in subscriptions
         ]
-        for granted in connection.answer_subscribe(now_us, packet_id, reasons):
-            subscription = granted.subscription
-            key = f"{client_id} {subscription.filter.text}"
-            self.tree.add(subscription.filter.pattern, key, (client_id, subscription))
+        mine, new = self.subscriptions.setdefault(client_id, {}), list[tuple[Subscription, bool]]()
+        for index, subscription in enumerate(subscriptions):
+            text = subscription.filter.text
+            if text not in mine and len(mine) >= self.session_limits.subscriptions_max:
+                reasons[index] = Reason.QUOTA_EXCEEDED
+            if reasons[index] < FAILURE_FROM:
+                new.append((subscription, text in mine))
+                mine[text] = subscription
+                self.tree.add(subscription.filter.pattern, f"{client_id} {text}", (client_id, subscription))
+        connection.answer_subscribe(now_us, packet_id, reasons)
+        for subscription, replaced in new:
             handling = subscription.retain_handling
-            if subscription.filter.group is None and (handling == 0 or (handling == 1 and not granted.replaced)):
+            if subscription.filter.group is None and (handling == 0 or (handling == 1 and not replaced)):
                 self._send_retained(now_us, client_id, subscription)
 
     def _send_retained(self, now_us: int, client_id: str, subscription: Subscription) -> None:

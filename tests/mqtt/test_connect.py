@@ -249,7 +249,7 @@ def test_a_second_connection_takes_over() -> None:
     assert first.hear() == [Disconnect(Reason.SESSION_TAKEN_OVER)]
     assert first.cut_off
     assert second.connack.session_present
-    assert stage.broker.sessions["c"].holder is second.connection
+    assert stage.broker.attached["c"] is second.connection
 
 
 def test_a_client_is_sent_to_another_server() -> None:

@@ -8,26 +8,26 @@ commit, with all connections, and goes on from its stored sessions. Then the fau
 from collections import deque
 from random import Random
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from roamcast.broker.session import Session
+from roamcast.broker.transfer import SessionState
+from roamcast.broker.window import Delivery
 from roamcast.mqtt import (
     Connection,
     Decoder,
-    Delivery,
+    Form,
     Frames,
     Limits,
-    Session,
-    SessionState,
     encode,
-    state_from_bytes,
 )
 from roamcast.mqtt.events import (
     Acknowledged,
     AnyEvent,
     ConnectRequested,
     Disconnected,
-    Dropped,
     Published,
     Received,
     Released,
@@ -47,6 +47,7 @@ from roamcast.mqtt.packets import (
     PubRel,
 )
 from tests.effort import seeds
+from tests.mqtt.sessions import delivery_of, message_in, new_session, published
 from tests.mqtt.unbatched import unbatched
 
 PUBLISHERS = ("one", "two")
@@ -126,10 +127,24 @@ class Client:
 
 
 class Store:
-    """What survives: both sessions, as bytes."""
+    """What survives: sessions and their deliveries, as bytes."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, bytes] = {}
+
+    def put(self, session: Session) -> None:
+        self.sessions[session.client] = msgspec.msgpack.encode((session.state(), session.window.after(0)))
+
+    def restored(self, name: str) -> Session:
+        session = new_session(name)
+        if name in self.sessions:
+            stored = msgspec.msgpack.decode(self.sessions[name], type=tuple[SessionState, list[tuple[int, Delivery]]])
+            for number, delivery in stored[1]:
+                session.window.keep(number, delivery)
+            session.window.take_over(stored[0].window)
+            session.take_over(stored[0])
+        session.window.sent_through = session.window.next_number - 1
+        return session
 
 
 class Durable:
@@ -141,16 +156,11 @@ class Durable:
     def __init__(self, store: Store, careless: str) -> None:
         self.store = store
         self.careless = careless
-        self.frames = Frames()
-        self.sessions: dict[str, Session] = {}
-        for name in (*PUBLISHERS, "subscriber"):
-            data = store.sessions.get(name)
-            state = SessionState(name, 1_000) if data is None else state_from_bytes(data)
-            self.sessions[name] = Session.restored(state)
+        self.frames = Frames(message_in)
+        self.sessions = {name: store.restored(name) for name in (*PUBLISHERS, "subscriber")}
         self.connections: dict[str, Connection] = {}
-        self.promises: list[tuple[Connection, AnyEvent]] = []
-        self.tokens = 0
-        self.last_queued: int | None = None
+        self.promises: list[tuple[str, AnyEvent]] = []
+        self.deliveries = 0
 
     def open(self, now_us: int) -> Connection:
         return Connection(now_us, Limits(receive_max=5), self.frames)
@@ -161,57 +171,66 @@ class Durable:
                 self._on(now_us, connection, event)
 
     def _on(self, now_us: int, connection: Connection, event: AnyEvent) -> None:
+        session = connection.session
         match event:
             case ConnectRequested(connect):
-                connection.accept(now_us, self.sessions[connect.client_id], True)
-                self.connections[connect.client_id] = connection
-            case Published(message, _):
-                self.tokens += 1
-                held = self.careless != "sends"
-                self.last_queued = self.sessions["subscriber"].enqueue(
-                    Delivery(self.tokens, message, message.qos), held
-                )
-                assert self.last_queued is not None
-                if not held and "subscriber" in self.connections:
-                    self.connections["subscriber"].flush(now_us)
-                self._promise(now_us, connection, event)
-            case Received() | Released():
-                self._promise(now_us, connection, event)
-            case Acknowledged() | Disconnected():
-                pass
-            case Dropped():
-                raise AssertionError("nothing may be dropped here")
+                self._connect(now_us, connection, connect.client_id)
+            case Published(message, packet_id) if session is not None:
+                if message.qos == 1 or published(session, packet_id):
+                    self.deliveries += 1
+                    window = self.sessions["subscriber"].window
+                    number = window.add(delivery_of(message, Form(message.qos), self.deliveries))
+                    if self.careless == "sends" and "subscriber" in self.connections:
+                        self.connections["subscriber"].deliver(now_us, number)
+                self._promise(now_us, session.client, event)
+            case Received(number) if session is not None:
+                session.window.receive(number)
+                self._promise(now_us, session.client, event)
+            case Released(packet_id) if session is not None:
+                session.received.pop(packet_id, None)
+                self._promise(now_us, session.client, event)
+            case Acknowledged(numbers) if session is not None:
+                for number in numbers:
+                    session.window.finish(number)
+            case Disconnected():
+                if session is not None and self.connections.get(session.client) is connection:
+                    session.window.sent_through = connection.sent_through
+                    del self.connections[session.client]
             case _:
                 raise AssertionError(event)
 
-    def _promise(self, now_us: int, connection: Connection, event: AnyEvent) -> None:
+    def _connect(self, now_us: int, connection: Connection, name: str) -> None:
+        """As a broker that stores the arrival: whatever was said before is stored then."""
+        self.commit(now_us)
+        window = self.sessions[name].window
+        connection.accept(now_us, self.sessions[name], True, window.next_number - 1)
+        self.connections[name] = connection
+
+    def _promise(self, now_us: int, client: str, event: AnyEvent) -> None:
         if self.careless == "acknowledges":
-            self._keep(now_us, connection, event)
+            self._keep(now_us, client, event)
         else:
-            self.promises.append((connection, event))
+            self.promises.append((client, event))
 
     def commit(self, now_us: int) -> None:
-        storing: dict[str, list[int]] = {}
-        for connection, event in self.promises:
-            if isinstance(event, Published) and connection.session is not None:
-                storing.setdefault(connection.session.client_id, []).append(event.packet_id)
-        for name, session in self.sessions.items():
-            self.store.sessions[name] = session.snapshot(tuple(storing.get(name, ()))).to_bytes()
+        for session in self.sessions.values():
+            self.store.put(session)
         promises, self.promises = self.promises, []
-        for connection, event in promises:
-            self._keep(now_us, connection, event)
-        if self.last_queued is not None:
-            self.sessions["subscriber"].let_go(self.last_queued)
+        for client, event in promises:
+            self._keep(now_us, client, event)
         receiver = self.connections.get("subscriber")
         if receiver is not None:
-            receiver.flush(now_us)
+            receiver.deliver(now_us, self.sessions["subscriber"].window.next_number - 1)
 
-    def _keep(self, now_us: int, connection: Connection, event: AnyEvent) -> None:
+    def _keep(self, now_us: int, client: str, event: AnyEvent) -> None:
+        connection = self.connections.get(client)
+        if connection is None:
+            return
         match event:
             case Published(_, packet_id):
                 connection.acknowledge(now_us, packet_id)
-            case Received(packet_id, _):
-                connection.release(now_us, packet_id)
+            case Received(number):
+                connection.release(now_us, number)
             case Released(packet_id):
                 connection.complete(now_us, packet_id)
 
@@ -254,9 +273,9 @@ class Trial:
         return arrived
 
     def _unfinished(self) -> bool:
-        session = self.broker.sessions["subscriber"]
+        window = self.broker.sessions["subscriber"].window
         publishing = any(publisher.outbox or publisher.in_flight for publisher in self.publishers)
-        return publishing or bool(len(session) or session.sent or session.releasing)
+        return publishing or len(window) > 0
 
     def _step(self, faults: bool) -> None:
         self.now_us += 1_000

@@ -42,9 +42,9 @@ def play(version: int, said: list[AnyPacket | bytes | int], broker: type[MemoryB
             peer = stage.client(Connect("hostile", version, False, 5, session_expiry_s=expiry_s))
         peer.hear()
         for session in stage.broker.sessions.values():
-            assert len(session) <= QUEUE.queue_messages_max
-            assert len(session.sent) <= SMALL.in_flight_max
-            assert len(session.subscriptions) <= QUEUE.subscriptions_max
+            assert len(session.window) <= QUEUE.queue_messages_max
+        for subscriptions in stage.broker.subscriptions.values():
+            assert len(subscriptions) <= QUEUE.subscriptions_max
     bystander.hear()
     stage.broker.publish(stage.now_us, "p", Message("quiet", b"still here"))
     assert [type(packet) for packet in bystander.hear()] == [Publish]

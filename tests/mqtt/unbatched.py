@@ -2,15 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
-from roamcast.mqtt.events import Acknowledged, AcknowledgedTogether, AnyEvent, PublishedBatch
+from roamcast.mqtt.events import AnyEvent, PublishedBatch
 
 
 def unbatched(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
     for event in events:
-        match event:
-            case PublishedBatch():
-                yield from event.each()
-            case AcknowledgedTogether(packet_ids, tokens):
-                yield from map(Acknowledged, packet_ids, tokens)
-            case _:
-                yield event
+        if isinstance(event, PublishedBatch):
+            yield from event.each()
+        else:
+            yield event

@@ -5,8 +5,7 @@ followed (`logical/following.py`); of any other that reads its client the wish i
 client drops what it does not want.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
 
 from roamcast.broker.advertising import Advertising
 from roamcast.broker.logical.following import Following
@@ -14,10 +13,13 @@ from roamcast.broker.logical.reach import relaxed
 from roamcast.broker.logical.template import NOWHERE, State, Template
 from roamcast.broker.mesh.identity import EventIds
 from roamcast.broker.messages import Accepted, Attach, Early, Lost, Notified, Numbered, Pub, Resend
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.modulators.running import Modulators
 from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT, PeerMessages
 from roamcast.broker.session import Session, numbered
+from roamcast.broker.transfer import Interest, SessionState
 from roamcast.broker.window import Delivery, Window
 from roamcast.broker.wishes import Wish
 from roamcast.model.event import Event
@@ -26,9 +28,8 @@ from roamcast.model.filter.scene import Scene
 from roamcast.model.space import Space
 from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
-from roamcast.node.boundary import CancelTimer, Does, Note, Send, SetTimer
+from roamcast.node.boundary import CancelTimer, Does, Message, Note, Send, SetTimer
 
-Part: TypeAlias = tuple[Event, tuple[str, ...]]
 HOPS_MAX = 500
 """More than any tree of brokers is wide: an event that has gone so far goes round in a circle."""
 
@@ -56,20 +57,8 @@ class Border:
         """Whether what comes for a client that is elsewhere is sent after it, by the handover (M5)."""
         self.stranded: list[tuple[Session, Numbered]] = []
         """What came for such clients since the broker's last input."""
-        self.audience: Callable[[Event], Iterable[tuple[str, tuple[str, ...]]]] | None = None
-        """Who of the clients gets an event, for which subscriptions, where somebody knows that exactly. What clients
-        want is then asked of neighbours for all of them together."""
-        self.pack: Callable[[str], bytes] | None = None
-        """What of a client is to go to its next broker beside its events, where there is anything."""
-        self.modulate: Callable[[Session, Event, tuple[str, ...]], list[Part]] | None = None
-        """What becomes of an event for these subscriptions of a client, where they have modulators (O1)."""
-        self.together: Callable[[str], bool] | None = None
-        """Whether a subject has settled that is advertised for all clients together, where somebody does that for
-        them; else each client has advertisements of its own."""
-        self.settled_together = False
-        """Whether one of these has settled since somebody looked."""
-        self.parting: Callable[[Session], None] | None = None
-        """Who is told of a session that is closed, and may keep what it had not published yet."""
+        self.links: dict[str, None] = {}
+        """Who is linked to this broker now, clients and neighbours, as far as a handover asks (M5)."""
 
     def adopt(self, params: BrokerParams) -> None:
         """What clients have already stays, also where the bounds are smaller."""
@@ -78,12 +67,38 @@ class Border:
         for session in self.sessions.values():
             session.window.bounds = self.bounds
 
-    def pack_of(self, client: str) -> bytes | None:
-        return None if self.pack is None else self.pack(client)
+    # What borders do differently.
+
+    def tell(self, client: str, message: Message) -> list[Does]:
+        """Says something to a client."""
+        return [Send(client, message)]
+
+    def state_of(self, session: Session) -> SessionState:
+        """What goes to the client's next broker beside its events. The client says there what it wants."""
+        return SessionState(session.epoch, session.published, session.missing, session.window.state())
+
+    def known_of(self, session: Session) -> SessionState | None:
+        """What a broker may be told that asks for a client which cannot say itself what it wants."""
+        return None
 
     def source_of(self, session: Session) -> str:
         """As whose the router knows a client's wishes."""
-        return CLIENT + session.client if self.audience is None else CLIENT
+        return CLIENT + session.client
+
+    def is_here(self, client: str) -> bool:
+        """Whether it can be reached over a link of this broker."""
+        return client in self.links
+
+    def took_over(self, session: Session) -> None:
+        """All of a replay has come."""
+
+    def recipients(self, event: Event, clients: list[str]) -> Iterable[tuple[Session, tuple[str, ...]]]:
+        """Who gets an event for which subscriptions, of the clients whose wishes the router found."""
+        for client in clients:
+            session = self.sessions[client]
+            wanted = self._wanted(session, event)
+            if wanted:
+                yield session, wanted
 
     # Sessions.
 
@@ -91,10 +106,12 @@ class Border:
         return len(self.sessions) >= self.params.sessions_max
 
     def open(self, client: str, attach: Attach) -> tuple[Session, list[Does]]:
-        window = Window(self.bounds, attach.after + 1)
-        session = self.sessions[client] = Session(client, attach.epoch, window)
+        session = self.sessions[client] = self._made(client, attach.epoch, Window(self.bounds, attach.after + 1))
         session.client_state = attach.state or NOWHERE
         return session, self.take_over(session, attach)
+
+    def _made(self, client: str, epoch: int, window: Window) -> Session:
+        return Session(client, epoch, window, Modulators(self.space, Limits()))
 
     def return_to(self, session: Session, attach: Attach) -> list[Does]:
         """The client is back at the broker it was at: what it lacks goes to it at once."""
@@ -106,23 +123,24 @@ class Border:
         if session.attachment.awaits is None:
             effects += self.tell_missing(session)
         # While a replay is awaited, what has come of it while the client was away is here, and will not come again.
-        return [*effects, *self.send(session, session.lacking(attach.after))]
+        return [*effects, *self.send(session, session.window.after(attach.after))]
 
     def tell_missing(self, session: Session) -> list[Does]:
         """The client is told as soon as it is here."""
         if not session.missing or not session.attachment.attached:
             return []
         session.missing = False
-        return [Send(session.client, Lost(None))]
+        return self.tell(session.client, Lost(None))
 
     def take_over(self, session: Session, attach: Attach) -> list[Does]:
         """The client's word on what it wants replaces what was known."""
-        wanted = {each.id for each in attach.subscriptions}
         effects: list[Does] = []
-        for subscription in attach.subscriptions:
-            effects += self.subscribe(session, subscription)
-        for subscription_id in [each for each in session.subscriptions if each not in wanted]:
-            effects += self.unsubscribe(session, subscription_id)
+        if attach.subscriptions is not None:
+            wanted = {each.id for each in attach.subscriptions}
+            for subscription in attach.subscriptions:
+                effects += self.subscribe(session, Interest(subscription))
+            for name in [each for each in session.subscriptions if each not in wanted]:
+                effects += self.unsubscribe(session, name)
         for subject in attach.announced:
             effects += self.advertise(session, subject)
         for subject in [each for each in session.announced if each not in attach.announced]:
@@ -132,10 +150,8 @@ class Border:
     def close(self, session: Session) -> list[Does]:
         """Nothing of a session stays behind but what a claim may have been promised."""
         effects: list[Does] = [CancelTimer(f"away:{session.client}")]
-        if self.parting is not None:
-            self.parting(session)
-        for subscription_id in list(session.subscriptions):
-            effects += self.unsubscribe(session, subscription_id)
+        for name in list(session.subscriptions):
+            effects += self.unsubscribe(session, name)
         self.sessions.pop(session.client, None)
         for subject in list(session.announced):
             effects += self.unadvertise(session, subject)
@@ -156,30 +172,33 @@ class Border:
 
     # Subscriptions.
 
-    def subscribe(self, session: Session, subscription: Subscription) -> list[Does]:
-        if session.subscriptions.get(subscription.id) == subscription:
+    def subscribe(self, session: Session, interest: Interest) -> list[Does]:
+        name, subscription = interest.name, interest.wanted
+        known = session.subscriptions.get(name)
+        if known is not None and known.wanted == subscription:
+            session.subscriptions[name] = interest
             return []
         if self.neighbours.router.full():
             return [Note("wish_refused", subscription.id)]
         self._touch(session)
         if self.following.follows(subscription.filter):
-            return self._follow(session, subscription)
-        before = session.wishes.get(subscription.id)
+            return self._follow(session, interest)
+        before = session.wishes.get(name)
         self._wishes_made += 1
         wish = wish_of(subscription, f"{subscription.id} {self._wishes_made}")
-        session.subscriptions[subscription.id] = subscription
-        session.wishes[subscription.id] = wish.id
+        session.subscriptions[name] = interest
+        session.wishes[name] = wish.id
         router, source = self.neighbours.router, self.source_of(session)
         outgoing = router.want(source, wish)
         if before is not None:
             outgoing += self._withdraw(source, before)
         return self.neighbours.send(outgoing)
 
-    def unsubscribe(self, session: Session, subscription_id: str) -> list[Does]:
-        if session.subscriptions.pop(subscription_id, None) is None:
+    def unsubscribe(self, session: Session, name: str) -> list[Does]:
+        if session.subscriptions.pop(name, None) is None:
             return []
         self._touch(session)
-        wish_id = session.wishes.pop(subscription_id)
+        wish_id = session.wishes.pop(name)
         return self.neighbours.send(self._withdraw(self.source_of(session), wish_id))
 
     def _withdraw(self, source: str, wish_id: str) -> PeerMessages:
@@ -194,32 +213,31 @@ class Border:
 
     def _followed(self, session: Session) -> PeerMessages:
         outgoing: PeerMessages = []
-        for subscription in session.subscriptions.values():
-            if self._is_followed(session, subscription):
-                outgoing += self.following.hold(self.source_of(session), self._template(session, subscription))
+        for interest in session.subscriptions.values():
+            if self._is_followed(session, interest):
+                outgoing += self.following.hold(self.source_of(session), self._template(session, interest))
         return outgoing
 
-    def _follow(self, session: Session, subscription: Subscription) -> list[Does]:
-        before = session.wishes.get(subscription.id)
-        session.subscriptions[subscription.id] = subscription
-        if before is None or not self.following.filter_of(self.source_of(session), before):
+    def _follow(self, session: Session, interest: Interest) -> list[Does]:
+        name, source = interest.name, self.source_of(session)
+        before = session.wishes.get(name)
+        session.subscriptions[name] = interest
+        if before is None or not self.following.filter_of(source, before):
             # No other broker gives it this name: the client attaches once in an epoch.
-            session.wishes[subscription.id] = f"{subscription.id}@{session.epoch}"
-        source = self.source_of(session)
-        outgoing = self.following.hold(source, self._template(session, subscription))
-        if before is not None and before != session.wishes[subscription.id]:
+            session.wishes[name] = f"{interest.wanted.id}@{session.epoch}"
+        outgoing = self.following.hold(source, self._template(session, interest))
+        if before is not None and before != session.wishes[name]:
             outgoing += self._withdraw(source, before)
         return self.neighbours.send(outgoing)
 
-    def _is_followed(self, session: Session, subscription: Subscription) -> bool:
-        wish_id = session.wishes[subscription.id]
-        return self.following.filter_of(self.source_of(session), wish_id) is not None
+    def _is_followed(self, session: Session, interest: Interest) -> bool:
+        return self.following.filter_of(self.source_of(session), session.wishes[interest.name]) is not None
 
-    def _template(self, session: Session, subscription: Subscription) -> Template:
+    def _template(self, session: Session, interest: Interest) -> Template:
         return Template(
-            session.wishes[subscription.id],
-            subscription.subject,
-            subscription.filter,
+            session.wishes[interest.name],
+            interest.wanted.subject,
+            interest.wanted.filter,
             session.client_state,
             session.client_state.access_us,
             not session.attachment.attached,
@@ -247,7 +265,6 @@ class Border:
     def settled(self, client: str) -> list[Does]:
         """An advertisement of the client has settled: what waited for it goes out."""
         session = self.sessions.get(client)
-        self.settled_together = self.settled_together or session is None
         return [] if session is None or session.attachment.awaits is not None else self.publish_held(session)
 
     def publish_held(self, session: Session) -> list[Does]:
@@ -257,7 +274,7 @@ class Border:
             effects += self.publish(session, pub)
         if session.refused and not session.publications:
             session.refused = False
-            effects.append(Send(session.client, Resend()))
+            effects += self.tell(session.client, Resend())
         return effects
 
     # Events.
@@ -265,34 +282,29 @@ class Border:
     def route(self, notified: Notified, source: str) -> list[Does]:
         if notified.hops > HOPS_MAX:
             return [Note("event_looped", notified.event.id)]
-        router = self.neighbours.router
-        exact = self.audience is not None
-        outgoing, clients = (router.to_neighbours(notified, source), []) if exact else router.route(notified, source)
+        outgoing, clients = self._ways(notified, source)
         effects = self.neighbours.send(outgoing)
         if self.passing is not None:
             self.passing(notified.event, notified.serial)
-        if self.audience is not None:
-            for client, wanted in self.audience(notified.event):
-                if client in self.sessions:
-                    effects += self.give(self.sessions[client], notified.event, notified.serial, wanted)
-            return effects
-        for client in clients:
-            effects += self.deliver(self.sessions[client], notified.event, notified.serial)
+        for session, wanted in self.recipients(notified.event, clients):
+            effects += self.give(session, notified.event, notified.serial, wanted)
         return effects
+
+    def _ways(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:
+        return self.neighbours.router.route(notified, source)
 
     def publish(self, session: Session, pub: Pub) -> list[Does]:
         """Held while a replay is awaited: it must come behind what the client had published elsewhere. Held also
         until its advertisement has settled, and behind what is held."""
-        own = session.attachment.awaits is None and self.together is None
-        effects = self.advertise(session, pub.event.subject) if own else []
+        effects = self._advertise_for(session, pub) if session.attachment.awaits is None else []
         if session.attachment.awaits is not None or session.publications or not self._may_publish(session, pub):
             return [*effects, *self._hold(session, pub)]
         if pub.serial <= session.published:
-            return [Send(session.client, Accepted(session.published))]
+            return self.tell(session.client, Accepted(session.published))
         session.published = pub.serial
         event_id = None if self.ids is None else self.ids.next()
         effects += self.route(Notified(pub.event, pub.serial, event_id), CLIENT + session.client)
-        return [*effects, Send(session.client, Accepted(pub.serial))]
+        return [*effects, *self.tell(session.client, Accepted(pub.serial))]
 
     def _hold(self, session: Session, pub: Pub) -> list[Does]:
         """Nothing is taken behind one that found no room, or the client would believe that one accepted too."""
@@ -304,18 +316,15 @@ class Border:
         session.publications.append(pub)
         return []
 
+    def _advertise_for(self, session: Session, pub: Pub) -> list[Does]:
+        return self.advertise(session, pub.event.subject)
+
     def _may_publish(self, session: Session, pub: Pub) -> bool:
         """What is not advertised for a bound goes out as it is, to where wishes stand already."""
         subject = pub.event.subject
-        if self.together is not None:
-            return self.together(subject)
         if self.advertising is None or subject not in session.announced:
             return True
         return self.advertising.is_settled(session.client, subject)
-
-    def deliver(self, session: Session, event: Event, serial: int) -> list[Does]:
-        wanted = self._wanted(session, event)
-        return self.give(session, event, serial, wanted) if wanted else []
 
     def give(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Does]:
         """An event for these subscriptions of a client."""
@@ -325,42 +334,45 @@ class Border:
         new = self.number(session, event, serial, wanted)
         return [] if session.attachment.quiet else self.send(session, new)
 
-    def number(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Numbered]:
-        parts = [(event, wanted)] if self.modulate is None else self.modulate(session, event, wanted)
-        if not parts:
-            # A copy that comes by another way must not be modulated again.
-            session.window.mark(event.publisher.host, serial)
-        deliveries = [Delivery(part, serial, names) for part, names in parts]
-        return numbered((session.window.add(each), each) for each in deliveries)
+    def number(
+        self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]
+    ) -> list[tuple[int, Delivery]]:
+        delivery = Delivery(event, serial, wanted)
+        return [(session.window.add(delivery), delivery)]
 
     def deliver_early(self, session: Session, event: Event, serial: int) -> list[Does]:
         """Ahead of its number, in an attachment for which everything before it is known to be with the client."""
-        wanted = self._wanted(session, event)
-        if not wanted or not session.attachment.attached or session.attachment.early_epoch != session.epoch:
+        if session.attachment.early_epoch != session.epoch or not session.attachment.attached:
             return []
-        return [Send(session.client, Early(session.epoch, event, serial, wanted))]
+        wanted = self._wanted(session, event)
+        return self.tell(session.client, Early(session.epoch, event, serial, wanted)) if wanted else []
 
     def _wanted(self, session: Session, event: Event) -> tuple[str, ...]:
         """For which of its subscriptions."""
         scene, source = Scene(event.attributes.get, None, event.publisher), CLIENT + session.client
         return tuple(
-            each.id
-            for each in session.subscriptions.values()
-            if subject_matches(each.subject, event.subject)
+            name
+            for name, each in session.subscriptions.items()
+            if subject_matches(each.wanted.subject, event.subject)
             and accepts(
-                self.following.filter_of(source, session.wishes[each.id]) or relaxed(each.filter), scene, self.space
+                self.following.filter_of(source, session.wishes[name]) or relaxed(each.wanted.filter),
+                scene,
+                self.space,
             )
         )
 
-    def send(self, session: Session, deliveries: Iterable[Numbered]) -> list[Does]:
+    def send(self, session: Session, deliveries: Sequence[tuple[int, Delivery]]) -> list[Does]:
         if not session.attachment.attached:
-            self.stranded += [(session, each) for each in deliveries] if self.follows_clients else []
+            self.stranded += [(session, each) for each in numbered(deliveries)] if self.follows_clients else []
             return []
         effects: list[Does] = []
         if session.window.lost:
-            effects += [Send(session.client, Lost(session.window.lost)), Note("counterpart_lost", session.client)]
+            effects += self.tell(session.client, Lost(session.window.lost))
+            effects.append(Note("counterpart_lost", session.client))
             session.window.lost = 0
-        return [*effects, *[Send(session.client, each) for each in deliveries]]
+        for number, delivery in deliveries:
+            effects += self.tell(session.client, Numbered(number, delivery))
+        return effects
 
 
 def wish_of(subscription: Subscription, wish_id: str) -> Wish:

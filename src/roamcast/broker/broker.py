@@ -54,6 +54,7 @@ from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.relocation import Relocation
 from roamcast.broker.router import CLIENT
+from roamcast.broker.transfer import Interest
 from roamcast.broker.wishes import Wish
 from roamcast.model.movement import MovementModel
 from roamcast.model.places import MovementGraph
@@ -92,15 +93,16 @@ class Broker:
         space: Space | None = None,
         graph: MovementGraph | None = None,
         movement: MovementModel | None = None,
+        border: type[Border] = Border,
     ) -> None:
-        """`life` must differ from one start of the broker to the next."""
+        """`life` must differ from one start of the broker to the next; `border` is how it meets its clients."""
         self.host = host
         self.params = params
         space = space or Plane()
         grid = Grid(params.mesh, space) if params.handover != "relocation" else None
         self.neighbours = NeighbourBrokers(life, params, space, partial(grid.in_tree, host) if grid else None)
         self.logical = Logical(self.neighbours, params.logical, graph)
-        self.border = Border(self.neighbours, params, space, self.logical.following)
+        self.border = border(self.neighbours, params, space, self.logical.following)
         if params.advertisements:
             self.border.advertising = Advertising(self.neighbours.router)
         if grid is not None:
@@ -155,10 +157,13 @@ class Broker:
         }
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
-        return self.neighbours.numbered(self._answer(now_us, given))
+        return self.finish(now_us, self._handle(now_us, given))
 
-    def _answer(self, now_us: int, given: Input) -> list[Does]:
-        effects = self._handle(now_us, given)
+    def finish(self, now_us: int, effects: list[Does]) -> list[Does]:
+        """What follows from the effects of an input, and what neighbours are told in its order."""
+        return self.neighbours.numbered(self._follow(now_us, effects))
+
+    def _follow(self, now_us: int, effects: list[Does]) -> list[Does]:
         advertising = self.border.advertising
         while advertising is not None and advertising.settled:
             for client in advertising.take_settled():
@@ -258,7 +263,7 @@ class Broker:
             case Report(state):
                 return self.border.report(session, state)
             case Sub(subscription):
-                return self.border.subscribe(session, subscription)
+                return self.border.subscribe(session, Interest(subscription))
             case Unsub(subscription_id):
                 return self.border.unsubscribe(session, subscription_id)
             case _:

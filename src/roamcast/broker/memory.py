@@ -20,7 +20,7 @@ from roamcast.broker.arrows import Arrow
 from roamcast.broker.border import Border
 from roamcast.broker.messages import Remember, Remembered, Remind, Reminded
 from roamcast.broker.neighbours import NeighbourBrokers
-from roamcast.node.boundary import Does, Note, Send
+from roamcast.node.boundary import Does, Note
 
 QUESTIONS_MAX = 10_000
 
@@ -63,12 +63,9 @@ class Memory:
         epoch = 0 if arrow is None else arrow.claim.epoch
         answer = Remembered(client, question.number, question.path, False, epoch)
         if session is not None:
-            awaited = session.luggage if session.attachment.awaits is not None else None
             # Before the replay has come, this border knows of the client what it was reminded of itself.
-            luggage = self.border.pack_of(client) if awaited is None else awaited
-            known = tuple(session.subscriptions.values())
-            found = replace(answer, found=True, epoch=max(epoch, session.epoch), subscriptions=known)
-            return self._answer(replace(found, luggage=luggage))
+            known = self.border.known_of(session)
+            return self._answer(replace(answer, found=True, epoch=max(epoch, session.epoch), session=known))
         if arrow is not None and arrow.towards in self.neighbours.streams.of and arrow.towards != sender:
             others = [arrow.towards]
         elif arrow is not None and (arrow.towards is None or arrow.towards == sender):
@@ -97,8 +94,8 @@ class Memory:
         if len(answer.path) > 1:
             path = answer.path[:-1]
             return self.neighbours.send([(path[-1], replace(answer, path=path))])
-        reminded = Reminded(answer.number, answer.found, answer.epoch, answer.subscriptions, answer.luggage)
-        return [Send(answer.client, reminded)]
+        reminded = Reminded(answer.number, answer.found, answer.epoch, answer.session)
+        return self.border.tell(answer.client, reminded)
 
 
 def key_of(message: Remember | Remembered) -> tuple[str, str, int]:

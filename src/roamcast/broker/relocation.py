@@ -111,7 +111,9 @@ class Relocation(Handover):
         if session is None:
             return [Note("late_replay", replay.client)]
         session.replayed(replay)
-        effects = self.border.send(session, replay.events)
+        effects = self.border.send(session, [(each.number, each.delivery) for each in replay.events])
+        if replay.last:
+            self.border.took_over(session)
         return [*effects, *self._settle(session)] if replay.last else effects
 
     def _missed(self, answer: NotFound, sender: str) -> list[Does]:
@@ -156,9 +158,9 @@ class Relocation(Handover):
         if session.attachment.awaits is not None:
             effects.append(CancelTimer(replay_timer(session.client, session.attachment.awaits)))
             self._unclaim(session)
-        released = [numbered for held in session.release() for numbered in self.border.number(session, *held)]
+        released = [new for held in session.release() for new in self.border.number(session, *held)]
         if session.attachment.claim is not None:
-            return [*effects, *self._answer(session, session.attachment.claim, session.luggage)]
+            return [*effects, *self._answer(session, session.attachment.claim)]
         effects += [*self.border.tell_missing(session), *self.border.send(session, released)]
         return [*effects, *self.border.publish_held(session)]
 
@@ -182,7 +184,7 @@ class Relocation(Handover):
             return self._forget(session)
         session.attachment.attached = False
         if session.attachment.awaits is None:
-            return [*self._answer(session, claim, self.border.pack_of(claim.client)), *self._forget(session)]
+            return [*self._answer(session, claim), *self._forget(session)]
         session.attachment.claim = claim
         session.publications.clear()
         self.claimed.setdefault(session.client, []).append(session)
@@ -201,9 +203,9 @@ class Relocation(Handover):
             return self._not_found(not_found(claim))
         return self.neighbours.send(self.arrows.search(claim, others))
 
-    def _answer(self, session: Session, claim: Relocate, luggage: bytes | None) -> list[Does]:
+    def _answer(self, session: Session, claim: Relocate) -> list[Does]:
         effects: list[Does] = []
-        for replay in replays(session, claim, self.params.replay_events_max, luggage):
+        for replay in replays(session, claim, self.params.replay_events_max, self.border.state_of(session)):
             effects += self.neighbours.send(back(replay))
         return effects
 

@@ -1,7 +1,8 @@
 """A client at a broker: what its session is, and where that is on its way from broker to broker (R3).
 
-What a session *is* travels with its client: epoch, subscriptions, the window of deliveries that are not finished,
-what the client has published. Where it is does not, and is its `Attachment`:
+What a session *is* travels with its client (`transfer.py`): epoch, user, subscriptions, context, the window of
+deliveries that are not finished, QoS 2 identifiers, what its modulators remember. Where it is does not, and is its
+`Attachment`:
 
     attached     the client has a link to this broker;
     away         it has none: deliveries wait in the window until it returns, or another broker claims them;
@@ -15,13 +16,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from roamcast.broker.logical.template import NOWHERE, State
-from roamcast.broker.mesh.prediction import Trip
+from roamcast.broker.mesh.prediction import Status, Trip
 from roamcast.broker.messages import Numbered, Pub, Relocate, Replay
+from roamcast.broker.modulators.running import Modulators
+from roamcast.broker.transfer import Interest, SessionState
 from roamcast.broker.window import Delivery, Window
+from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.model.subscription import Subscription
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.mqtt.messages import WillMessage
 
 PIECE_BYTES_MAX = 256 * 1024
 """Of one message with several events: a quarter of what a message may have."""
@@ -48,23 +54,30 @@ class Attachment:
         """What was sent here before its client came, by number; how much of it counts is for the replay to say."""
         self.replay: Replay | None = None
         """The last message of that replay, if it came before all of its events."""
+        self.told: SessionState | None = None
+        """What the last broker said of the session, as the replay brought it."""
 
 
 class Session:
-    def __init__(self, client: str, epoch: int, window: Window) -> None:
+    def __init__(self, client: str, epoch: int, window: Window, modulators: Modulators) -> None:
         self.client = client
         self.epoch = epoch
         self.window = window
         self.attachment = Attachment()
-        self.subscriptions: dict[str, Subscription] = {}
+        self.user: str | None = None
+        self.context = Context(client)
+        self.client_state: State = NOWHERE
+        """What its subscriptions depend on, as a client of the papers said last."""
+        self.subscriptions: dict[str, Interest] = {}
+        """By name."""
         self.wishes: dict[str, str] = {}
         """By subscription, the id of the wish that stands for it."""
+        self.modulators = modulators
+        """Of its subscriptions, where it has any."""
+        self.seen: dict[str, dict[str, None]] = {}
+        """By the id of an event that lasts, the names of the subscriptions that have had it."""
         self.announced: dict[str, None] = {}
         """The subjects that are advertised for the client."""
-        self.client_state: State = NOWHERE
-        """What its subscriptions depend on, as the client said last."""
-        self.luggage: bytes | None = None
-        """What the last border kept for the client beside its events, as the replay brought it."""
         self.published = 0
         """The serial of the client's last publication that was accepted."""
         self.publications: list[Pub] = []
@@ -73,6 +86,32 @@ class Session:
         """Whether a publication found no room: the client must send it, and all behind it, again."""
         self.missing = False
         """Whether what an earlier broker kept never came, and the client was not told yet."""
+        self.received: dict[int, None] = {}
+        """Packet identifiers of QoS 2 messages from the client that it has not released."""
+        self.unaccepted: dict[int, int] = {}
+        """By serial, the packet identifier of a publication that is not acknowledged yet."""
+        self.serial = 0
+        """Of its last publication by MQTT."""
+        self.expiry_s = 0
+        """How long it outlives its connection."""
+        self.will: WillMessage | None = None
+        """What the client left behind, for the case that it goes without a word."""
+        self.connected = False
+        """By MQTT: CONNACK was sent, or is about to be."""
+        self.coming = False
+        """Its client waits for CONNACK until all of the session is here."""
+        self.arrival = 0
+        """Of its last connection."""
+        self.observed_through = 0
+        """The last delivery that observers were told of, while it is away: they are told when its client is back."""
+        self.status: Status | None = None
+        """Where it goes, as its broker was told last, in a mesh."""
+        self.next_broker = ""
+        """Where it said that it will connect next, in a mesh."""
+
+    @property
+    def ends_with_connection(self) -> bool:
+        return self.connected and not self.expiry_s
 
     def hold(self, event: Event, serial: int, subscriptions: tuple[str, ...]) -> None:
         """Bounded as the window is: the oldest goes, and is counted."""
@@ -86,11 +125,67 @@ class Session:
         """Takes over what the old broker had."""
         for each in replay.events:
             self.window.keep(each.number, each.delivery)
-        if replay.window is not None:
-            self.window.take_over(replay.window)
-        self.missing = self.missing or replay.missing
-        self.published = max(self.published, replay.published)
-        self.luggage = replay.luggage or self.luggage
+        state = replay.session
+        if state is not None:
+            self.window.take_over(state.window)
+            self.missing = self.missing or state.missing
+            self.published = max(self.published, state.published)
+            self.attachment.told = state
+
+    def state(self) -> SessionState:
+        """As it goes to the next broker."""
+        told = self.attachment.told
+        if self.attachment.claim is not None and told is not None:
+            # Its client has gone on before it was here as a whole: what was said of it goes on too.
+            modulators = self.modulators.states() if len(self.modulators) else told.modulators
+            return replace(told, window=self.window.state(), missing=self.missing, modulators=modulators)
+        # What waits for its advertisement ends with the session here: the client must say it again, and be heard.
+        waiting = set(self.unaccepted.values())
+        return SessionState(
+            self.epoch,
+            self.published,
+            self.missing,
+            self.window.state(self.window.next_number - 1 if self.connected else 0),
+            self.user,
+            self.context,
+            tuple(self.subscriptions.values()),
+            tuple(each for each in self.received if each not in waiting),
+            self.modulators.states(),
+            tuple((event_id, tuple(names)) for event_id, names in self.seen.items()),
+            self.ends_with_connection,
+            self.window.next_number - 1 if self.connected else self.observed_through,
+        )
+
+    def take_over(self, state: SessionState) -> None:
+        """What was known of it elsewhere, but for its window and its subscriptions."""
+        if state.context is not None:
+            self.context = state.context
+        self.observed_through = state.observed_through
+        self.received.clear()
+        self.received.update(dict.fromkeys(state.received))
+        for event_id, names in state.seen:
+            self.seen.setdefault(event_id, {}).update(dict.fromkeys(names))
+        for each in state.interests:
+            self.modulators.put(each.name, each.wanted.modulator)
+        self.modulators.load(state.modulators)
+
+    def unseen(self, event_id: str, asked: list[Asked]) -> list[Asked]:
+        """Those of the subscriptions that have not had an event that lasts; from now on they have."""
+        seen = self.seen.setdefault(event_id, {})
+        new = [each for each in asked if each.filter.text not in seen]
+        seen.update(dict.fromkeys(each.filter.text for each in new))
+        return new
+
+    def forget_subscription(self, name: str) -> None:
+        """Another one of the same name begins anew."""
+        self.modulators.put(name, "")
+        for names in self.seen.values():
+            names.pop(name, None)
+
+    @property
+    def asked(self) -> list[Asked]:
+        """Its subscriptions as MQTT has them."""
+        return [each.asked for each in self.subscriptions.values() if each.asked is not None]
 
     def release(self) -> list[tuple[Event, int, tuple[str, ...]]]:
         """The replay is complete: what was held is to be numbered behind it, without what the old broker had."""
@@ -109,7 +204,7 @@ def numbered(deliveries: Iterable[tuple[int, Delivery]], epoch: int = 0) -> list
     return [Numbered(number, delivery, epoch) for number, delivery in deliveries]
 
 
-def replays(session: Session, claim: Relocate, events_max: int, luggage: bytes | None = None) -> Iterator[Replay]:
+def replays(session: Session, claim: Relocate, events_max: int, state: SessionState) -> Iterator[Replay]:
     """The answer to a claim, in pieces of at most `events_max` events and so many bytes."""
     pieces = list(in_pieces(session.lacking(claim.after), events_max))
     for number, piece in enumerate(pieces, start=1):
@@ -120,10 +215,7 @@ def replays(session: Session, claim: Relocate, events_max: int, luggage: bytes |
             path=claim.path,
             events=piece,
             last=last,
-            window=session.window.state() if last else None,
-            published=session.published,
-            luggage=luggage if number == 1 else None,
-            missing=session.missing and last,
+            session=state if last else None,
         )
 
 

@@ -8,14 +8,14 @@ what comes of it is fetched with `events` for the broker and `outgoing` for the 
 `outgoing` has been sent, the socket is to be closed; `lost` tells that it is gone.
 
 Acknowledgements are the broker's to order, each after what it promises is safe: `acknowledge` (PUBACK, PUBREC),
-`complete` (PUBCOMP) and `release` (PUBREL). Orders that come after the connection has closed change the session and
-say nothing on the wire; those about QoS 2 are carried out by the connection that holds the session by then.
+`complete` (PUBCOMP) and `release` (PUBREL). The session is the broker's: a connection reads it, and changes nothing.
 
 Everything is bounded, partly by not reading on: while `wants_bytes` is false, the socket is not to be read.
 """
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -27,8 +27,8 @@ from roamcast.mqtt.events import AnyEvent, ConnectRequested, Disconnected
 from roamcast.mqtt.fitting import Answer, fitting
 from roamcast.mqtt.handshake import acceptance, agree, objection, refusal_of_bytes
 from roamcast.mqtt.limits import Limits
-from roamcast.mqtt.messages import SECOND_US, Delivery
-from roamcast.mqtt.outgoing import Frames, mark_safe
+from roamcast.mqtt.messages import SECOND_US
+from roamcast.mqtt.outgoing import Frames
 from roamcast.mqtt.packets import (
     V5,
     AnyPacket,
@@ -49,8 +49,9 @@ from roamcast.mqtt.reasons import (
     ProtocolError,
     Reason,
 )
-from roamcast.mqtt.requests import Granted
-from roamcast.mqtt.session import Phase, Session
+
+if TYPE_CHECKING:
+    from roamcast.broker.session import Session
 
 Acknowledgement = TypeVar("Acknowledgement", PubAck, PubRec)
 SILENCE_FACTOR_US = SECOND_US * 3 // 2
@@ -87,7 +88,7 @@ class Connection:
         """Reading has stopped for the broker's sake; the client's silence counts from when it goes on."""
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> "Session | None":
         return None if self._dialogue is None else self._dialogue.session
 
     # What the runtime does.
@@ -99,6 +100,16 @@ class Connection:
         self._read(now_us)
         if self.stalled and self._decoder.waiting_bytes > 2 * self.limits.packet_bytes_max + len(data):
             self._fail(now_us, Reason.QUOTA_EXCEEDED, "more bytes than may wait")
+
+    @property
+    def expiry_s(self) -> int | None:
+        """How long the session is to outlive this connection, as the client said last."""
+        return None if self._dialogue is None else self._dialogue.expiry_s
+
+    @property
+    def sent_through(self) -> int:
+        """The last number of a delivery that may have been sent."""
+        return 0 if self._dialogue is None else self._dialogue.outgoing.sent_through
 
     def events(self) -> list[AnyEvent]:
         events = self.pending[:]
@@ -133,7 +144,7 @@ class Connection:
         self._paused = False
         if self._dialogue is not None:
             self._dialogue.outgoing.paused = False
-            self.flush(now_us)
+            self._dialogue.outgoing.pump(now_us)
 
     def deadline_us(self) -> int | None:
         """When to call `tick` if nothing happens before. While nothing is read, silence is not the client's fault."""
@@ -162,20 +173,21 @@ class Connection:
     def accept(
         self,
         now_us: int,
-        session: Session,
+        session: "Session",
         session_present: bool,
+        through: int = 0,
         user_properties: Pairs = (),
         response_information: str | None = None,
     ) -> bool:
-        """Answers `ConnectRequested`: the session is this connection's from here on. False if the client has left,
-        or takes no packet as large as the answer: then the session is not touched."""
+        """Answers `ConnectRequested`; deliveries up to number `through` are stored. False if the client has left, or
+        takes no packet as large as the answer."""
         connect = self.connect
         if self.state is not State.ASKING or connect is None:
             return False
         if session_present and connect.clean_start:
             raise ValueError("a client that starts clean has no session present")
         agreed = agree(connect, self.limits)
-        answer = acceptance(connect, agreed, self.limits, session.client_id, session_present)
+        answer = acceptance(connect, agreed, self.limits, session.client, session_present)
         if connect.request_response_information:
             answer = replace(answer, response_information=response_information)
         dialogue = Dialogue(session, agreed, self.limits, self._frames, self.output.append, self.pending.append)
@@ -183,11 +195,10 @@ class Connection:
         if not dialogue.answer(replace(answer, user_properties=user_properties)):
             self.state = State.CLOSED
             return False
-        session.attach(self, agreed.session_expiry_s)
         self._dialogue = dialogue
         self.state = State.OPEN
         self._heard_us = now_us
-        dialogue.outgoing.resume_session(now_us)
+        dialogue.outgoing.resume(now_us, through)
         self._read(now_us)
         return True
 
@@ -217,23 +228,15 @@ class Connection:
         if self.state is State.ASKING:
             self.state = State.CLOSED
 
-    def deliver(self, now_us: int, delivery: Delivery) -> bool:
-        """Sends it now or as soon as the client has room. False when the connection is closed: what is to wait for
-        the client goes into the session's queue then."""
-        if self._dialogue is None or self.state is not State.OPEN:
-            return False
-        self._dialogue.outgoing.deliver(now_us, delivery)
-        return True
+    def deliver(self, now_us: int, through: int) -> None:
+        """Deliveries up to this number are stored: they go now, or as soon as the client has room."""
+        if self._dialogue is not None and self.state is State.OPEN:
+            self._dialogue.outgoing.deliver(now_us, through)
 
     def deliver_batch(self, now_us: int, batch: Batch, retain: bool, subscription_ids: tuple[int, ...]) -> None:
-        """The same of many, with QoS 0."""
+        """Messages of QoS 0."""
         if self._dialogue is not None and self.state is OPEN:
             self._dialogue.outgoing.deliver_batch(now_us, batch, retain, subscription_ids)
-
-    def flush(self, now_us: int) -> None:
-        """Sends what was put into the session's queue directly, for instance to be stored before it is sent."""
-        if self._dialogue is not None and self.state is State.OPEN:
-            self._dialogue.outgoing.pump(now_us)
 
     def acknowledge(
         self,
@@ -245,59 +248,50 @@ class Connection:
     ) -> None:
         """Answers `Published`. 3.1.1 cannot refuse: not authorized is passed over in silence, all else closes."""
         dialogue = self._dialogue
-        if dialogue is None:
+        if dialogue is None or self.state is not State.OPEN:
             return
         if dialogue.incoming.expects_ack(packet_id):
             answer = PubAck(packet_id, reason, reason_text, user_properties)
-            if self.state is State.OPEN and self._can_say(now_us, answer):
+            if self._can_say(now_us, answer):
                 dialogue.incoming.acknowledge(packet_id, dialogue.fitted(self._spoken(answer)))
                 self._read_on(now_us)
-        elif dialogue.session.incoming.get(packet_id) is Phase.PENDING:
+        elif dialogue.incoming.expects_rec(packet_id):
             received = PubRec(packet_id, reason, reason_text, user_properties)
-            holder = dialogue.session.holder
-            if holder is not None:
-                holder.answer_received(now_us, received)
-            else:
-                dialogue.session.settle_incoming(received.packet_id, received.reason < FAILURE_FROM)
+            if self._can_say(now_us, received):
+                dialogue.incoming.answer_received(packet_id, dialogue.fitted(self._spoken(received)))
+                self._read_on(now_us)
 
     def complete(self, now_us: int, packet_id: int) -> None:
         """Answers `Released`: PUBCOMP."""
-        session = self.session
-        if session is not None and session.incoming.get(packet_id) is Phase.RELEASING:
-            del session.incoming[packet_id]
-            if session.holder is not None:
-                session.holder.answer_released(packet_id)
+        if self._dialogue is not None and self.state is State.OPEN:
+            self._dialogue.incoming.answer_released(packet_id)
 
-    def release(self, now_us: int, packet_id: int) -> None:
+    def release(self, now_us: int, number: int) -> None:
         """Answers `Received`: PUBREL."""
-        session = self.session
-        if session is not None and mark_safe(session, packet_id) and session.holder is not None:
-            session.holder.send_release(packet_id)
+        if self._dialogue is not None and self.state is State.OPEN:
+            self._dialogue.outgoing.send_release(number)
 
     def answer_subscribe(
         self,
         now_us: int,
         packet_id: int,
-        reasons: list[Reason],
+        reasons: Sequence[Reason],
         reason_text: str | None = None,
         user_properties: Pairs = (),
-    ) -> list[Granted]:
-        """Answers `SubscribeRequested`: SUBACK. What is granted is in the session from here on."""
-        if self._dialogue is None or self.state is not State.OPEN:
-            return []
-        answered = self._dialogue.requests.grant(packet_id, reasons)
-        if answered is None:
-            return []
-        self._say(now_us, SubAck(packet_id, tuple(answered[0]), reason_text, user_properties))
-        self._read_on(now_us)
-        return answered[1]
-
-    def answer_unsubscribe(self, now_us: int, packet_id: int, refused: dict[str, Reason] | None = None) -> None:
-        """Answers `UnsubscribeRequested`: UNSUBACK. What is not refused is out of the session from here on."""
+    ) -> None:
+        """Answers `SubscribeRequested`: SUBACK."""
         if self._dialogue is not None and self.state is State.OPEN:
-            told = self._dialogue.requests.revoke(packet_id, refused or {})
-            if told is not None:
-                self._say(now_us, UnsubAck(packet_id, tuple(told)))
+            answered = self._dialogue.requests.grant(packet_id, reasons)
+            if answered is not None:
+                self._say(now_us, SubAck(packet_id, answered, reason_text, user_properties))
+                self._read_on(now_us)
+
+    def answer_unsubscribe(self, now_us: int, packet_id: int, reasons: Sequence[Reason]) -> None:
+        """Answers `UnsubscribeRequested`: UNSUBACK."""
+        if self._dialogue is not None and self.state is State.OPEN:
+            answered = self._dialogue.requests.revoke(packet_id, reasons)
+            if answered is not None:
+                self._say(now_us, UnsubAck(packet_id, answered))
                 self._read_on(now_us)
 
     def disconnect(
@@ -317,33 +311,12 @@ class Connection:
             self._dialogue.answer(Disconnect(code, None, reason_text, user_properties, server_reference))
         self._close(now_us, reason, reason_text or reason.name.lower())
 
-    # What the holder of a session is asked, also by a connection that held it before.
-
-    def answer_received(self, now_us: int, packet: PubRec) -> None:
-        dialogue = self._dialogue
-        if dialogue is None or not self._can_say(now_us, packet):
-            return
-        answer = self._spoken(packet)
-        dialogue.session.settle_incoming(packet.packet_id, answer.reason < FAILURE_FROM)
-        dialogue.incoming.answer_received(packet.packet_id, dialogue.fitted(answer))
-        self._read_on(now_us)
-
-    def answer_released(self, packet_id: int) -> None:
-        if self._dialogue is not None:
-            self._dialogue.incoming.answer_released(packet_id)
-
-    def send_release(self, packet_id: int) -> None:
-        if self._dialogue is not None:
-            self._dialogue.outgoing.send_release(packet_id)
-
     # Inside.
 
     def _can_say(self, now_us: int, packet: PubAck | PubRec) -> bool:
         """False when the version has no words for it, and the connection has been closed instead."""
         if packet.reason < FAILURE_FROM or self._decoder.version == V5 or packet.reason is Reason.NOT_AUTHORIZED:
             return True
-        if isinstance(packet, PubRec) and self._dialogue is not None:
-            self._dialogue.session.settle_incoming(packet.packet_id, False)
         self._fail(now_us, packet.reason, packet.reason_text or "a message was refused")
         return False
 
@@ -430,8 +403,6 @@ class Connection:
         will = None
         if self._dialogue is not None:
             self._dialogue.outgoing.forget_plain()
-            if self._dialogue.session.holder is self:
-                self._dialogue.session.detach(now_us)
             will = None if self.connect is None else self.connect.will
         self.pending.append(Disconnected(reason, detail, by_client, will, user_properties))
 

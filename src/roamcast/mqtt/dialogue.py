@@ -1,6 +1,7 @@
 """What is said between CONNACK and the end of a connection."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from roamcast.mqtt.aliases import AliasesIn
 from roamcast.mqtt.batches import PLAIN_QOS_0, PLAIN_QOS_1, Batch
@@ -36,7 +37,9 @@ from roamcast.mqtt.packets import (
 )
 from roamcast.mqtt.reasons import DISCONNECT_FROM_CLIENT, ProtocolError, Reason
 from roamcast.mqtt.requests import Requests
-from roamcast.mqtt.session import Session
+
+if TYPE_CHECKING:
+    from roamcast.broker.session import Session
 
 
 class Dialogue:
@@ -47,6 +50,7 @@ class Dialogue:
         "_version",
         "agreed",
         "aliases",
+        "expiry_s",
         "incoming",
         "outgoing",
         "requests",
@@ -55,7 +59,7 @@ class Dialogue:
 
     def __init__(
         self,
-        session: Session,
+        session: "Session",
         agreed: Agreement,
         limits: Limits,
         frames: Frames,
@@ -66,9 +70,11 @@ class Dialogue:
         self.agreed = agreed
         self._version = agreed.version
         self.aliases = AliasesIn(limits.topic_alias_max)
-        self.requests = Requests(session)
-        self.incoming = Incoming(session, agreed.version, limits.receive_max, send)
-        self.outgoing = Outgoing(session, agreed, frames, send, report, limits)
+        self.expiry_s = agreed.session_expiry_s
+        """How long the session is to outlive the connection."""
+        self.requests = Requests()
+        self.incoming = Incoming(session.received, agreed.version, limits.receive_max, send)
+        self.outgoing = Outgoing(session.window, agreed, frames, send, report, limits)
         self._limits = limits
         self._send = send
         self._report = report
@@ -106,7 +112,7 @@ class Dialogue:
         if first == PUBACK:
             ids = decoder.next_acknowledged()
             if ids:
-                self.outgoing.acknowledged_together(now_us, ids)
+                self.outgoing.acknowledged(now_us, ids)
             return bool(ids)
         takes_batch = first == PLAIN_QOS_1 and self._limits.qos_max
         batch = decoder.next_batch(self.incoming.room) if takes_batch else None
@@ -128,7 +134,7 @@ class Dialogue:
             case Publish():
                 self._published(now_us, packet)
             case PubAck():
-                self.outgoing.acknowledged(now_us, packet)
+                self.outgoing.acknowledged(now_us, (packet.packet_id,))
             case PubRec():
                 self.outgoing.received(now_us, packet)
             case PubRel():
@@ -167,13 +173,13 @@ class Dialogue:
             self._report(SubscribeRequested(packet.packet_id, wanted, packet.user_properties))
             return
         refused = self.requests.grant(packet.packet_id, [])
-        if refused is not None and not self.answer(SubAck(packet.packet_id, tuple(refused[0]))):
+        if refused is not None and not self.answer(SubAck(packet.packet_id, refused)):
             raise ProtocolError("the client takes no answer to what it asks", Reason.PACKET_TOO_LARGE)
 
     def _left(self, packet: Disconnect) -> None:
         if packet.reason not in DISCONNECT_FROM_CLIENT or packet.server_reference is not None:
             raise ProtocolError("DISCONNECT says what only a server can say")
         if packet.session_expiry_s is not None:
-            if self.session.expiry_s == 0 and packet.session_expiry_s != 0:
+            if self.expiry_s == 0 and packet.session_expiry_s != 0:
                 raise ProtocolError("a session that ends with its connection cannot be kept when leaving")
-            self.session.expiry_s = min(packet.session_expiry_s, self._limits.session_expiry_max_s)
+            self.expiry_s = min(packet.session_expiry_s, self._limits.session_expiry_max_s)

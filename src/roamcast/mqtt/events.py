@@ -65,25 +65,15 @@ class UnsubscribeRequested(Event, frozen=True, gc=False):
 
 
 class Received(Event, frozen=True, gc=False):
-    """The client has this QoS 2 delivery: `release(packet_id)` once that is safe, or it could get it twice."""
+    """The client has this QoS 2 delivery: `release(number)` once that is safe, or it could get it twice."""
 
-    packet_id: int
-    token: int
+    number: int
 
 
 class Acknowledged(Event, frozen=True, gc=False):
-    """The delivery is finished. A reason from 0x80 on says that the client did not want it."""
+    """The deliveries with these numbers are finished: PUBACK, PUBCOMP, or a refusal."""
 
-    packet_id: int
-    token: int
-    reason: Reason = Reason.SUCCESS
-
-
-class AcknowledgedTogether(Event, frozen=True, gc=False):
-    """Many deliveries are finished, as far as they were known."""
-
-    packet_ids: tuple[int, ...]
-    tokens: tuple[int, ...]
+    numbers: tuple[int, ...]
 
 
 DropCause: TypeAlias = Literal["expired", "too_large", "queue_full", "unsendable"]
@@ -91,9 +81,9 @@ DropCause: TypeAlias = Literal["expired", "too_large", "queue_full", "unsendable
 
 
 class Dropped(Event, frozen=True, gc=False):
-    """The delivery will not happen."""
+    """The delivery will not happen. Its number is 0 with QoS 0."""
 
-    token: int
+    number: int
     cause: DropCause
 
 
@@ -121,7 +111,6 @@ AnyEvent: TypeAlias = (
     | UnsubscribeRequested
     | Received
     | Acknowledged
-    | AcknowledgedTogether
     | Dropped
     | Disconnected
 )

@@ -2,23 +2,24 @@
 
 The broker says when a message is safe, and in whichever order it says so, PUBACKs and PUBRECs leave in the order in
 which the messages came. The standard asks this of clients (MQTT-4.6.0-2 and -3); some of them expect it of a server
-too. QoS 2 identifiers live in the session: a message that comes again on a later connection is not told twice.
+too. QoS 2 identifiers live in the session: whether a message has come before, on an earlier connection, the broker
+knows and says.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from roamcast.mqtt.encoding import encode
 from roamcast.mqtt.packets import V5, PubAck, PubComp, Publish, PubRec, PubRel
 from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason
-from roamcast.mqtt.session import Phase, Session
 
 
 class Incoming:
-    __slots__ = ("_acks", "_recs", "_releases", "_send", "_session", "_version", "_window", "receive_max")
+    __slots__ = ("_acks", "_recs", "_releases", "_send", "_stored", "_version", "_window", "receive_max")
 
-    def __init__(self, session: Session, version: int, receive_max: int, send: Callable[[bytes], None]) -> None:
+    def __init__(self, stored: Container[int], version: int, receive_max: int, send: Callable[[bytes], None]) -> None:
+        """`stored` are the identifiers of QoS 2 messages that the session has and the client has not released."""
         self.receive_max = receive_max
-        self._session = session
+        self._stored = stored
         self._version = version
         self._send = send
         self._acks: dict[int, bytes | None] = {}
@@ -39,37 +40,28 @@ class Incoming:
     def arrived_together(self, packet_ids: list[int]) -> bool:
         """Of QoS 1, all different, and not more than there is room for. False if they are to be looked at one by one:
         some are in use."""
-        if not self._window.isdisjoint(packet_ids) or (self._session.incoming and self._is_known(packet_ids)):
+        if not self._window.isdisjoint(packet_ids) or any(each in self._stored for each in packet_ids):
             return False
         self._acks.update(dict.fromkeys(packet_ids))
         self._window.update(packet_ids)
         return True
 
-    def _is_known(self, packet_ids: list[int]) -> bool:
-        return not self._session.incoming.keys().isdisjoint(packet_ids)
-
     def arrived(self, packet: Publish) -> bool:
-        """Whether the broker must hear of it; what it has heard of already is only answered again."""
+        """Whether the broker must hear of it: not of what it is about to answer anyway."""
         packet_id = packet.packet_id
         if packet.qos == 1:
             return self._arrived_once(packet_id, packet.dup)
         if packet_id in self._acks:
             raise ProtocolError(f"packet identifier {packet_id} is in use")
-        phase = self._session.incoming.get(packet_id)
         if packet_id in self._recs:
             if not packet.dup:
                 raise ProtocolError(f"packet identifier {packet_id} is in use")
             return False
-        if phase is Phase.RELEASING:
+        if packet_id in self._releases:
             raise ProtocolError(f"packet identifier {packet_id} was released")
         self._count(packet_id)
         self._recs[packet_id] = None
-        if phase is None:
-            self._session.incoming[packet_id] = Phase.PENDING
-            return True
-        if phase is Phase.RECEIVED:
-            self.answer_received(packet_id)
-        return False
+        return True
 
     def _arrived_once(self, packet_id: int, dup: bool) -> bool:
         if packet_id in self._acks or packet_id in self._recs:
@@ -78,7 +70,7 @@ class Incoming:
             raise ProtocolError(f"packet identifier {packet_id} is in use")
         self._count(packet_id)
         self._acks[packet_id] = None
-        if packet_id in self._session.incoming:
+        if packet_id in self._stored:
             # The client has forgotten a QoS 2 message that this side remembers.
             self.acknowledge(packet_id, PubAck(packet_id, Reason.PACKET_IDENTIFIER_IN_USE))
             return False
@@ -94,34 +86,34 @@ class Incoming:
     def expects_ack(self, packet_id: int) -> bool:
         return packet_id in self._acks
 
+    def expects_rec(self, packet_id: int) -> bool:
+        return packet_id in self._recs
+
     def acknowledge(self, packet_id: int, packet: PubAck) -> None:
         if self._acks.get(packet_id, b"") is None:
             self._acks[packet_id] = encode(packet, self._version)
             for done in self._flush(self._acks):
                 self._window.discard(done)
 
-    def answer_received(self, packet_id: int, packet: PubRec | None = None) -> None:
-        """PUBREC, if the client waits for one here. A refused message frees its identifier."""
+    def answer_received(self, packet_id: int, packet: PubRec) -> None:
+        """A refused message frees its identifier."""
         if self._recs.get(packet_id, b"") is None:
-            answer = packet or PubRec(packet_id)
-            if answer.reason >= FAILURE_FROM:
+            if packet.reason >= FAILURE_FROM:
                 self._window.discard(packet_id)
-            self._recs[packet_id] = encode(answer, self._version)
+            self._recs[packet_id] = encode(packet, self._version)
             self._flush(self._recs)
 
     def released(self, packet: PubRel) -> bool:
         """Whether the broker must hear of it."""
         packet_id = packet.packet_id
-        phase = self._session.incoming.get(packet_id)
-        if phase is None:
+        if packet_id in self._recs:
+            raise ProtocolError(f"packet identifier {packet_id} is released before it was received")
+        if packet_id in self._releases:
+            return False
+        if packet_id not in self._stored:
             self._send(encode(PubComp(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND), self._version))
             return False
-        if phase is Phase.PENDING:
-            raise ProtocolError(f"packet identifier {packet_id} is released before it was received")
-        self._releases.setdefault(packet_id, None)
-        if phase is Phase.RELEASING:
-            return False
-        self._session.incoming[packet_id] = Phase.RELEASING
+        self._releases[packet_id] = None
         return True
 
     def answer_released(self, packet_id: int) -> None:

@@ -43,3 +43,17 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("receive_max, in_flight_max and requests_max are at least 1")
         if not CONNECT_BYTES <= self.packet_bytes_max <= 0xFFFF_FFFF or not 0 <= self.qos_max <= 2:
             raise ValueError(f"packet_bytes_max is at least {CONNECT_BYTES}, qos_max from 0 to 2")
+
+
+QUEUE_MESSAGES_CEILING = 60_000
+"""Packet identifiers are 16 bits wide, and everything that waits has one."""
+
+
+class SessionLimits(Struct, frozen=True, forbid_unknown_fields=True):
+    queue_messages_max: int = 10_000
+    queue_bytes_max: int = 16 * 1024 * 1024
+    subscriptions_max: int = 1_000
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.queue_messages_max <= QUEUE_MESSAGES_CEILING:
+            raise ValueError(f"queue_messages_max is from 1 to {QUEUE_MESSAGES_CEILING}")

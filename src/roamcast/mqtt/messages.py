@@ -1,12 +1,12 @@
 """What a broker holds between the PUBLISH that comes in and those that go out.
 
 A `Message` says when it ends as a time, not as an interval, so that it can wait; times are microseconds since 1970,
-so that a session means the same on the broker it moves to. A `Delivery` is one message on its way to one client.
+so that a session means the same on the broker it moves to. A `Form` is how a client sees it.
 """
 
 from msgspec import Struct
 
-from roamcast.mqtt.packets import Pairs, Publish, Will, Wish
+from roamcast.mqtt.packets import PACKET_ID_MAX, Pairs, Publish, Will, Wish
 from roamcast.mqtt.topics import TopicFilter
 
 SECOND_US = 1_000_000
@@ -67,19 +67,6 @@ class Form(Struct, frozen=True, array_like=True, gc=False):
 OVERHEAD_BYTES = 64
 
 
-class Delivery(Struct, frozen=True, gc=False):
-    """`token` is the broker's own name for it and comes back when the client has it, or never will.
-
-    `qos` and `retain` are what this client is to see; `subscription_ids` are those of its subscriptions that match.
-    """
-
-    token: int
-    message: Message
-    qos: int = 0
-    retain: bool = False
-    subscription_ids: tuple[int, ...] = ()
-
-
 class Subscription(Struct, frozen=True, gc=False):
     """`user_properties` are those of the SUBSCRIBE: filter, interest and so on."""
 
@@ -90,6 +77,15 @@ class Subscription(Struct, frozen=True, gc=False):
     retain_handling: int = 0
     subscription_id: int | None = None
     user_properties: Pairs = ()
+
+
+class WillMessage(Struct, frozen=True, array_like=True, gc=False):
+    """What a client left behind, until it is published."""
+
+    message: Message
+    delay_s: int = 0
+    expiry_s: int | None = None
+    """Its life begins when it is published."""
 
 
 def message_of(packet: Publish, topic: str, now_us: int) -> Message:
@@ -132,12 +128,12 @@ def subscription_of(wish: Wish, parsed: TopicFilter, subscription_id: int | None
     )
 
 
-def publish_of(message: Message, delivery: Delivery, now_us: int) -> Publish:
+def publish_of(message: Message, form: Form, now_us: int) -> Publish:
     return Publish(
         message.topic,
         message.payload,
-        delivery.qos,
-        delivery.retain,
+        form.qos,
+        form.retain,
         False,
         0,
         message.payload_format,
@@ -146,6 +142,16 @@ def publish_of(message: Message, delivery: Delivery, now_us: int) -> Publish:
         message.response_topic,
         message.correlation_data,
         message.user_properties,
-        delivery.subscription_ids,
+        form.subscription_ids,
         message.content_type,
     )
+
+
+def packet_id_of(number: int) -> int:
+    """Of the delivery with this number in its session (P-36)."""
+    return (number - 1) % PACKET_ID_MAX + 1
+
+
+def number_of(packet_id: int, last: int) -> int:
+    """The latest number up to the last one that has this packet identifier: unfinished ones are nearer than that."""
+    return last - (last - packet_id) % PACKET_ID_MAX

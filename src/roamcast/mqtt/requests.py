@@ -1,20 +1,13 @@
 """SUBSCRIBEs and UNSUBSCRIBEs of one connection that wait for the broker's decision."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
-from msgspec.structs import replace
 
 from roamcast.mqtt.messages import Subscription, subscription_of
 from roamcast.mqtt.packets import Subscribe, Unsubscribe
-from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason
-from roamcast.mqtt.session import Session
+from roamcast.mqtt.reasons import ProtocolError, Reason
 from roamcast.mqtt.topics import BadTopicFilter, parse_filter
-
-
-class Granted(Struct, frozen=True):
-    """A subscription with the QoS that it was given; `replaced` says that the filter was subscribed before."""
-
-    subscription: Subscription
-    replaced: bool
 
 
 class Asked(Struct, frozen=True):
@@ -25,10 +18,9 @@ class Asked(Struct, frozen=True):
 
 
 class Requests:
-    __slots__ = ("_session", "_subscribes", "_unsubscribes")
+    __slots__ = ("_subscribes", "_unsubscribes")
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self) -> None:
         self._subscribes: dict[int, tuple[Asked, ...]] = {}
         self._unsubscribes: dict[int, tuple[str, ...]] = {}
 
@@ -57,11 +49,8 @@ class Requests:
         if packet_id in self._subscribes or packet_id in self._unsubscribes:
             raise ProtocolError(f"packet identifier {packet_id} is in use")
 
-    def grant(self, packet_id: int, decisions: list[Reason]) -> tuple[list[Reason], list[Granted]] | None:
-        """What to tell the client, and what is in the session now; None if there is no such request.
-
-        A new filter beyond the session's bound is refused whatever the broker decided.
-        """
+    def grant(self, packet_id: int, decisions: Sequence[Reason]) -> tuple[Reason, ...] | None:
+        """What to tell the client; None if there is no such request."""
         asked = self._subscribes.get(packet_id)
         if asked is None:
             return None
@@ -69,31 +58,10 @@ class Requests:
             raise ValueError("one reason for each subscription of the request")
         del self._subscribes[packet_id]
         remaining = iter(decisions)
-        told: list[Reason] = []
-        granted: list[Granted] = []
-        for each in asked:
-            reason = each.refusal if each.subscription is None else next(remaining)
-            if each.subscription is not None and reason < FAILURE_FROM:
-                if self._is_full_for(each.subscription):
-                    reason = Reason.QUOTA_EXCEEDED
-                else:
-                    subscription = replace(each.subscription, qos=int(reason))
-                    granted.append(Granted(subscription, self._session.subscribe(subscription)))
-            told.append(reason)
-        return told, granted
+        return tuple(each.refusal if each.subscription is None else next(remaining) for each in asked)
 
-    def _is_full_for(self, subscription: Subscription) -> bool:
-        held = self._session.subscriptions
-        return subscription.filter.text not in held and len(held) >= self._session.limits.subscriptions_max
-
-    def revoke(self, packet_id: int, refused: dict[str, Reason]) -> list[Reason] | None:
+    def revoke(self, packet_id: int, reasons: Sequence[Reason]) -> tuple[Reason, ...] | None:
         filters = self._unsubscribes.pop(packet_id, None)
-        if filters is None:
-            return None
-        told: list[Reason] = []
-        for text in filters:
-            if text in refused:
-                told.append(refused[text])
-            else:
-                told.append(Reason.SUCCESS if self._session.unsubscribe(text) else Reason.NO_SUBSCRIPTION_EXISTED)
-        return told
+        if filters is not None and len(filters) != len(reasons):
+            raise ValueError("one reason for each filter of the request")
+        return None if filters is None else tuple(reasons)

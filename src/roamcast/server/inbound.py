@@ -19,7 +19,6 @@ from roamcast.live.broker.inputs import (
     Received,
     Released,
     Reported,
-    Will,
     Withdrew,
 )
 from roamcast.live.broker.properties import is_lasting
@@ -27,7 +26,7 @@ from roamcast.live.broker.travelling import SAID_NAMES
 from roamcast.model.context import Context
 from roamcast.mqtt import events, packets
 from roamcast.mqtt.batches import Batch, batch_of
-from roamcast.mqtt.messages import Message, Subscription, message_of_will
+from roamcast.mqtt.messages import Message, Subscription, WillMessage, message_of_will
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.access import Refusal
 from roamcast.server.connection import ClientSocket
@@ -52,18 +51,16 @@ class Inbound:
                 self._published_batch(client, event)
             case events.Published():
                 self._published(client, event)
-            case events.AcknowledgedTogether(_, tokens):
-                self.server.finished(client.name, tokens)
-            case events.Acknowledged(_, token):
-                self.server.finished(client.name, (token,))
-            case events.Received(packet_id):
-                self.server.give(Received(client.name, packet_id))
+            case events.Acknowledged(numbers):
+                self.server.finished(client.name, numbers)
+            case events.Received(number):
+                self.server.give(Received(client.name, number))
             case events.Released(packet_id):
                 self.server.give(Released(client.name, packet_id))
-            case events.Dropped(token, cause):
+            case events.Dropped(number, cause):
                 self.server.monitor.remark(f"dropped_{cause}", client.name)
-                if token:
-                    self.server.finished(client.name, (token,))
+                if number:
+                    self.server.finished(client.name, (number,))
             case events.SubscribeRequested():
                 self._asked(client, event)
             case events.UnsubscribeRequested(packet_id, filters):
@@ -104,7 +101,7 @@ class Inbound:
         will = None
         if connect.will is not None:
             message = message_of_will(connect.will, now_us)
-            will = Will(message, connect.will.delay_s, connect.will.message_expiry_s)
+            will = WillMessage(message, connect.will.delay_s, connect.will.message_expiry_s)
         is_new = not connect.client_id
         self.server.give(Arrived(client, connect.clean_start, expiry_s, will, is_new, socket.arrival, user))
 
@@ -127,8 +124,8 @@ class Inbound:
         return None
 
     def _refusal_of_user(self, client: str, user: str | None) -> Refusal:
-        visitor = self.server.core.station.visitors.get(client)
-        if visitor is not None and visitor.user != user:
+        session = self.server.core.station.sessions.get(client)
+        if session is not None and session.user != user:
             return Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS
         return None
 
@@ -148,10 +145,9 @@ class Inbound:
             del self.server.clients[client.client]
             if self.server.trackers is not None:
                 self.server.trackers.forget(client.client)
-            session = client.mqtt.session
-            expiry_s = None if session is None else session.expiry_s
+            mqtt, in_order = client.mqtt, event.will is None
             said = tuple(pair for pair in event.user_properties if pair[0] in SAID_NAMES)
-            self.server.give(Left(client.client, expiry_s, event.will is None, said))
+            self.server.give(Left(client.client, mqtt.expiry_s, in_order, said, mqtt.sent_through))
         elif self.server.arriving.get(client.client) is client:
             del self.server.arriving[client.client]
             self.server.give(Left(client.client, None, True))
@@ -261,8 +257,8 @@ class Inbound:
 
     def _lasts(self, client: str) -> bool:
         """Whether its session outlives its connection."""
-        visitor = self.server.core.station.visitors.get(client)
-        return visitor is not None and visitor.session.expiry_s > 0
+        session = self.server.core.station.sessions.get(client)
+        return session is not None and session.expiry_s > 0
 
     def context_of(self, client: str) -> Context:
         return self.server.core.station.context_of(client)

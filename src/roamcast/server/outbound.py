@@ -11,19 +11,18 @@ from roamcast.live.broker.effects import (
     CaughtUp,
     Complete,
     Cut,
+    Deliver,
     Deny,
     Dismiss,
     Grant,
     Hand,
-    LetGo,
     Release,
     Remark,
     Revoke,
     Tell,
 )
 from roamcast.live.broker.inputs import Left
-from roamcast.mqtt.outgoing import mark_safe
-from roamcast.mqtt.reasons import FAILURE_FROM, Reason
+from roamcast.mqtt.reasons import Reason
 from roamcast.node.boundary import Message
 
 if TYPE_CHECKING:
@@ -52,11 +51,7 @@ class Outbound:
 
     def perform(self, effects: list[AnyEffect]) -> None:
         """Each by itself: what cannot be done for one client is no reason to forget the others."""
-        last = {id(each.session): each for each in effects if type(each) is LetGo} if len(effects) > 1 else {}
         for effect in effects:
-            if last and type(effect) is LetGo and last[id(effect.session)] is not effect:
-                # What it lets go, a later one does too.
-                continue
             try:
                 self._perform(effect)
             except Exception as problem:
@@ -76,8 +71,8 @@ class Outbound:
             return
         monitor, now_us = self.server.monitor, self.server.now_us()
         match effect:
-            case LetGo():
-                self._let_go(now_us, effect)
+            case Deliver():
+                self._deliver(now_us, effect)
             case Tell(peer, message, link):
                 if self.neighbours is not None:
                     self.neighbours.tell(peer, message, link)
@@ -95,8 +90,6 @@ class Outbound:
                 if socket is not None:
                     self._perform_for(now_us, socket, effect)
                     socket.attend()
-                else:
-                    self._perform_absent(effect)
 
     def _hand(self, now_us: int, effect: Hand) -> None:
         batch, retain, ids, clients = effect.batch, effect.retain, effect.subscription_ids, self.server.clients
@@ -143,33 +136,18 @@ class Outbound:
                 socket.mqtt.acknowledge(now_us, packet_id, reason, text)
             case Complete(_, packet_id):
                 socket.mqtt.complete(now_us, packet_id)
-            case Release(_, packet_id):
-                socket.mqtt.release(now_us, packet_id)
+            case Release(_, number):
+                socket.mqtt.release(now_us, number)
             case Grant(_, packet_id, reasons, text):
-                socket.mqtt.answer_subscribe(now_us, packet_id, list(reasons), text)
-            case Revoke(_, packet_id):
-                socket.mqtt.answer_unsubscribe(now_us, packet_id)
+                socket.mqtt.answer_subscribe(now_us, packet_id, reasons, text)
+            case Revoke(_, packet_id, reasons):
+                socket.mqtt.answer_unsubscribe(now_us, packet_id, reasons)
             case Dismiss(client, reason, text):
                 # Its session is not this broker's any more, so its leaving changes nothing here.
                 del self.server.clients[client]
                 if self.server.trackers is not None:
                     self.server.trackers.forget(client)
                 socket.mqtt.disconnect(now_us, reason, text)
-
-    def _perform_absent(self, effect: Acknowledge | Complete | Release | Grant | Revoke | Dismiss) -> None:
-        """The client has no connection at this moment: what is safe is so for its next one too."""
-        visitor = self.server.core.station.visitors.get(effect.client)
-        if visitor is None:
-            return
-        match effect:
-            case Acknowledge(_, packet_id, reason):
-                visitor.session.settle_incoming(packet_id, reason < FAILURE_FROM)
-            case Complete(_, packet_id):
-                visitor.session.incoming.pop(packet_id, None)
-            case Release(_, packet_id):
-                mark_safe(visitor.session, packet_id)
-            case _:
-                return
 
     def _answer_arrival(self, now_us: int, effect: Admit | Deny) -> None:
         socket = self.server.arriving.get(effect.client)
@@ -185,7 +163,7 @@ class Outbound:
             socket.attend()
             return
         self.server.clients[effect.client] = socket
-        if socket.mqtt.accept(now_us, effect.session, effect.present):
+        if socket.mqtt.accept(now_us, effect.session, effect.present, effect.through):
             socket.attend()
             return
         del self.server.clients[effect.client]
@@ -193,10 +171,17 @@ class Outbound:
         self.server.give(Left(effect.client, None, True))
         socket.mark()
 
-    def _let_go(self, now_us: int, effect: LetGo) -> None:
-        for delivery in effect.session.let_go(effect.through):
-            self.server.monitor.handed(delivery.qos, len(delivery.message.payload), 1)
-        socket = self.server.clients.get(effect.client)
-        if socket is not None and socket.mqtt.session is effect.session:
-            socket.mqtt.flush(now_us)
-            socket.attend()
+    def _deliver(self, now_us: int, effect: Deliver) -> None:
+        clients = self.server.clients
+        for session, number in effect.receivers:
+            socket = clients.get(session.client)
+            if socket is not None and socket.mqtt.session is session:
+                mqtt = socket.mqtt
+                mqtt.deliver(now_us, number)
+                if mqtt.pending:
+                    socket.attend()
+                elif not socket.dirty:
+                    socket.mark()
+        form, count = effect.delivery.form, len(effect.receivers)
+        if form is not None:
+            self.server.monitor.handed(form.qos, effect.delivery.size_bytes * count, count)

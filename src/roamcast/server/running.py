@@ -269,12 +269,12 @@ class RunningBroker:
 
     def _measure(self) -> None:
         """What is only counted when somebody asks."""
-        visitors = self.server.core.station.visitors.values()
-        connected = sum(visitor.connected for visitor in visitors)
-        self.metrics.sessions(connected, len(visitors) - connected)
+        sessions = self.server.core.station.sessions.values()
+        connected = sum(session.connected for session in sessions)
+        self.metrics.sessions(connected, len(sessions) - connected)
         if self._journal is not None:
             self.metrics.journal_dropped(self._journal.dropped)
-        self.metrics.queue_bytes(sum(visitor.session.waiting_bytes for visitor in visitors))
+        self.metrics.queue_bytes(sum(session.window.bytes for session in sessions))
 
     def _elsewhere(self) -> str | None:
         """Where clients of a broker that stops can go: to a peer that is there."""

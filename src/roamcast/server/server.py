@@ -92,7 +92,7 @@ class BrokerServer:
         thread's own clock would be more exact, but takes as long as some inputs. `trackers` understand OwnTracks."""
         self.core = core
         self.limits = limits or Limits()
-        self.frames = Frames()
+        self.frames = Frames(core.events.seen)
         self.access = access or OpenAccess()
         self.monitor = monitor
         self.redirect = redirect
@@ -326,9 +326,9 @@ class BrokerServer:
         told = self.send_away(to)
         self.write_ahead.press()
         deadline = self.loop.time() + drain_s
-        visitors = self.core.station.visitors
+        sessions = self.core.station.sessions
         while self.loop.time() < deadline:
-            if self.write_ahead.settled and (to is None or not any(each in visitors for each in told)):
+            if self.write_ahead.settled and (to is None or not any(each in sessions for each in told)):
                 break
             await asyncio.sleep(0.005)
         if self._timer is not None:

@@ -22,7 +22,7 @@ from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
 from roamcast.complaints import complaint, unreadable
 from roamcast.live.broker.core import CoreParams
-from roamcast.live.broker.visitor import SOURCE
+from roamcast.live.overlay.underlay import SOURCE
 from roamcast.model.movement import MovementModel, load_model
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane

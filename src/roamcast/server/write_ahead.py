@@ -38,10 +38,10 @@ from roamcast.live.broker.inputs import (
     Published,
     Reported,
     ReportedTogether,
-    Will,
     encode_batch,
 )
 from roamcast.model.context import Context
+from roamcast.mqtt.messages import WillMessage
 from roamcast.mqtt.packets import Pairs
 from roamcast.server.snapshot import Snapshot, SnapshotFailed, Snapshotter
 
@@ -400,7 +400,7 @@ def size_bytes(given: AnyGiven) -> int:
             return text_bytes(context)
         case ReportedTogether(contexts):
             return ENTRY_BYTES * len(contexts) + sum(map(text_bytes, contexts))
-        case Arrived(will=Will(message)):
+        case Arrived(will=WillMessage(message)):
             return message.size_bytes
         case Asked(subscriptions=subscriptions):
             return sum(pairs_bytes(each.user_properties) + len(each.filter.text) for each in subscriptions)

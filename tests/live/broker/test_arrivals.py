@@ -5,11 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from roamcast.broker.params import BrokerParams
+from roamcast.broker.window import Delivery
 from roamcast.live.broker.core import Core
-from roamcast.live.broker.effects import LetGo
-from roamcast.live.broker.inputs import Arrived, Asked, Left, Published, Will
+from roamcast.live.broker.effects import Deliver
+from roamcast.live.broker.inputs import Arrived, Asked, Left, Published
 from roamcast.model.context import Context
-from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.messages import Form, Message, Subscription, WillMessage
 from roamcast.mqtt.packets import AnyPacket, Publish
 from roamcast.mqtt.packets import Will as LastWords
 from roamcast.mqtt.reasons import Reason
@@ -47,9 +48,9 @@ def test_every_will_of_qos_2_is_published_though_all_have_no_packet_identifier_p
     core.handle(EPOCH_US, Arrived("reader", True, 100))
     core.handle(EPOCH_US, Asked("reader", 1, (Subscription(parse_filter("will"), 2),)))
     for number in range(3):
-        core.handle(EPOCH_US + number, Arrived("c", False, 100, Will(Message("will", b"gone", 2))))
+        core.handle(EPOCH_US + number, Arrived("c", False, 100, WillMessage(Message("will", b"gone", 2))))
         effects = core.handle(EPOCH_US + number, Left("c", None, False))
-        assert [type(each) for each in effects] == [LetGo]
+        assert [type(each) for each in effects] == [Deliver]
 
 
 @pytest.mark.parametrize("had_session", [False, True])
@@ -68,7 +69,7 @@ def test_of_two_arrivals_in_one_commit_the_later_has_the_session_p27(had_session
     client.connect("a", clean=True)
     scene.rest(1.0)
     assert client.ready
-    assert broker.server.clients["c"].mqtt.session is broker.server.core.station.visitors["c"].session
+    assert broker.server.clients["c"].mqtt.session is broker.server.core.station.sessions["c"]
     scene.subscribe(client, "t")
     scene.publish(writer, "t", b"hello")
     assert client.taken == [b"hello"]
@@ -85,22 +86,24 @@ def slow_disk(scene: Scene, wait_us: int = 50_000) -> None:
 
 def test_what_is_stored_of_a_session_lets_nothing_go_of_the_next_one_l8() -> None:
     scene = Scene()
-    server, now_us = scene.stage.brokers["a"].server, scene.stage.loop.now_us
-    server.core.handle(now_us, Arrived("writer", True, 100))
-
-    def begin() -> LetGo:
-        server.core.handle(now_us, Arrived("c", True, 100))
-        server.core.handle(now_us, Asked("c", 1, (Subscription(parse_filter("t"), 1),)))
-        effects = server.core.handle(now_us, Published("writer", 1, Message("t", b"x", 1)))
-        return next(each for each in effects if isinstance(each, LetGo))
-
-    one, other = begin(), begin()
-    assert one.through == other.through
-    server.outbound.perform([one])
-    assert one.session.take(now_us, []) is not None
-    assert other.session.take(now_us, []) is None
-    server.outbound.perform([other])
-    assert other.session.take(now_us, []) is not None
+    client, server = scene.client("c"), scene.stage.brokers["a"].server
+    writer = scene.client("writer")
+    scene.subscribe(client, "t")
+    before = server.core.station.sessions["c"]
+    slow_disk(scene)
+    client.connect("a", clean=True)
+    scene.rest(0.2)
+    now = server.core.station.sessions["c"]
+    assert now is not before
+    scene.subscribe(client, "t")
+    writer.publish("t", b"x", 1)
+    scene.rest(0.02)
+    [number] = now.window.entries
+    old = Delivery(now.window.entries[number].event, 1, ("t",), Form(1))
+    server.outbound.perform([Deliver(old, [(before, number)])])
+    assert server.clients["c"].mqtt.sent_through == 0
+    scene.rest()
+    assert client.taken == [b"x"]
 
 
 def test_a_broker_with_as_many_sessions_as_it_may_refuses_the_next_and_serves_the_others_l2() -> None:
@@ -113,7 +116,7 @@ def test_a_broker_with_as_many_sessions_as_it_may_refuses_the_next_and_serves_th
     scene.subscribe(reader, "t")
     assert scene.publish(writer, "t", b"x") is Reason.SUCCESS
     assert reader.taken == [b"x"]
-    assert "c" not in scene.stage.brokers["a"].server.core.station.visitors
+    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
 
 
 @pytest.mark.parametrize("topic", ["secret/door", "$SYS/x"])
@@ -175,7 +178,7 @@ def test_a_session_that_ends_with_its_connection_is_not_ended_by_another_user_el
     scene.rest(2.0)
     assert [each.reason for each in other.connacks] == [Reason.CLIENT_IDENTIFIER_NOT_VALID]
     assert client.ready
-    assert scene.stage.brokers["a"].server.core.station.visitors["c"].connected
+    assert scene.stage.brokers["a"].server.core.station.sessions["c"].connected
 
 
 def test_the_will_of_a_client_that_takes_no_connack_is_not_published_p28() -> None:
@@ -217,7 +220,7 @@ def test_a_mistake_of_the_broker_costs_a_client_its_connection_and_nothing_else_
     assert dismissal(client).reason is Reason.UNSPECIFIED_ERROR
     assert "internal_error" in [what for what, _ in said]
     scene.rest(10.0)
-    assert "c" not in broker.server.core.station.visitors
+    assert "c" not in broker.server.core.station.sessions
     scene.move(client, "a")
     scene.rest(1.0)
     assert client.settled

@@ -4,21 +4,25 @@ import json
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from roamcast.broker.messages import Remember, Sequenced, Wanted
+from roamcast.broker.messages import Remember, Replay, Sequenced, Wanted
 from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.modulators.running import Modulators
 from roamcast.broker.params import BrokerParams
+from roamcast.broker.session import Session
+from roamcast.broker.transfer import BadTransfer, Interest, SessionState, check
+from roamcast.broker.window import Bounds, Window, WindowState
 from roamcast.broker.wishes import Wish
-from roamcast.live.broker.modulating import Modulators
-from roamcast.live.broker.visitor import Luggage, Visitor
+from roamcast.model import subscription as model
 from roamcast.model.context import Context
 from roamcast.model.filter import EVERYTHING
 from roamcast.model.space import Plane
+from roamcast.model.values import FOREVER_US
 from roamcast.mqtt import encode
 from roamcast.mqtt.messages import Subscription
 from roamcast.mqtt.packets import V5, PubAck, PubRec, SubAck, Unsubscribe
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.session import Session
 from roamcast.mqtt.topics import parse_filter
 from roamcast.node import boundary
 from tests.live.broker.scene import Scene, last
@@ -85,8 +89,7 @@ def test_what_is_withdrawn_at_the_old_broker_while_a_client_moves_is_gone_at_the
     old.server.core.station.heard = hear  # type: ignore[method-assign]
     client.stage.rng.random = lambda: 0.9  # type: ignore[method-assign]
     scene.move(client, "b")
-    visitor = b.server.core.station.visitors["c"]
-    assert list(visitor.wanted) == list(visitor.asked) == list(visitor.session.subscriptions) == ["y"]
+    assert list(b.server.core.station.sessions["c"].subscriptions) == ["y"]
     client.drop()
     scene.rest(10.0)
     assert len(b.server.core.audience) == 0
@@ -95,33 +98,38 @@ def test_what_is_withdrawn_at_the_old_broker_while_a_client_moves_is_gone_at_the
     assert reader.taken == [b"m"]
 
 
-def visitor_of(client: str) -> Visitor:
-    return Visitor(Session(client), Context(client), Modulators(Plane(), Limits()))
+WANTED = model.Subscription("c\0t", "c", "t", 0, FOREVER_US)
+INTEREST = Interest(WANTED, Subscription(parse_filter("t"), 1))
 
 
 @pytest.mark.parametrize(
-    "luggage",
+    "state",
     [
-        Luggage(Context("victim"), ()),
-        Luggage(Context("c"), (), received=(0,)),
-        Luggage(Context("c"), (), received=(70_000,)),
-        Luggage(Context("c"), (), receiving=(-1,)),
-        Luggage(Context("c"), (), sent_through=2**60),
+        SessionState(context=Context("victim")),
+        SessionState(interests=(Interest(replace(WANTED, subscriber="victim"), INTEREST.asked),)),
+        SessionState(received=(0,)),
+        SessionState(received=(70_000,)),
+        SessionState(window=WindowState(received=(-1,))),
+        SessionState(window=WindowState(sent_through=2**60)),
     ],
 )
-def test_luggage_that_cannot_be_this_clients_is_none_and_changes_nothing_p24(luggage: Luggage) -> None:
-    visitor = visitor_of("c")
-    before = visitor.packed()
-    with pytest.raises(msgspec.ValidationError):
-        visitor.unpack(msgspec.msgpack.encode(luggage))
-    assert visitor.packed() == before
+def test_a_session_that_cannot_be_this_clients_is_not_taken_over_p24(state: SessionState) -> None:
+    with pytest.raises(BadTransfer):
+        check(state, "c")
 
 
-def test_luggage_comes_out_as_it_went_in_p24() -> None:
-    packed = Luggage(Context("c"), (Subscription(parse_filter("t"), 1),), (5,), (7,), 9)
-    visitor = visitor_of("c")
-    visitor.unpack(msgspec.msgpack.encode(packed))
-    assert msgspec.msgpack.decode(visitor.packed(), type=Luggage) == packed
+def test_a_session_is_at_the_next_broker_what_it_was_p24() -> None:
+    told = SessionState(
+        5, 6, False, WindowState(8, 7, (3,)), "ann", Context("c"), (INTEREST,), (5,), (), (("e", ("t",)),), False, 4
+    )
+    there = msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=SessionState)
+    assert there == told
+    check(there, "c")
+    session = Session("c", 5, Window(Bounds(10, 10)), Modulators(Plane(), Limits()))
+    session.user, session.subscriptions = "ann", {"t": INTEREST}
+    session.replayed(Replay("c", 5, ("b",), last=True, session=there))
+    session.take_over(there)
+    assert session.state() == told
 
 
 def test_a_subscription_that_the_broker_has_no_room_for_is_refused_p55() -> None:

@@ -56,8 +56,8 @@ def test_l8_a_broker_whose_observer_fails_serves_its_clients_and_comes_back_from
     assert reader.taken == [b"0", b"1", b"2"]
     assert third.taken == [b"0", b"1", b"2"]
     station = scene.stage.brokers["a"].server.core.station
-    connected = {name: visitor.connected for name, visitor in station.visitors.items()}
+    connected = {name: visitor.connected for name, visitor in station.sessions.items()}
     assert connected == {"reader": True, "writer": True, "third": False}
     scene.stage.brokers["a"].server.give(Left("third", 0, True))
     scene.rest()
-    assert "third" not in station.visitors
+    assert "third" not in station.sessions

@@ -7,9 +7,8 @@ import pytest
 
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.routing import Strategy
-from roamcast.broker.window import SPAN_MAX
 from roamcast.live.broker.core import Core, CoreParams
-from roamcast.mqtt.session import SessionLimits
+from roamcast.mqtt.limits import SessionLimits
 from tests.live.broker.scene import Scene
 
 
@@ -77,4 +76,5 @@ def test_p58_what_waits_for_a_client_that_is_away_is_not_cut_when_its_broker_sta
     core = Core("a", 1)
     assert not core.adopt(BrokerParams(), CoreParams(), None)
     assert core.adopt(BrokerParams(marks_max=7), CoreParams(), None)
-    assert core.station.broker.border.params.counterpart_events_max >= SPAN_MAX
+    assert not core.station.border.bounds.evicts
+    assert core.station.border.bounds.entries_max == SessionLimits().queue_messages_max

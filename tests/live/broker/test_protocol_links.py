@@ -59,7 +59,7 @@ def test_a_broker_that_stops_sends_its_clients_to_a_peer_which_fetches_their_ses
     scene.move(client, "b")
     scene.publish(writer, "t", b"there")
     assert client.taken == [b"there"]
-    assert "c" not in scene.stage.brokers["a"].server.core.station.visitors
+    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
 
 
 def test_a_frame_is_a_length_a_kind_and_a_payload_p61() -> None:

@@ -50,7 +50,7 @@ class MeshScene(Scene):
             self._listen(broker.server.core)
 
     def _listen(self, core: Core) -> None:
-        perform = core.station._perform
+        perform = core.station._perform_one
 
         def listening(effect: object) -> None:
             message = getattr(effect, "message", None)
@@ -60,7 +60,7 @@ class MeshScene(Scene):
                     self.crossed.append((message.message.to, cargo))
             perform(effect)  # type: ignore[arg-type]
 
-        core.station._perform = listening  # type: ignore[method-assign]
+        core.station._perform_one = listening  # type: ignore[method-assign]
 
     def handover(self, number: int) -> MeshHandover:
         handover = self.stage.brokers[f"broker-{number}"].server.core.station.broker.handover
@@ -103,7 +103,7 @@ def test_m5_p81_what_comes_for_a_client_on_its_way_is_sent_to_where_it_will_be()
     scene.rest(6.0)
     scene.publish(writer, "t", b"1")
     assert [to for to, _ in scene.crossed] == ["broker-3", "broker-3"]
-    assert list(scene.handover(3).waiting) == ["@reader"]
+    assert list(scene.handover(3).waiting) == ["reader"]
     scene.crossed.clear()
     scene.move(reader, "broker-3")
     assert reader.taken == [b"1"]
@@ -132,7 +132,7 @@ def test_m5_p81_a_wrong_prediction_costs_nothing_but_a_way() -> None:
     scene.publish(writer, "t", b"1")
     scene.move(reader, "broker-1")
     assert reader.taken == [b"0", b"1"]
-    assert list(scene.handover(3).waiting) == ["@reader"]
+    assert list(scene.handover(3).waiting) == ["reader"]
     scene.publish(writer, "t", b"2")
     leave(reader)
     scene.rest()
@@ -174,7 +174,7 @@ def test_m2_p82_a_client_says_where_it_goes_when_it_leaves_or_in_its_will(how: s
             leave(reader, next="broker-3")
     scene.rest()
     scene.publish(writer, "t", b"1")
-    assert list(scene.handover(3).waiting) == ["@reader"]
+    assert list(scene.handover(3).waiting) == ["reader"]
     scene.move(reader, "broker-3")
     assert reader.taken == [b"1"]
 
@@ -311,7 +311,7 @@ def test_p80_what_is_sent_ahead_and_trips_survive_the_death_of_brokers() -> None
     scene.rest()
     scene.stage.heal()
     scene.rest()
-    assert list(scene.handover(3).waiting) == ["@reader"]
+    assert list(scene.handover(3).waiting) == ["reader"]
     scene.publish(writer, "t", b"2")
     scene.move(reader, "broker-3")
     assert reader.taken == [b"1", b"2"]

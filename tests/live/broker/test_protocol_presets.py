@@ -180,7 +180,7 @@ def test_p77_qos_0_of_a_client_that_has_gone_is_kept_too() -> None:
     scene.publish(writer, "t/x", b"1", qos=0)
     writer.drop()
     scene.rest()
-    assert "writer" not in scene.stage.brokers["a"].server.core.station.visitors
+    assert "writer" not in scene.stage.brokers["a"].server.core.station.sessions
     healed(scene)
     assert reader.taken == [b"1"]
 
@@ -200,7 +200,7 @@ def test_p78_the_will_of_a_session_that_ends_goes_out_when_its_topic_is_known(qo
     scene, writer, reader = apart(Will("t/will", b"bye", qos))
     writer.drop()
     scene.rest()
-    assert "writer" not in scene.stage.brokers["a"].server.core.station.visitors
+    assert "writer" not in scene.stage.brokers["a"].server.core.station.sessions
     healed(scene)
     assert reader.taken == [b"bye"]
 
@@ -260,9 +260,9 @@ def test_p79_an_expected_client_that_came_elsewhere_is_not_expected_any_more() -
     reader = scene.client("reader", "a")
     scene.subscribe(reader, "t")
     ahead = scene.stage.brokers["d"].server.core.station.broker.handover
-    assert ahead.foretold("@reader") is not None
+    assert ahead.foretold("reader") is not None
     scene.move(reader, "b")
-    assert ahead.foretold("@reader") is None
+    assert ahead.foretold("reader") is None
     assert ahead.left()["shadows' wishes"] == 0
 
 
@@ -270,7 +270,7 @@ def test_p79_an_expected_client_of_another_user_is_refused() -> None:
     scene = Scene("abcd", broker_params=AHEAD)
     reader = scene.client("reader", "a")
     scene.subscribe(reader, "t")
-    scene.stage.brokers["a"].server.core.station.visitors["reader"].user = "ann"
+    scene.stage.brokers["a"].server.core.station.sessions["reader"].user = "ann"
     scene.subscribe(reader, "u")
     reader.connect("d")
     scene.rest(2.0)
@@ -341,7 +341,7 @@ def test_p79_a_session_that_ends_with_its_connection_is_not_fetched_also_where_i
         scene.subscribe(client, "t")
     client.drop(noticed=False)
     scene.rest()
-    assert scene.stage.brokers["d"].server.core.station.broker.handover.foretold("@c") is not None
+    assert scene.stage.brokers["d"].server.core.station.broker.handover.foretold("c") is not None
     client.connect("d")
     scene.rest(2.0)
     assert [each.session_present for each in client.connacks] == [False, False]

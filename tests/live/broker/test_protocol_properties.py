@@ -161,7 +161,7 @@ def test_a_property_that_cannot_be_understood_refuses_its_subscription_p12(name:
     text = last(client, SubAck).reason_text or ""
     assert name in text
     assert text.isprintable()  # mosquitto_sub drops a packet with a line break in it, and tells nobody why
-    assert "t" not in scene.stage.brokers["a"].server.core.station.visitors["c"].session.subscriptions
+    assert "t" not in scene.stage.brokers["a"].server.core.station.sessions["c"].subscriptions
     # mosquitto_sub does not show the text of SUBACK: whoever looks into the log finds it there.
     assert ("subscription_refused", f"c: {text}") in scene.stage.brokers["a"].monitor.said
 

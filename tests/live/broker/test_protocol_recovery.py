@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from roamcast.broker.logical.params import LogicalParams
 from roamcast.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
 from roamcast.broker.params import BrokerParams
+from roamcast.broker.session import Session
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.core import Core, CoreParams
-from roamcast.live.broker.effects import Admit, AnyEffect, LetGo
+from roamcast.live.broker.effects import Admit, AnyEffect, Deliver
 from roamcast.live.broker.inputs import (
     AnyGiven,
     Arrived,
@@ -105,20 +106,36 @@ def entries_of(broker: SimBroker) -> Iterator[Entry]:
 
 def plain(effects: list[AnyEffect]) -> list[Any]:
     """Sessions are objects, and compared by what is in them."""
-    return [
-        (type(each), each.client, each.session.snapshot()) if isinstance(each, Admit | LetGo) else each
-        for each in effects
-    ]
+    found: list[Any] = []
+    for each in effects:
+        match each:
+            case Admit(client, session, present, arrival, through):
+                found.append((client, session_of(session), present, arrival, through))
+            case Deliver(delivery, receivers):
+                found.append((delivery, [(session.client, number) for session, number in receivers]))
+            case _:
+                found.append(each)
+    return found
+
+
+def session_of(session: Session) -> tuple[Any, ...]:
+    attachment = session.attachment
+    return (
+        session.state(),
+        session.window.after(0),
+        session.window.first,
+        session.unaccepted,
+        (session.connected, session.coming, session.expiry_s, session.will, session.serial),
+        (attachment.attached, attachment.awaits, list(attachment.held), attachment.claim, attachment.told),
+    )
 
 
 def state_of(core: Core) -> dict[str, Any]:
     """Everything that the broker's next steps depend on, in a form that can be compared."""
     station = core.station
     return {
-        "visitors": {
-            name: (visitor.packed(), visitor.session.snapshot(), visitor.connected, visitor.will, visitor.wanted)
-            for name, visitor in station.visitors.items()
-        },
+        "sessions": {name: session_of(session) for name, session in station.sessions.items()},
+        "sought": core.admission.sought,
         "timers": station.timers._at_us,
         "left": station.broker.left(),
         "streams": {
@@ -196,7 +213,7 @@ def test_where_a_kept_session_was_is_known_after_a_kill_half_a_second_later_p68(
     scene.rest(0.6)
     broker.kill()
     broker.start()
-    assert broker.server.core.station.visitors["kept"].context.position == Point(49, 0)
+    assert broker.server.core.station.sessions["kept"].context.position == Point(49, 0)
     reports = [each.given for each in entries_of(broker) if isinstance(each.given, ReportedTogether)]
     assert 1 <= len(reports) <= 3
 
@@ -216,7 +233,7 @@ def test_where_fleeting_sessions_are_is_written_down_when_something_comes_that_m
     scene.publish(fleeting, "t", b"{}", qos=1)
     broker.kill()
     broker.start()
-    waiting = broker.server.core.station.broker.border.sessions["@kept"].window.entries
+    waiting = broker.server.core.station.broker.border.sessions["kept"].window.entries
     assert [each.event.attributes["position"] for each in waiting.values()] == [Point(49, 0)]
 
 

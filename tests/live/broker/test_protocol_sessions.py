@@ -3,10 +3,10 @@
 import pytest
 
 from roamcast.live.broker.core import CoreParams
-from roamcast.live.broker.visitor import packet_id_of
+from roamcast.mqtt.limits import SessionLimits
+from roamcast.mqtt.messages import packet_id_of
 from roamcast.mqtt.packets import Disconnect, PubAck, Publish, PubRec, SubAck, Will
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.session import SessionLimits
 from tests.live.broker.scene import Scene, dismissal, last, published
 from tests.live.broker.stage import SimClient
 
@@ -17,7 +17,7 @@ def left_behind(scene: Scene) -> dict[str, int]:
     for broker in scene.stage.brokers.values():
         core = broker.server.core
         counts = core.station.broker.left() | {
-            "visitors": len(core.station.visitors),
+            "sought": len(core.admission.sought),
             "timers": len(core.station.timers),
             "audience": len(core.audience) + len(core.audience.contexts) + len(core.audience.away),
         }
@@ -35,7 +35,7 @@ def test_a_session_ends_its_expiry_after_its_client_left_and_nothing_of_it_stays
     client.drop()
     scene.publish(writer, "t/x", {"n": 2})
     scene.rest(5.0)
-    assert "c" in scene.stage.brokers["c"].server.core.station.visitors
+    assert "c" in scene.stage.brokers["c"].server.core.station.sessions
     writer.drop()
     scene.rest(20.0)
     assert left_behind(scene) == {}
@@ -44,7 +44,7 @@ def test_a_session_ends_its_expiry_after_its_client_left_and_nothing_of_it_stays
 def test_the_look_for_what_is_left_can_find_something_p23() -> None:
     scene = Scene("ab")
     scene.subscribe(scene.client("c"), "t", filter="n > 1")
-    assert {"a sessions", "a visitors", "a wishes", "b wishes"} <= left_behind(scene).keys()
+    assert {"a sessions", "a wishes", "b wishes"} <= left_behind(scene).keys()
 
 
 def test_connack_comes_when_the_whole_session_is_at_the_new_broker_p24() -> None:
@@ -63,7 +63,7 @@ def test_connack_comes_when_the_whole_session_is_at_the_new_broker_p24() -> None
     assert core.station.context_of("c").position is not None
     scene.rest(5.0)
     assert client.taken == [b"%d" % number for number in range(100)]
-    assert "c" not in scene.stage.brokers["a"].server.core.station.visitors
+    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
 
 
 def test_a_client_whose_session_cannot_be_looked_for_is_to_try_again_and_loses_nothing_p25() -> None:
@@ -98,7 +98,7 @@ def test_a_clean_start_elsewhere_ends_the_session_p26() -> None:
     assert not client.connacks[-1].session_present
     scene.publish(writer, "t", b"for nobody either")
     assert client.taken == []
-    assert "c" not in scene.stage.brokers["a"].server.core.station.visitors
+    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
 
 
 def test_a_clean_start_counts_as_later_where_the_clock_is_behind_p26() -> None:
@@ -110,7 +110,7 @@ def test_a_clean_start_counts_as_later_where_the_clock_is_behind_p26() -> None:
     scene.rest(2.0)
     assert client.ready
     assert not client.connacks[-1].session_present
-    assert "c" not in scene.stage.brokers["a"].server.core.station.visitors
+    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
     scene.subscribe(client, "t")
     scene.publish(writer, "t", b"hello")
     assert client.taken == [b"hello"]

@@ -1,12 +1,12 @@
 """L3: what a client asks of its old broker while it is being fetched holds at the new one as it was granted."""
 
+from roamcast.broker.session import Session
 from roamcast.live.broker.core import CoreParams
 from roamcast.live.broker.inputs import Asked, Withdrew
 from roamcast.live.broker.subscribing import expiry_timer
-from roamcast.live.broker.visitor import Visitor
+from roamcast.mqtt.limits import SessionLimits
 from roamcast.mqtt.messages import Subscription
 from roamcast.mqtt.packets import Pairs
-from roamcast.mqtt.session import SessionLimits
 from roamcast.mqtt.topics import parse_filter
 from tests.live.broker.scene import Scene
 from tests.live.broker.stage import SimClient
@@ -17,17 +17,16 @@ def asked(text: str, qos: int = 1, **properties: str) -> Subscription:
     return Subscription(parse_filter(text), qos, user_properties=pairs)
 
 
-def visitor_at(scene: Scene, broker: str) -> Visitor:
-    return scene.stage.brokers[broker].server.core.station.visitors["c"]
+def session_at(scene: Scene, broker: str) -> Session:
+    return scene.stage.brokers[broker].server.core.station.sessions["c"]
 
 
 def claims(scene: Scene, client: SimClient) -> None:
     """It comes to b, and b has just asked a for its session."""
     client.connect("b")
-    visitors = scene.stage.brokers["b"].server.core.station.visitors
-    while "c" not in visitors or not visitors["c"].epoch:
+    while "c" not in scene.stage.brokers["b"].server.core.station.sessions:
         scene.rest(0.0001)
-    assert "c" in scene.stage.brokers["a"].server.core.station.visitors
+    assert "c" in scene.stage.brokers["a"].server.core.station.sessions
 
 
 def meanwhile_asks(scene: Scene, *wanted: Subscription) -> None:
@@ -35,11 +34,11 @@ def meanwhile_asks(scene: Scene, *wanted: Subscription) -> None:
     scene.stage.brokers["a"].server.give(Asked("c", 9, wanted))
 
 
-def come(scene: Scene, client: SimClient) -> Visitor:
+def come(scene: Scene, client: SimClient) -> Session:
     scene.rest(2.0)
     assert client.ready
-    assert "c" not in scene.stage.brokers["a"].server.core.station.visitors
-    return visitor_at(scene, "b")
+    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
+    return session_at(scene, "b")
 
 
 def test_l3_a_subscription_made_meanwhile_ends_when_it_was_to_end() -> None:
@@ -47,16 +46,15 @@ def test_l3_a_subscription_made_meanwhile_ends_when_it_was_to_end() -> None:
     client, writer = scene.client("c"), scene.client("writer", "b")
     claims(scene, client)
     meanwhile_asks(scene, asked("t", expiry="60"))
-    ends_us = visitor_at(scene, "a").wanted["t"].expires_us
-    visitor = come(scene, client)
-    assert visitor.wanted["t"].expires_us == ends_us
+    ends_us = session_at(scene, "a").subscriptions["t"].wanted.expires_us
+    session = come(scene, client)
+    assert session.subscriptions["t"].wanted.expires_us == ends_us
     assert expiry_timer("c", "t") in scene.stage.brokers["b"].server.core.station.timers
     scene.publish(writer, "t", b"in time")
     scene.rest(61.0)
     scene.publish(writer, "t", b"too late")
     assert client.taken == [b"in time"]
-    assert "t" not in visitor.asked
-    assert "t" not in visitor.session.subscriptions
+    assert "t" not in session.subscriptions
 
 
 def test_l3_a_subscription_that_ends_on_the_way_does_not_begin_anew() -> None:
@@ -69,13 +67,13 @@ def test_l3_a_subscription_that_ends_on_the_way_does_not_begin_anew() -> None:
     claims(scene, client)
     scene.stage.unlink("a", "b")
     scene.rest(15.0)
-    assert "t" in visitor_at(scene, "a").asked
+    assert "t" in session_at(scene, "a").subscriptions
     scene.stage.link("a", "b")
     scene.rest(2.0)
     assert client.ready
     scene.publish(writer, "t", b"too late")
     assert client.taken == []
-    assert "t" not in visitor_at(scene, "b").asked
+    assert "t" not in session_at(scene, "b").subscriptions
 
 
 def test_l3_a_subscription_made_meanwhile_counts_for_how_much_a_session_may_have() -> None:
@@ -83,19 +81,19 @@ def test_l3_a_subscription_made_meanwhile_counts_for_how_much_a_session_may_have
     client = scene.client("c")
     claims(scene, client)
     meanwhile_asks(scene, asked("t", filter="v > 1"))
-    size = visitor_at(scene, "a").sizes["t"]
-    assert come(scene, client).sizes["t"] == size > 0
+    size = session_at(scene, "a").subscriptions["t"].size_bytes
+    assert come(scene, client).subscriptions["t"].size_bytes == size > 0
 
 
 def test_l3_a_subscription_made_meanwhile_that_finds_no_room_is_dropped_and_counted() -> None:
     scene = Scene("ab", CoreParams(session=SessionLimits(subscriptions_max=2)))
     client, writer = scene.client("c"), scene.client("writer", "b")
     scene.subscribe(client, "one")
-    scene.stage.brokers["b"].server.core.admission.limits = SessionLimits(subscriptions_max=1)
+    scene.stage.brokers["b"].server.core.station.border.keep_within(SessionLimits(subscriptions_max=1))
     claims(scene, client)
     meanwhile_asks(scene, asked("two"))
-    visitor = come(scene, client)
-    assert list(visitor.asked) == list(visitor.wanted) == list(visitor.session.subscriptions) == ["one"]
+    session = come(scene, client)
+    assert list(session.subscriptions) == ["one"]
     assert "subscription_dropped" in scene.remarks("b")
     for topic in ("one", "two"):
         scene.publish(writer, topic, topic.encode())

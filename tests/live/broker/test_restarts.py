@@ -7,10 +7,9 @@ import pytest
 from roamcast.broker.logical.params import AheadParams, LogicalParams
 from roamcast.broker.params import BrokerParams
 from roamcast.live.broker.core import CoreParams
-from roamcast.live.broker.station import for_sessions
 from roamcast.live.broker.stored import STATE_VERSION, BadState, check_same_kind, dumped
+from roamcast.mqtt.limits import SessionLimits
 from roamcast.mqtt.packets import AnyPacket, Publish, Subscribe, Wish
-from roamcast.mqtt.session import SessionLimits
 from roamcast.server.running import RunningBroker
 from roamcast.server.settings import Settings
 from roamcast.server.storage import StorageSettings
@@ -124,7 +123,7 @@ def test_other_bounds_of_the_protocol_hold_from_the_next_start(tmp_path: Path) -
     for _ in range(2):
         core = recovered(tmp_path, Settings("a", str(tmp_path), protocol=given)).core  # type: ignore[attr-defined]
         broker = core.station.broker
-        assert broker.params == broker.border.params == broker.neighbours.params == for_sessions(given)
+        assert broker.params == broker.border.params == broker.neighbours.params == given
         assert broker.neighbours.router.wishes_max == 9
         assert broker.handover.arrows.arrows_max == 8
 
@@ -132,9 +131,9 @@ def test_other_bounds_of_the_protocol_hold_from_the_next_start(tmp_path: Path) -
 def test_sessions_that_are_there_have_the_other_bounds_too() -> None:
     scene = Scene()
     scene.client("c")
-    broker = scene.stage.brokers["a"].server.core.station.broker
-    broker.adopt(BrokerParams(counterpart_events_max=5, marks_max=6))
-    bounds = broker.border.sessions["@c"].window.bounds
+    core = scene.stage.brokers["a"].server.core
+    assert core.adopt(BrokerParams(marks_max=6), CoreParams(session=SessionLimits(queue_messages_max=5)), None)
+    bounds = core.station.sessions["c"].window.bounds
     assert (bounds.entries_max, bounds.marks_max) == (5, 6)
 
 
@@ -190,5 +189,5 @@ def test_a_client_that_never_left_is_away_after_a_restart_p24() -> None:
     scene = Scene()
     scene.client("c")
     restart(scene)
-    assert not scene.stage.brokers["a"].server.core.station.visitors["c"].connected
+    assert not scene.stage.brokers["a"].server.core.station.sessions["c"].connected
     scene.move(SimClient(scene.stage, "c"), "a")

@@ -140,7 +140,7 @@ def test_l8_a_broker_that_stopped_in_order_has_nothing_to_read_again(tmp_path: P
         again = RunningBroker(settings_of(tmp_path, "a", links={"peers": [peer]}))
         await again.start()
         assert again.replayed == 0
-        assert "c" in again.server.core.station.visitors
+        assert "c" in again.server.core.station.sessions
         await again.stop()
         await b.stop()
 

@@ -203,7 +203,7 @@ def test_l5_of_who_is_away_it_is_told_whether_the_event_waits(tmp_path: Path, qo
         async with broker_at(tmp_path) as broker, clients(broker, "w") as (writer,):
             async with clients(broker, "r") as (reader,):
                 await subscribe(reader, "t", qos=1)
-            await until(lambda: not broker.server.core.station.visitors["r"].connected)
+            await until(lambda: not broker.server.core.station.sessions["r"].connected)
             await publish(writer, "t", qos=qos)
             await until(lambda: len(studio_of(broker).watcher.ways) == 1)
             failed, why = (await missed(broker, "t"))["r"]
@@ -249,7 +249,7 @@ def test_l5_an_event_that_waited_for_a_roaming_client_is_told_of_where_it_got_it
         async with two_brokers(tmp_path) as (one, other), clients(one, "w") as (writer,):
             async with clients(one, "r", clean=False) as (reader,):
                 await subscribe(reader, "t")
-            await until(lambda: not one.server.core.station.visitors["r"].connected)
+            await until(lambda: not one.server.core.station.sessions["r"].connected)
             await publish(writer, "t", {"n": 1})
             async with clients(other, "r", clean=False) as (reader,):
                 assert json.loads(await next_payload(reader)) == {"n": 1}

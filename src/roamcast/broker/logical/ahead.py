@@ -17,7 +17,7 @@ not as in 3 (other subscriptions, a bounded shadow that lacks something, a clien
 nothing is sent early. Shadows end when the client has come, when O no longer has the client, and after a time.
 
 A client that cannot say what it has gets nothing early. What its broker knows of it goes along with `Prepare` instead
-(`border.pack`), so that N need not ask for it when the client comes (`foretold`, in the place of `memory.py`).
+(`Prepare.session`), so that N need not ask for it when the client comes (`foretold`, in the place of `memory.py`).
 
 Letters between brokers that are not neighbours find their way over the acyclic graph: towards where a letter from
 that broker came from, and everywhere as long as none has.
@@ -113,7 +113,7 @@ class Ahead(Handover):
     def foretold(self, client: str) -> Prepare | None:
         """Not where the way to its broker is known to be cut: its session would be waited for in vain."""
         shadow = self.shadows.get(client)
-        if shadow is None or shadow.complete is None or shadow.prepare.luggage is None:
+        if shadow is None or shadow.complete is None or shadow.prepare.session is None:
             return None
         stream = self.neighbours.streams.of.get(self.towards.get(shadow.origin, ""))
         return shadow.prepare if stream is not None and stream.up else None
@@ -181,16 +181,16 @@ class Ahead(Handover):
                 return []
             del self.prepared[client]
             return self._to_next(Release(client))
-        subscriptions = tuple(session.subscriptions.values())
-        epoch = 0 if self.border.pack is None else session.epoch
+        subscriptions = tuple(each.wanted for each in session.subscriptions.values())
+        state = self.border.known_of(session)
+        epoch = 0 if state is None else session.epoch
         if session.attachment.awaits is not None or (
             told is not None and (told.subscriptions, told.epoch) == (subscriptions, epoch)
         ):
             return []
         # The clock goes on counting after a crash that forgot the last ticket, which a shadow may still have.
         self._tickets = max(now_us, self._tickets + 1)
-        luggage = self.border.pack_of(client)
-        self.prepared[client] = Prepare(client, self._tickets, subscriptions, epoch, luggage)
+        self.prepared[client] = Prepare(client, self._tickets, subscriptions, epoch, state)
         return self._to_next(self.prepared[client])
 
     def _to_next(self, body: Prepare | Release) -> list[Does]:
@@ -264,7 +264,7 @@ class Ahead(Handover):
     def _passing(self, event: Event, serial: int) -> None:
         for client in self.table.concerned(event):
             shadow = self.shadows[client]
-            if shadow.prepare.luggage is None:
+            if shadow.prepare.session is None:
                 shadow.keep(event, serial)
 
     # Letters.

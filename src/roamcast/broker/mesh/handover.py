@@ -48,7 +48,7 @@ from roamcast.broker.params import BrokerParams
 from roamcast.broker.relocation import Relocation
 from roamcast.broker.session import Session
 from roamcast.model.movement import MovementModel
-from roamcast.node.boundary import CancelTimer, Does, Note, Send, SetTimer
+from roamcast.node.boundary import CancelTimer, Does, Note, SetTimer
 
 
 class Waiting(Struct):
@@ -74,8 +74,6 @@ class MeshHandover(Relocation):
         self.grid = grid
         self.here = cell
         self.movement = movement
-        self.links: dict[str, None] = {}
-        """Who is linked to this broker now, neighbours and clients."""
         self.waiting: dict[str, Waiting] = {}
         border.follows_clients = True
 
@@ -100,7 +98,7 @@ class MeshHandover(Relocation):
         session.attachment.quiet = self.waits(attach.status)
         # Who has started anew may have left something anywhere: its next broker must ask everybody, as this one does.
         settled = session.attachment.awaits is None and attach.came != "restarted"
-        return [*effects, Send(client, Welcomed(attach.epoch, settled))]
+        return [*effects, *self.border.tell(client, Welcomed(attach.epoch, settled))]
 
     def hear_client(self, now_us: int, message: Has | Poll, client: str) -> list[Does]:
         cargo: Confirmed | Polled = (
@@ -111,14 +109,17 @@ class MeshHandover(Relocation):
         return self._arrived(now_us, cargo) if message.broker == self.host else self.route(message.broker, cargo)
 
     def linked(self, now_us: int, peer: str) -> list[Does]:
-        self.links[peer] = None
+        self.border.links[peer] = None
         waiting = self.waiting.pop(peer, None)
         if waiting is None:
             return []
-        return [CancelTimer(f"waiting:{peer}"), *[Send(peer, each.numbered) for each in waiting.events]]
+        effects: list[Does] = [CancelTimer(f"waiting:{peer}")]
+        for each in waiting.events:
+            effects += self.border.tell(peer, each.numbered)
+        return effects
 
     def unlinked(self, now_us: int, peer: str) -> list[Does]:
-        self.links.pop(peer, None)
+        self.border.links.pop(peer, None)
         effects: list[Does] = []
         stream = self.neighbours.streams.of.get(peer)
         for carried in list(stream.waiting) if stream is not None else []:
@@ -200,8 +201,8 @@ class MeshHandover(Relocation):
 
     def _hand_over(self, now_us: int, forwarded: Forwarded) -> list[Does]:
         """To the client if it is here; after it, if it should have left already; else it waits a moment."""
-        if forwarded.client in self.links:
-            return [Send(forwarded.client, forwarded.numbered)]
+        if self.border.is_here(forwarded.client):
+            return self.border.tell(forwarded.client, forwarded.numbered)
         if forwarded.status is not None and forwarded.chases < self.params.mesh.chases_max:
             to = self.grid.broker(self._predicted(now_us, self._trip(forwarded.status)))
             if to != self.host:
@@ -257,7 +258,7 @@ class MeshHandover(Relocation):
             return super()._pass_on(claim, before, sender)
         return self.neighbours.send([(towards, claim)])
 
-    def _answer(self, session: Session, claim: Relocate, luggage: bytes | None) -> list[Does]:
+    def _answer(self, session: Session, claim: Relocate) -> list[Does]:
         lacking, has = session.lacking(claim.after), dict(claim.has)
         ahead = tuple(each.number for each in lacking if has.get(each.number) == each.event_id)
         effects: list[Does] = []
@@ -269,12 +270,9 @@ class MeshHandover(Relocation):
             epoch=claim.epoch,
             path=claim.path,
             last=True,
-            window=session.window.state(),
-            published=session.published,
+            session=self.border.state_of(session),
             apart=tuple(each.number for each in lacking),
-            luggage=luggage,
             ahead=ahead,
-            missing=session.missing,
         )
         return [*effects, *self.neighbours.send(back(replay))]
 
@@ -282,7 +280,7 @@ class MeshHandover(Relocation):
         effects = super()._settle(session, lost)
         if session.attachment.claim is not None or not session.attachment.attached:
             return effects
-        return [*effects, Send(session.client, Welcomed(session.epoch, settled=True))]
+        return [*effects, *self.border.tell(session.client, Welcomed(session.epoch, settled=True))]
 
     def _collect(self, forwarded: Forwarded) -> list[Does]:
         session = self._awaiting(forwarded.client, forwarded.claim)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from roamcast.broker.logical.template import State
 from roamcast.broker.mesh.prediction import Status
+from roamcast.broker.transfer import SessionState
 from roamcast.broker.window import Delivery
 from roamcast.model.event import Event
 from roamcast.model.subject import check_subject
@@ -25,7 +26,8 @@ class Attach(Message, frozen=True, tag="attach"):
     epoch: int
     after: int
     came: Literal["first", "again", "restarted"]
-    subscriptions: tuple[Subscription, ...] = ()
+    subscriptions: tuple[Subscription, ...] | None = ()
+    """None: as the session has them, at this broker or by `session`."""
     state: State | None = None
     """What the subscriptions depend on; None if they depend on nothing."""
     status: Status | None = None
@@ -36,6 +38,8 @@ class Attach(Message, frozen=True, tag="attach"):
     """The subjects that the client has announced, where there are advertisements."""
     was_at: str = ""
     """The broker that served it last, as far as it knows (M7)."""
+    session: SessionState | None = None
+    """What was found out of the session of a client that cannot say so itself."""
 
 
 class Report(Message, frozen=True, tag="report"):
@@ -108,8 +112,7 @@ class Reminded(Message, frozen=True, tag="reminded"):
     number: int
     found: bool
     epoch: int
-    subscriptions: tuple[Subscription, ...] = ()
-    luggage: bytes | None = None
+    session: SessionState | None = None
 
 
 class Early(Message, frozen=True, tag="early"):

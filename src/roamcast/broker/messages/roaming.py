@@ -1,7 +1,7 @@
 """What brokers say to each other of a client that has moved, is gone (R3), or may come (R7)."""
 
 from roamcast.broker.messages.clients import Numbered
-from roamcast.broker.window import WindowState
+from roamcast.broker.transfer import SessionState
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Message
 
@@ -35,19 +35,12 @@ class Replay(Message, frozen=True, tag="replay"):
     path: tuple[str, ...]
     events: tuple[Numbered, ...] = ()
     last: bool = False
-    window: WindowState | None = None
-    """On the last message: where the new broker goes on counting, and how far the client has each publisher, of
-    whose events copies may still be on their way to the new broker."""
-    published: int = 0
-    """The serial of the client's last publication that was accepted."""
+    session: SessionState | None = None
+    """On the last message: what the session is beside its events."""
     apart: tuple[int, ...] = ()
     """The numbers of the events that travel apart from this message (M6)."""
-    luggage: bytes | None = None
-    """What the old border kept for the client beside its events, on the first message of a replay."""
     ahead: tuple[int, ...] = ()
     """Of those that travel apart, the numbers of those that were there ahead, and are not sent again (M5)."""
-    missing: bool = False
-    """Whether a part of what was kept did not come, nobody knows how much, and the client was not told yet."""
 
 
 class NotFound(Message, frozen=True, tag="not_found"):
@@ -75,8 +68,7 @@ class Remembered(Message, frozen=True, tag="remembered"):
     found: bool = False
     epoch: int = 0
     """Of its latest attachment, as far as is known: the next must be later."""
-    subscriptions: tuple[Subscription, ...] = ()
-    luggage: bytes | None = None
+    session: SessionState | None = None
 
 
 class Farewell(Message, frozen=True, tag="farewell"):
@@ -105,8 +97,8 @@ class Prepare(Message, frozen=True, tag="prepare"):
     subscriptions: tuple[Subscription, ...]
     epoch: int = 0
     """Of its present attachment, for a client that cannot say so itself: the next must be later."""
-    luggage: bytes | None = None
-    """What is known of such a client beside: it can be told at once that its session is there."""
+    session: SessionState | None = None
+    """What is known of such a client: it can be told at once that its session is there."""
 
 
 class Prepared(Message, frozen=True, tag="prepared"):

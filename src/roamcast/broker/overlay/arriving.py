@@ -15,13 +15,13 @@ from roamcast.broker.overlay.messages import (
     Enrol,
     Handoff,
     HandoffPart,
+    HomeState,
     Modulated,
     PostState,
     Refuse,
     Refused,
     Retire,
     Routed,
-    SessionState,
     SwitchedOff,
 )
 from roamcast.broker.overlay.moves import Arrival, Buffered
@@ -112,7 +112,7 @@ class Arriving:
                     effects += self.route(now_us, routed, address, origin)
         return effects
 
-    def _has(self, client: str, state: SessionState) -> bool:
+    def _has(self, client: str, state: HomeState) -> bool:
         """Whether that session has been here already: a broker that gave this one up may say things twice."""
         known = self.clients.sessions.get(client)
         return known is not None and known.born == state.born and known.moves > state.moves

@@ -87,18 +87,18 @@ class ClientManager:
 
     def _take_over(self, now_us: int, session: HomeSession, attach: Attach) -> list[Does]:
         """The client's word on what it wants replaces what was known."""
-        wanted = {each.id for each in attach.subscriptions}
+        wanted = {each.id for each in attach.subscriptions or ()}
         effects: list[Does] = []
-        for subscription in attach.subscriptions:
+        for subscription in attach.subscriptions or ():
             effects += self.subscribe(now_us, session, subscription)
-        for subscription_id in [each for each in session.subscriptions if each not in wanted]:
+        for subscription_id in [each for each in session.wanted if each not in wanted]:
             effects += self.unsubscribe(now_us, session, subscription_id)
         return effects
 
     def close(self, now_us: int, session: HomeSession) -> list[Does]:
         """Nothing of a client stays behind."""
         effects: list[Does] = []
-        for subscription_id in list(session.subscriptions):
+        for subscription_id in list(session.wanted):
             effects += self.unsubscribe(now_us, session, subscription_id)
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
@@ -149,7 +149,7 @@ class ClientManager:
     def places(self, session: HomeSession) -> dict[str, list[Subscription]]:
         """Where the session's own posts are, and which."""
         places: dict[str, list[Subscription]] = {}
-        for name, subscription in session.subscriptions.items():
+        for name, subscription in session.wanted.items():
             entry = self.brokers.directory.entries.get(name)
             if entry is not None and entry.made == session.post_of(name):
                 places.setdefault(entry.place, []).append(subscription)
@@ -158,7 +158,7 @@ class ClientManager:
     # Subscriptions.
 
     def subscribe(self, now_us: int, session: HomeSession, subscription: Subscription) -> list[Does]:
-        if session.subscriptions.get(subscription.id) == subscription:
+        if session.wanted.get(subscription.id) == subscription:
             return []
         effects = self.unsubscribe(now_us, session, subscription.id)
         if len(self.brokers.directory.entries) >= self.bounds.wishes_max:
@@ -172,14 +172,14 @@ class ClientManager:
             refused = Send(session.client, Refused(subscription.id, str(problem)))
             return [*effects, Note("modulator_refused", subscription.id), refused]
         self.posts[subscription.id] = post
-        session.subscriptions[subscription.id] = subscription
+        session.wanted[subscription.id] = subscription
         session.expected[subscription.id] = (post.made, 1)
         entry = Enrol(subscription, self.host, self._versions, post.made)
         self.brokers.directory.enrol(entry)
         return [*effects, *self.brokers.say_all(now_us, entry)]
 
     def unsubscribe(self, now_us: int, session: HomeSession, subscription_id: str) -> list[Does]:
-        if subscription_id not in session.subscriptions:
+        if subscription_id not in session.wanted:
             return []
         retire = Retire(subscription_id, session.post_of(subscription_id))
         session.forget(subscription_id)

@@ -81,7 +81,7 @@ class Departing:
         posts = self.clients.posts
         return tuple(
             (name, posts[name].made)
-            for name in session.subscriptions
+            for name in session.wanted
             if name in posts and posts[name].made == session.post_of(name)
         )
 
@@ -168,7 +168,7 @@ class Departing:
         if session is not None:
             del self.clients.sessions[client]
             self.clients.gone[client] = (now_us, move.to, session.born)
-        state = None if session is None else session.state()
+        state = None if session is None else session.home_state()
         handoff = Handoff(client, move.ask.move, tuple(posts), state, move.told, move.informed)
         effects: list[Does] = [Note("handed_over", client)]
         known = [] if session is None else self._posts_elsewhere(session, move.to)
@@ -224,7 +224,7 @@ class Departing:
         session = self._departing(move)
         if session is not None:
             session.departing = False
-            effects += self.losses.renew(now_us, session, list(session.subscriptions.values()))
+            effects += self.losses.renew(now_us, session, list(session.wanted.values()))
         return effects
 
     def _move(self, client: str, number: int) -> Move | None:

@@ -40,8 +40,8 @@ class Losses:
         session, known_lost = self.clients.sessions.get(client), self.brokers.directory.lost
         if session is None:
             return []
-        posts = {name: session.post_of(name) for name in session.subscriptions}
-        lost = [session.subscriptions[name] for name, made in posts.items() if not made or (name, made) in known_lost]
+        posts = {name: session.post_of(name) for name in session.wanted}
+        lost = [session.wanted[name] for name, made in posts.items() if not made or (name, made) in known_lost]
         return self.renew(now_us, session, lost)
 
     def renew(self, now_us: int, session: HomeSession, lost: list[Subscription]) -> list[Does]:
@@ -92,5 +92,5 @@ class Losses:
         effects: list[Does] = []
         for session in self.clients.sessions.values():
             if session.post_of(subscription_id) == made:
-                effects += self._lose_posts(now_us, session, [session.subscriptions[subscription_id]])
+                effects += self._lose_posts(now_us, session, [session.wanted[subscription_id]])
         return effects

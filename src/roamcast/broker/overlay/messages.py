@@ -247,7 +247,7 @@ class PostState(Struct, frozen=True, array_like=True):
     """Of the session that it works for."""
 
 
-class SessionState(Struct, frozen=True, array_like=True):
+class HomeState(Struct, frozen=True, array_like=True):
     """A session on its way to another home broker."""
 
     born: int
@@ -278,7 +278,7 @@ class Handoff(Message, frozen=True, tag="handoff"):
     client: str
     move: int
     posts: tuple[PostState, ...]
-    session: SessionState | None
+    session: HomeState | None
     told: tuple[str, ...]
     informed: tuple[str, ...] = ()
     """Those of them that know where these are now."""

@@ -3,17 +3,23 @@
 from msgspec.structs import replace
 
 from roamcast.broker.messages import Lost, Numbered
-from roamcast.broker.overlay.messages import Modulated, SessionState, Silent
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.modulators.running import Modulators
+from roamcast.broker.overlay.messages import HomeState, Modulated, Silent
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.session import Session, numbered
 from roamcast.broker.window import Delivery, Window, WindowState
+from roamcast.model.space import Plane
+from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Does, Note, Send
 
 
 class HomeSession(Session):
     def __init__(self, client: str, born: int, window: Window) -> None:
-        super().__init__(client, born, window)
+        super().__init__(client, born, window, Modulators(Plane(), Limits()))
         self.born = born
+        self.wanted: dict[str, Subscription] = {}
+        """Its subscriptions, by id: what they want is the posts' business."""
         """The epoch of the attachment that this session began with, wherever that was."""
         self.moves = 0
         """How often it has changed its home broker."""
@@ -57,7 +63,7 @@ class HomeSession(Session):
         return self.expected.get(subscription_id, (0, 0))[0]
 
     def forget(self, subscription_id: str) -> None:
-        self.subscriptions.pop(subscription_id, None)
+        self.wanted.pop(subscription_id, None)
         self.expected.pop(subscription_id, None)
         self.off.pop(subscription_id, None)
         self.ahead = {key: each for key, each in self.ahead.items() if key[0] != subscription_id}
@@ -83,8 +89,8 @@ class HomeSession(Session):
         self.missing = False
         return [Send(self.client, Lost(None))]
 
-    def state(self) -> SessionState:
-        return SessionState(
+    def home_state(self) -> HomeState:
+        return HomeState(
             self.born,
             self.moves,
             self.epoch,
@@ -93,7 +99,7 @@ class HomeSession(Session):
             self.window.lost,
             self.published,
             self.produces,
-            tuple(self.subscriptions.values()),
+            tuple(self.wanted.values()),
             tuple((name, made, number) for name, (made, number) in self.expected.items()),
             tuple(self.ahead.values()),
             tuple((name, made, serial) for name, (made, serial) in self.chain.items()),
@@ -103,7 +109,7 @@ class HomeSession(Session):
         )
 
 
-def session_from(client: str, state: SessionState, now_us: int, bounds: BrokerParams) -> HomeSession:
+def session_from(client: str, state: HomeState, now_us: int, bounds: BrokerParams) -> HomeSession:
     """At the new home broker: away until the client says that it knows."""
     session = HomeSession(client, state.born, Window(bounds.window_bounds))
     for each in state.kept:
@@ -115,7 +121,7 @@ def session_from(client: str, state: SessionState, now_us: int, bounds: BrokerPa
     session.produces = state.produces
     session.attachment.attached = False
     session.away_us = session.heard_us = now_us
-    session.subscriptions = {each.id: each for each in state.subscriptions}
+    session.wanted = {each.id: each for each in state.subscriptions}
     session.expected = {name: (made, number) for name, made, number in state.expected}
     session.ahead = {(each.subscription_id, each.number): each for each in state.ahead}
     session.chain = {name: (made, serial) for name, made, serial in state.chain}

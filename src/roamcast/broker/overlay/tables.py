@@ -48,7 +48,7 @@ def tables_of(broker: "OverlayBroker") -> OverlayTables:
             session.attachment.attached,
             session.departing,
             len(session.window),
-            tuple((name, entries[name].place if name in entries else None) for name in session.subscriptions),
+            tuple((name, entries[name].place if name in entries else None) for name in session.wanted),
         )
         for session in broker.clients.sessions.values()
     ]

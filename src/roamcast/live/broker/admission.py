@@ -9,28 +9,23 @@ One that starts clean wants no session, but the one that it ends must be its own
 count as later than what it did there, whatever the clocks say. So that session is looked for too, and not for long.
 """
 
-from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from roamcast.broker.messages import Attach, Remind, Reminded
+from roamcast.broker.session import Session
+from roamcast.broker.transfer import BadTransfer, SessionState, check
 from roamcast.broker.window import NUMBER_MAX
 from roamcast.live.broker.effects import Admit, Deny, Dismiss, Remark
 from roamcast.live.broker.inputs import Arrived, Left
-from roamcast.live.broker.properties import text_of
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.station import AWAY, Station
 from roamcast.live.broker.subscribing import Subscribing
 from roamcast.live.broker.travelling import Travelling
-from roamcast.live.broker.visitor import Visitor
-from roamcast.model.context import Context
-from roamcast.model.subscription import Subscription
 from roamcast.mqtt.packets import NEVER_S
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.session import Session, SessionLimits
-from roamcast.node.boundary import LinkDown, TimerFired
+from roamcast.node.boundary import TimerFired
 
 OTHERS = "this client id has a session of another user"
 ANEW_WAIT_US = 2_000_000
@@ -44,7 +39,6 @@ class Admission:
         station: Station,
         subscribing: Subscribing,
         publishing: Publishing,
-        limits: SessionLimits,
         travelling: Travelling,
         reminder_wait_s: float,
     ) -> None:
@@ -52,291 +46,295 @@ class Admission:
         self.subscribing = subscribing
         self.publishing = publishing
         self.travelling = travelling
-        self.limits = limits
         self.reminder_wait_us = round(reminder_wait_s * 1e6)
+        self.sought: dict[str, Arrived] = {}
+        """By client, who waits for CONNACK while it is asked where its session is."""
 
     # Coming.
 
     def arrived(self, given: Arrived) -> None:
-        visitor = self.station.visitors.get(given.client)
-        if visitor is not None and visitor.user != given.user:
-            self._deny(given.client, given.arrival, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
+        client = given.client
+        session, sought = self.station.sessions.get(client), self.sought.get(client)
+        known = session if session is not None else sought
+        if known is not None and known.user != given.user:
+            self._deny(given, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
             return
-        if visitor is not None and visitor.connected:
+        if sought is not None and not given.clean_start:
+            self.sought[client] = given
+            return
+        if sought is not None:
+            self._seek_no_more(client)
+        if session is not None and session.connected:
             # Its last connection is gone and nobody has said so.
-            self.left(Left(given.client, None, False))
-            visitor = self.station.visitors.get(given.client)
-        if visitor is not None and visitor.coming and given.clean_start:
-            self._come_no_more(visitor)
-            visitor = self.station.visitors.get(given.client)
-        if visitor is not None and visitor.coming:
-            self._arrange(visitor, given)
-            return
-        if visitor is not None and (given.clean_start or visitor.lost):
-            self.end(visitor)
-            visitor = None
-        if visitor is not None:
-            self._cancel(visitor)
-            self._arrange(visitor, given)
-            self._attach(visitor, "again", visitor.wanted.values())
-            visitor.coming = True
-            self._look_at(visitor)
-            return
-        session = Session(given.client, given.expiry_s, self.limits)
-        visitor = Visitor(session, Context(given.client), self.station.modulators())
-        self.station.visitors[given.client] = visitor
-        self._arrange(visitor, given)
-        if given.is_new or not self.station.has_neighbours():
-            self._begin(visitor, "first")
+            self.left(Left(client, None, False))
+            session = self.station.sessions.get(client)
+        if session is not None and session.coming and given.clean_start:
+            # It waits for its session, and now wants none. The will that it waited with was never accepted.
+            session.coming, session.will = False, None
+        if session is not None and session.coming:
+            self._arrange(session, given)
+        elif session is not None and not (given.clean_start or session.missing):
+            self._return(session, given)
         else:
-            self._ask(visitor)
+            if session is not None:
+                self.end(session)
+            self._come(given)
 
-    def _come_no_more(self, visitor: Visitor) -> None:
-        """It waits for its session, and now wants none. The will that it waited with was never accepted."""
-        visitor.coming, visitor.will = False, None
-        if visitor.epoch == 0:
-            self._cancel(visitor)
-            del self.station.visitors[visitor.client]
+    def _return(self, session: Session, given: Arrived) -> None:
+        """Its session is here."""
+        self._cancel(session.client)
+        self._arrange(session, given)
+        self._attach(session.client, "again", session.epoch)
+        session.coming = True
+        self._look_at(session)
 
-    def _arrange(self, visitor: Visitor, given: Arrived) -> None:
-        visitor.session.expiry_s = given.expiry_s
-        visitor.will = given.will
-        visitor.arrival, visitor.user = given.arrival, given.user
-        visitor.anew = given.clean_start
+    def _come(self, given: Arrived) -> None:
+        if given.is_new or not self.station.has_neighbours():
+            self._begin(given, "first")
+        else:
+            self._ask(given)
 
-    def _deny(self, client: str, arrival: int, reason: Reason, text: str) -> None:
-        self.station.emit(Deny(client, reason, text, arrival))
+    def _arrange(self, session: Session, given: Arrived) -> None:
+        session.expiry_s, session.will = given.expiry_s, given.will
+        session.arrival, session.user = given.arrival, given.user
 
-    def _drop(self, visitor: Visitor, reason: Reason, text: str) -> None:
-        """It was never let in, so nothing of it is anywhere but here."""
-        self._cancel(visitor)
-        self.subscribing.forget(visitor)
-        self.station.visitors.pop(visitor.client, None)
-        self._deny(visitor.client, visitor.arrival, reason, text)
+    def _deny(self, given: Arrived, reason: Reason, text: str) -> None:
+        self.station.emit(Deny(given.client, reason, text, given.arrival))
 
-    def _begin(self, visitor: Visitor, came: Came) -> None:
-        self._attach(visitor, came, ())
-        if visitor.name not in self.station.broker.border.sessions:
-            self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
+    def _begin(self, given: Arrived, came: Came, known_epoch: int = 0) -> None:
+        session = self._attach(given.client, came, known_epoch)
+        if session is None:
+            self._deny(given, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
             return
+        self._arrange(session, given)
         if came == "restarted":
             # Another broker may have had a session of it, and does not know how it ended.
-            self.station.observation.gone(visitor.client)
-        self.subscribing.groups.left_all(visitor.client)
-        self.subscribing.welcome(visitor)
-        self._admit(visitor, present=False)
+            self.station.observation.gone(session.client)
+        self.subscribing.groups.left_all(session.client)
+        self.subscribing.welcome(session)
+        self._admit(session, present=False)
 
-    def _attach(self, visitor: Visitor, came: Came, wanted: Iterable[Subscription]) -> None:
-        arrow = self.station.broker.handover.arrow_of(visitor.name)
-        known = 0 if arrow is None else arrow.claim.epoch
-        visitor.epoch = max(self.station.now_us, visitor.epoch + 1, known + 1)
-        # Wherever it said that it would go, it is here.
-        visitor.next_broker = ""
-        self.travelling.attach(visitor, Attach(visitor.epoch, visitor.acknowledged, came, tuple(wanted)))
+    def _attach(self, client: str, came: Came, known_epoch: int, state: SessionState | None = None) -> Session | None:
+        """None if the broker has no room for it."""
+        arrow = self.station.broker.handover.arrow_of(client)
+        turned = 0 if arrow is None else arrow.claim.epoch
+        epoch = max(self.station.now_us, known_epoch + 1, turned + 1)
+        session = self.station.sessions.get(client)
+        if session is not None:
+            # Wherever it said that it would go, it is here.
+            session.next_broker = ""
+        self.travelling.attach(client, Attach(epoch, 0, came, None, session=state))
+        return self.station.sessions.get(client)
 
-    def _admit(self, visitor: Visitor, present: bool) -> None:
-        visitor.connected, visitor.coming = True, False
-        self.subscribing.audience.connected(visitor.client, True)
-        self.subscribing.groups.joined(visitor.client, visitor.asked.values(), True)
+    def _admit(self, session: Session, present: bool) -> None:
+        session.connected, session.coming = True, False
+        client = session.client
+        self.subscribing.audience.connected(client, True)
+        self.subscribing.groups.joined(client, session.asked, True)
         lasting = self.publishing.keeping.lasting
-        visitor.seen = {event_id: names for event_id, names in visitor.seen.items() if event_id in lasting}
-        self.station.observation.moved(visitor.context.at(self.station.now_us, self.station.space))
-        self.travelling.admitted(visitor)
-        self.station.emit(Admit(visitor.client, visitor.session, present, visitor.arrival))
+        session.seen = {event_id: names for event_id, names in session.seen.items() if event_id in lasting}
+        self.station.observation.moved(session.context.at(self.station.now_us, self.station.space))
+        self.travelling.admitted(session)
+        self.station.border.observe_waiting(session)
+        self.station.emit(Admit(client, session, present, session.arrival, session.window.next_number - 1))
 
     # Its session is somewhere.
 
-    def _ask(self, visitor: Visitor) -> None:
-        visitor.coming = True
-        foretold = None if visitor.anew else self.station.broker.handover.foretold(visitor.name)
+    def _ask(self, given: Arrived) -> None:
+        client = given.client
+        self.sought[client] = given
+        foretold = None if given.clean_start else self.station.broker.handover.foretold(client)
         if foretold is not None:
-            known = Reminded(0, True, foretold.epoch, foretold.subscriptions, foretold.luggage)
-            self._reminded(visitor, known)
+            self._reminded(client, Reminded(0, True, foretold.epoch, foretold.session))
             return
-        wait_us = min(self.reminder_wait_us, ANEW_WAIT_US) if visitor.anew else self.reminder_wait_us
-        self.station.timers.set(f"reminder:{visitor.client}", self.station.now_us + wait_us)
-        self.station.tell_broker(visitor, Remind(self.station.now_us))
+        wait_us = min(self.reminder_wait_us, ANEW_WAIT_US) if given.clean_start else self.reminder_wait_us
+        self.station.timers.set(f"reminder:{client}", self.station.now_us + wait_us)
+        self.station.perform(self.station.broker.memory.remind(client, Remind(self.station.now_us)))
         self.look_around()
 
+    def _seek_no_more(self, client: str) -> Arrived | None:
+        self.station.timers.cancel(f"reminder:{client}")
+        return self.sought.pop(client, None)
+
     def reminder_over(self, client: str) -> None:
-        visitor = self.station.visitors.get(client)
-        if visitor is None or not visitor.coming or visitor.epoch:
+        given = self._seek_no_more(client)
+        if given is None:
             return
-        if visitor.anew:
-            self._begin(visitor, "restarted")
+        if given.clean_start:
+            self._begin(given, "restarted")
         else:
             text = "a broker that may have the session cannot be reached; try again"
-            self._drop(visitor, Reason.SERVER_UNAVAILABLE, text)
+            self._deny(given, Reason.SERVER_UNAVAILABLE, text)
 
     def look_around(self) -> None:
         """What neighbours have said of clients here, or timers."""
-        reminded, self.station.reminded = self.station.reminded, {}
+        border = self.station.border
+        reminded, border.reminded = border.reminded, {}
         for client, answer in reminded.items():
-            visitor = self.station.visitors.get(client)
-            if visitor is not None and visitor.coming and visitor.epoch == 0:
-                self._reminded(visitor, answer)
+            if client in self.sought:
+                self._reminded(client, answer)
+        departed, border.departed = border.departed, []
+        for session in departed:
+            self._gone(session)
         touched, self.station.touched = self.station.touched, {}
         for client in [*touched, *reminded]:
-            visitor = self.station.visitors.get(client)
-            if visitor is not None and visitor.epoch:
-                self._look_at(visitor)
+            found = self.station.sessions.get(client)
+            if found is not None:
+                self._look_at(found)
 
-    def _reminded(self, visitor: Visitor, answer: Reminded) -> None:
-        self.station.timers.cancel(f"reminder:{visitor.client}")
-        if answer.subscriptions and not visitor.anew and self.station.broker.neighbours.router.full():
+    def _reminded(self, client: str, answer: Reminded) -> None:
+        given = self._seek_no_more(client)
+        if given is None:
+            return
+        state, anew = answer.session, given.clean_start
+        epoch = max(0, min(answer.epoch, NUMBER_MAX))
+        if not answer.found or state is None:
+            self._begin(given, "restarted" if answer.found or anew else "first", epoch)
+        elif state.user != given.user:
+            self._deny(given, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
+        elif anew or state.stays or not self._is_possible(client, state):
+            self._begin(given, "restarted", epoch)
+        elif state.interests and self.station.broker.neighbours.router.full():
             # Nothing of it has been claimed yet: the session stays where it is.
-            self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many subscriptions as it may")
-            return
-        visitor.epoch = max(0, min(answer.epoch, NUMBER_MAX))
-        if not answer.found or answer.luggage is None:
-            visitor.coming = False
-            self._begin(visitor, "restarted" if answer.found or visitor.anew else "first")
-            return
+            self._deny(given, Reason.QUOTA_EXCEEDED, "this broker has as many subscriptions as it may")
+        else:
+            self._fetch(given, epoch, state)
+
+    def _is_possible(self, client: str, state: SessionState) -> bool:
         try:
-            if not visitor.belongs_to(answer.luggage):
-                self._drop(visitor, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
-                return
-            if visitor.anew or visitor.stays_behind(answer.luggage):
-                self._begin(visitor, "restarted")
-                return
-            visitor.unpack(answer.luggage)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
-            self.station.emit(Remark("bad_luggage", f"{visitor.client}: {problem}"))
-            self._begin(visitor, "restarted")
-            return
-        visitor.wanted = {text_of(each.id): each for each in answer.subscriptions}
-        self.station.emit(Remark("roamed_in", visitor.client))
-        self._attach(visitor, "again", answer.subscriptions)
-        if visitor.name not in self.station.broker.border.sessions:
-            self._drop(visitor, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
-            return
-        self.subscribing.welcome(visitor)
+            check(state, client)
+        except BadTransfer as problem:
+            self.station.emit(Remark("bad_transfer", f"{client}: {problem}"))
+            return False
+        return True
 
-    def _look_at(self, visitor: Visitor) -> None:
-        session = self.station.broker.border.sessions.get(visitor.name)
+    def _fetch(self, given: Arrived, epoch: int, state: SessionState) -> None:
+        self.station.emit(Remark("roamed_in", given.client))
+        session = self._attach(given.client, "again", epoch, state)
         if session is None:
-            self._gone(visitor)
-        elif visitor.coming and session.attachment.awaits is None:
-            expiry_s = visitor.session.expiry_s
-            self.station.unpack(visitor)
-            if not visitor.lost:
-                self.subscribing.realign(visitor)
-                self._admit(visitor, present=True)
-                return
-            will = visitor.will
-            visitor.coming, visitor.will = False, None
-            self.end(visitor)
-            self.arrived(Arrived(visitor.client, True, expiry_s, will, False, visitor.arrival, visitor.user))
-        elif session.attachment.awaits is None and not visitor.connected:
-            # It left before its session was here: what comes for it meanwhile must find what it wants.
-            self.station.unpack(visitor)
-            if visitor.unaligned and not visitor.lost:
-                self.subscribing.realign(visitor)
+            self._deny(given, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
+            return
+        self._arrange(session, given)
+        session.coming = True
+        self.subscribing.welcome(session)
 
-    def _gone(self, visitor: Visitor) -> None:
+    def _look_at(self, session: Session) -> None:
+        if session.attachment.awaits is not None or session.connected:
+            return
+        if session.coming and session.missing:
+            session.coming, will, session.will = False, session.will, None
+            again = Arrived(session.client, True, session.expiry_s, will, False, session.arrival, session.user)
+            self.end(session)
+            self._come(again)
+            return
+        if not session.missing:
+            # What comes for a client that left before its session was here must find what it wants, too.
+            self.subscribing.realign(session)
+        if session.coming:
+            self._admit(session, present=True)
+
+    def _gone(self, session: Session) -> None:
         """Another broker has its session now."""
-        self.subscribing.forget(visitor)
-        self._cancel(visitor)
-        del self.station.visitors[visitor.client]
-        self.station.emit(Remark("roamed_out", visitor.client))
-        arrow = self.station.broker.handover.arrow_of(visitor.name)
-        self.station.observation.gone(visitor.client, arrow.claim.path[0] if arrow and arrow.claim.path else "")
-        if visitor.connected:
-            self.station.emit(Dismiss(visitor.client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
-        elif visitor.coming:
+        client = session.client
+        self.subscribing.forget(session)
+        self._cancel(client)
+        self.station.emit(Remark("roamed_out", client))
+        arrow = self.station.broker.handover.arrow_of(client)
+        self.station.observation.gone(client, arrow.claim.path[0] if arrow and arrow.claim.path else "")
+        if session.connected:
+            self.station.emit(Dismiss(client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
+        elif session.coming:
             text = "the client is at another broker; try again"
-            self._deny(visitor.client, visitor.arrival, Reason.SERVER_BUSY, text)
+            self.station.emit(Deny(client, Reason.SERVER_BUSY, text, session.arrival))
 
     # Going.
 
     def left(self, given: Left) -> None:
-        visitor = self.station.visitors.get(given.client)
-        if visitor is None:
+        self._seek_no_more(given.client)
+        session = self.station.sessions.get(given.client)
+        if session is None:
             return
-        if visitor.coming and visitor.epoch == 0:
-            self.station.timers.cancel(f"reminder:{visitor.client}")
-            del self.station.visitors[given.client]
-            return
-        visitor.connected = visitor.coming = False
-        self.subscribing.audience.connected(visitor.client, False)
-        self.station.observation.disconnected(visitor.client)
-        self.subscribing.groups.joined(visitor.client, visitor.asked.values(), False)
+        if session.connected:
+            window = session.window
+            last = window.next_number - 1 if given.sent_through is None else given.sent_through
+            window.sent_through = max(window.sent_through, last)
+            session.observed_through = window.next_number - 1
+        session.connected = session.coming = False
+        self.subscribing.audience.connected(session.client, False)
+        self.station.observation.disconnected(session.client)
+        self.subscribing.groups.joined(session.client, session.asked, False)
         if given.expiry_s is not None:
-            visitor.session.expiry_s = given.expiry_s
-        left_behind = visitor.will.message.user_properties if visitor.will and not given.in_order else ()
-        before = visitor.context
-        self.travelling.leaves(visitor, given.said or left_behind)
-        if visitor.context is not before:
+            session.expiry_s = given.expiry_s
+        left_behind = session.will.message.user_properties if session.will and not given.in_order else ()
+        before = session.context
+        self.travelling.leaves(session, given.said or left_behind)
+        if session.context is not before:
             # Its last word was a report: what comes for it while it is away is judged by that.
-            self.subscribing.audience.moved(visitor.context)
-            self.station.observation.moved(visitor.context)
-        self._away(visitor)
+            self.subscribing.audience.moved(session.context)
+            self.station.observation.moved(session.context)
+        self._away(session)
         if given.in_order:
-            visitor.will = None
-        elif visitor.will is not None and visitor.will.delay_s:
-            self.station.timers.set(f"will:{visitor.client}", self.station.now_us + visitor.will.delay_s * 1_000_000)
+            session.will = None
+        elif session.will is not None and session.will.delay_s:
+            self.station.timers.set(f"will:{session.client}", self.station.now_us + session.will.delay_s * 1_000_000)
         else:
-            self._publish_will(visitor)
-        if visitor.session.expiry_s == 0:
-            self.end(visitor)
+            self._publish_will(session)
+        if session.expiry_s == 0:
+            self.end(session)
 
-    def _away(self, visitor: Visitor) -> None:
-        if visitor.session.detached_us is None:
-            visitor.session.detach(self.station.now_us)
-        self.station.give(LinkDown(visitor.name))
-        if visitor.session.expiry_s != NEVER_S:
-            ends_us = self.station.now_us + visitor.session.expiry_s * 1_000_000
-            self.station.timers.set(f"session:{visitor.client}", ends_us)
+    def _away(self, session: Session) -> None:
+        self.station.perform(self.station.border.away(session))
+        if session.expiry_s != NEVER_S:
+            ends_us = self.station.now_us + session.expiry_s * 1_000_000
+            self.station.timers.set(f"session:{session.client}", ends_us)
 
     def session_over(self, client: str) -> None:
-        visitor = self.station.visitors.get(client)
-        if visitor is not None and not visitor.connected:
-            self.end(visitor)
+        session = self.station.sessions.get(client)
+        if session is not None and not session.connected:
+            self.end(session)
 
     def will_due(self, client: str) -> None:
-        visitor = self.station.visitors.get(client)
-        if visitor is not None:
-            self._publish_will(visitor)
+        session = self.station.sessions.get(client)
+        if session is not None:
+            self._publish_will(session)
 
-    def _publish_will(self, visitor: Visitor) -> None:
-        will, visitor.will = visitor.will, None
+    def _publish_will(self, session: Session) -> None:
+        will, session.will = session.will, None
         if will is not None:
-            self.publishing.publish_will(visitor, will)
+            self.publishing.publish_will(session, will)
 
-    def _cancel(self, visitor: Visitor) -> None:
+    def _cancel(self, client: str) -> None:
         for kind in ("session", "will", "reminder"):
-            self.station.timers.cancel(f"{kind}:{visitor.client}")
+            self.station.timers.cancel(f"{kind}:{client}")
 
-    def end(self, visitor: Visitor) -> None:
+    def end(self, session: Session) -> None:
         """The session is over: nothing of it stays behind, here or elsewhere."""
-        self._publish_will(visitor)
-        self.publishing.announcing.inherit(visitor)
-        self._cancel(visitor)
-        self.subscribing.groups.left(visitor.client, visitor.asked.values())
-        self.subscribing.forget(visitor)
-        self.station.give(LinkDown(visitor.name))
-        self.station.give(TimerFired(AWAY + visitor.name))
-        self.station.visitors.pop(visitor.client, None)
-        self.station.observation.gone(visitor.client)
+        self._publish_will(session)
+        self.publishing.announcing.inherit(session)
+        self._cancel(session.client)
+        self.subscribing.groups.left(session.client, session.asked)
+        self.subscribing.forget(session)
+        session.attachment.attached = False
+        self.station.give(TimerFired(AWAY + session.client))
+        self.station.border.departed.remove(session)
+        self.station.observation.gone(session.client)
 
     def restarted(self) -> None:
         for peer in list(self.station.broker.neighbours.streams.of):
             self.station.link(peer, up=False)
-        for visitor in list(self.station.visitors.values()):
-            if visitor.coming and visitor.epoch == 0:
-                self._cancel(visitor)
-                del self.station.visitors[visitor.client]
-                continue
-            self._tell_observers(visitor)
-            visitor.session.recovered(self.station.now_us, visitor.received)
-            visitor.session.subscriptions = dict(visitor.asked)
-            if visitor.connected or visitor.coming:
-                self.left(Left(visitor.client, None, False))
+        for client in list(self.sought):
+            self._seek_no_more(client)
+        for session in list(self.station.sessions.values()):
+            self._tell_again(session)
+            # Nobody knows what was sent, so everything counts as sent.
+            session.window.sent_through = session.window.next_number - 1
+            if session.connected or session.coming:
+                self.left(Left(session.client, None, False))
 
-    def _tell_observers(self, visitor: Visitor) -> None:
+    def _tell_again(self, session: Session) -> None:
         """A journal may have begun after the session, and one of a broker that was killed lacks its last moments."""
         now_us, observation = self.station.now_us, self.station.observation
-        observation.moved(visitor.context.at(now_us, self.station.space))
-        for text, asked in visitor.asked.items():
-            if text in visitor.wanted:
-                observation.subscribed(asked, replace(visitor.wanted[text], issued_us=now_us))
+        observation.moved(session.context.at(now_us, self.station.space))
+        for interest in session.subscriptions.values():
+            if interest.asked is not None:
+                observation.subscribed(interest.asked, replace(interest.wanted, issued_us=now_us))

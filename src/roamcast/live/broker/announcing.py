@@ -25,7 +25,6 @@ from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
 from roamcast.live.broker.effects import Remark
 from roamcast.live.broker.station import Station
-from roamcast.live.broker.visitor import SOURCE, Visitor
 from roamcast.model.event import Event
 
 HOUSE = "\0house"
@@ -61,8 +60,8 @@ class Announcing:
         advertising = station.broker.border.advertising
         self.on = advertising is not None
         if advertising is not None:
-            station.broker.border.together = self.is_settled
-            station.broker.border.parting = self._left_behind
+            station.border.advertised = self.is_settled
+            station.border.leave_behind = self._left_behind
 
     def __getstate__(self) -> dict[str, object]:
         """Without what is not logged: QoS 0 dies with its broker, whether that goes on from a snapshot or the log."""
@@ -103,7 +102,7 @@ class Announcing:
         broker = self.station.broker
         if broker.border.advertising is not None:
             outgoing = broker.border.advertising.advertise(CLIENT + HOUSE, topic)
-            self.station.perform(broker.neighbours.numbered(broker.neighbours.send(outgoing)))
+            self.station.perform(broker.neighbours.send(outgoing))
 
     def _make_room(self) -> None:
         """As far as the oldest have settled; the others are few, for the router has a bound of its own."""
@@ -115,7 +114,7 @@ class Announcing:
         del self.topics[topic]
         if broker.border.advertising is not None:
             outgoing = broker.border.advertising.unadvertise(CLIENT + HOUSE, topic)
-            self.station.perform(broker.neighbours.numbered(broker.neighbours.send(outgoing)))
+            self.station.perform(broker.neighbours.send(outgoing))
 
     def look_for_idle(self, _: str) -> None:
         """Nobody need be asked any more for what nobody publishes."""
@@ -138,25 +137,21 @@ class Announcing:
 
     # What waits.
 
-    def published(self, visitor: Visitor) -> None:
+    def published(self, session: Session) -> None:
         """A client has published with QoS 1 or 2: it may have to wait."""
-        session = self.station.broker.border.sessions.get(visitor.name)
-        if session is not None and session.publications:
-            self.clients[visitor.name] = None
+        if session.publications:
+            self.clients[session.client] = None
 
-    def inherit(self, visitor: Visitor) -> None:
+    def inherit(self, session: Session) -> None:
         """A session ends: what it has not got rid of is the broker's."""
-        session = self.station.broker.border.sessions.get(visitor.name)
-        if session is not None and self.on:
+        if self.on:
             publications, session.publications = session.publications, []
-            self._inherit(visitor.client, publications)
+            self._inherit(session.client, publications)
 
     def _left_behind(self, session: Session) -> None:
         """It goes to another broker, where its client says again what was not acknowledged: not its will."""
-        client = session.client.removeprefix(SOURCE)
-        visitor = self.station.visitors.get(client)
-        awaited = {} if visitor is None else visitor.awaiting
-        self._inherit(client, [pub for pub in session.publications if pub.serial not in awaited])
+        unsaid = [pub for pub in session.publications if pub.serial not in session.unaccepted]
+        self._inherit(session.client, unsaid)
 
     def _inherit(self, client: str, publications: Iterable[Pub]) -> None:
         for pub in publications:
@@ -180,7 +175,7 @@ class Announcing:
 
     def let_out(self) -> None:
         """After each input: whatever need not wait any more."""
-        border = self.station.broker.border
+        border = self.station.border
         if border.settled_together:
             border.settled_together = False
             self._let_clients_publish()
@@ -195,7 +190,7 @@ class Announcing:
             if session is None or not session.publications:
                 del self.clients[name]
             elif session.attachment.awaits is None and self.is_settled(session.publications[0].event.subject):
-                self.station.perform(broker.neighbours.numbered(broker.border.publish_held(session)))
+                self.station.perform(broker.border.publish_held(session))
                 if not session.publications:
                     del self.clients[name]
 
@@ -211,7 +206,7 @@ class Announcing:
                 continue
             event_id = None if broker.border.ids is None else broker.border.ids.next()
             routed = broker.border.route(Notified(each.event, each.serial, event_id), CLIENT)
-            self.station.perform(broker.neighbours.numbered(routed))
+            self.station.perform(routed)
         self.held = staying
 
     def _let_out_passing(self) -> None:

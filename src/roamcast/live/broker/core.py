@@ -1,7 +1,7 @@
 """The state machine of a live broker: MQTT sessions on top of the broker of the protocols (L2, L3, L8).
 
     connections  --inputs-->  Core  --effects-->  connections, links, journal
-                               |  Visitor, one for each client: plays the client of R3 for it
+                               |  MqttBorder: sessions of clients, and what they get in which form
                                |  Audience: which of the clients here get an event
                                |  Broker (broker): routing, counterparts, roaming
 
@@ -54,7 +54,7 @@ from roamcast.live.broker.lasting import Lasting
 from roamcast.live.broker.passing import Passing
 from roamcast.live.broker.publishing import Publishing
 from roamcast.live.broker.retained import Retained
-from roamcast.live.broker.station import Station, for_sessions
+from roamcast.live.broker.station import Station
 from roamcast.live.broker.stored import BadState, check_same_kind, dumped, loaded
 from roamcast.live.broker.subscribing import Subscribing
 from roamcast.live.broker.travelling import Travelling
@@ -63,8 +63,8 @@ from roamcast.model.movement import MovementModel
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.mqtt.batches import Batch
+from roamcast.mqtt.limits import SessionLimits
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.session import SessionLimits
 from roamcast.node import boundary
 
 
@@ -114,7 +114,8 @@ class Core:
         self.host = host
         self.space = space
         self.events = Events(host, life, space)
-        self.station = Station(host, life, broker or BrokerParams(), space, self.events, params.modulators, movement)
+        self.station = Station(host, life, broker or BrokerParams(), space, self.events, params.session, movement)
+        self.station.border.modulator_limits = params.modulators
         self.travelling = Travelling(self.station)
         self.audience = Audience(space, graph)
         self.retained = Retained(params.retained_messages_max, params.retained_bytes_max)
@@ -129,7 +130,7 @@ class Core:
             self.station, self.audience, self.retained, self.groups, self.travelling
         )
         self.admission = Admission(
-            self.station, self.subscribing, self.publishing, params.session, self.travelling, params.reminder_wait_s
+            self.station, self.subscribing, self.publishing, self.travelling, params.reminder_wait_s
         )
 
     def handle(self, now_us: int, given: AnyGiven) -> list[AnyEffect]:
@@ -152,8 +153,8 @@ class Core:
         place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
         self.station.emit(Remark("internal_error", f"{what} at {place}: {problem!r}"))
         if client is not None:
-            visitor = self.station.visitors.get(client)
-            arrival = 0 if visitor is None else visitor.arrival
+            session = self.station.sessions.get(client)
+            arrival = 0 if session is None else session.arrival
             self._guarded(lambda: self.admission.left(Left(client, None, False)), "leaving", None)
             self.station.emit(Deny(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker", arrival))
             self.station.emit(Dismiss(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker"))
@@ -273,22 +274,20 @@ class Core:
         """Goes on with other bounds and models of movement; whether they are others. What was made under the old
         ones stays. Not logged: whoever calls this takes a snapshot, or the log would be read again with these.
         Raises `BadState` for what cannot change."""
-        before, broker = self.station.broker.params, for_sessions(broker)
+        before = self.station.broker.params
         check_same_kind(before, broker)
         is_same = (broker, params) == (before, self.params) and same_graph(graph, self.audience.graph)
         self.station.broker.adopt(broker)
         if not self.travelling.adopt(movement) and is_same:
             return False
         self.params = params
-        self.station.limits = params.modulators
+        self.station.border.modulator_limits = params.modulators
         self.retained.messages_max, self.retained.bytes_max = params.retained_messages_max, params.retained_bytes_max
         self.lasting.messages_max, self.lasting.bytes_max = params.lasting_messages_max, params.lasting_bytes_max
         self.announcing.topics_max = params.advertised_topics_max
         self.announcing.idle_us = round(params.advertised_idle_s * 1e6)
-        self.admission.limits = params.session
         self.admission.reminder_wait_us = round(params.reminder_wait_s * 1e6)
-        for visitor in self.station.visitors.values():
-            visitor.session.limits = params.session
+        self.station.border.keep_within(params.session)
         self.audience.walk_on(graph)
         return True
 

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from roamcast.broker.session import Session
+from roamcast.broker.window import Delivery
 from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.reasons import Reason
-from roamcast.mqtt.session import Session
 from roamcast.node.boundary import Message
 
 
@@ -26,6 +27,8 @@ class Admit(ServerEffect, frozen=True):
     present: bool
     arrival: int = 0
     """Which arrival this answers; another one may have come since."""
+    through: int = 0
+    """The number of the last delivery that waits for it."""
 
 
 class Deny(ServerEffect, frozen=True, gc=False):
@@ -53,6 +56,7 @@ class Grant(ServerEffect, frozen=True, gc=False):
 class Revoke(ServerEffect, frozen=True, gc=False):
     client: str
     packet_id: int
+    reasons: tuple[Reason, ...]
 
 
 class Acknowledge(ServerEffect, frozen=True, gc=False):
@@ -72,19 +76,18 @@ class Complete(ServerEffect, frozen=True, gc=False):
 
 
 class Release(ServerEffect, frozen=True, gc=False):
-    """PUBREL."""
+    """PUBREL, for the delivery of this number."""
 
     client: str
-    packet_id: int
+    number: int
 
 
-class LetGo(ServerEffect, frozen=True):
-    """What waits in the session up to this packet is stored and may be sent. By the time that it is performed the
-    client may have another session, whose packets have the same identifiers and are not stored yet."""
+class Deliver(ServerEffect, frozen=True):
+    """A delivery of QoS 1 or 2 in the windows of all these sessions, under these numbers. By the time that it is
+    performed a client may have another session, whose numbers are not stored yet."""
 
-    client: str
-    session: Session
-    through: int
+    delivery: Delivery
+    receivers: list[tuple[Session, int]]
 
 
 class Hand(ServerEffect, frozen=True, gc=False):
@@ -133,7 +136,7 @@ AnyEffect: TypeAlias = (
     | Acknowledge
     | Complete
     | Release
-    | LetGo
+    | Deliver
     | Hand
     | Tell
     | Cut

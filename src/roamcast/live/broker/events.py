@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
+from roamcast.broker.modulators.running import MADE_OF
+from roamcast.broker.window import Delivery
 from roamcast.live.broker.content import attributes_of
-from roamcast.live.broker.modulating import MADE_OF
 from roamcast.live.broker.properties import BadProperty, check_lasting, is_lasting, scopes_of
 from roamcast.live.origin import ORIGIN_PROPERTY, check_origin, origin_in, origin_of, origin_text
 from roamcast.model.context import Context
@@ -119,6 +120,13 @@ class Events:
             self._remember(event.id, message)
         return message
 
+    def seen(self, delivery: Delivery) -> Message | None:
+        """What a client sees of a delivery."""
+        message = self.message_of(delivery.event)
+        if message is None or delivery.form is None or not delivery.form.origin:
+            return message
+        return told_origin(delivery.event, message)
+
     def modulated(self, event: Event, made: Event, subscription_id: str) -> Event:
         """What a modulator made of an event, with a message that says so: its attributes are the payload, unless
         they are what they were."""
@@ -174,7 +182,11 @@ def asks_origin(asked: Iterable[Subscription]) -> bool:
 
 def with_origin(event: Event, message: Message, asked: Iterable[Subscription]) -> Message:
     """As those see it who asked for origins: with the one that a gateway told, or else with what this event is."""
-    if not asks_origin(asked) or any(name == ORIGIN_PROPERTY for name, _ in message.user_properties):
+    return told_origin(event, message) if asks_origin(asked) else message
+
+
+def told_origin(event: Event, message: Message) -> Message:
+    if any(name == ORIGIN_PROPERTY for name, _ in message.user_properties):
         return message
     told = (ORIGIN_PROPERTY, origin_text(origin_of(event)))
     return replace(message, user_properties=(*message.user_properties, told))

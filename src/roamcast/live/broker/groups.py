@@ -103,7 +103,7 @@ class Groups:
         now_us = self.station.now_us if before is None else max(self.station.now_us, before[0].published_us + 1)
         event = self.events.event_of(Context(self.station.host), message, now_us)
         broker = self.station.broker
-        self.station.perform(broker.neighbours.numbered(broker.border.route(Notified(event, 0), CLIENT)))
+        self.station.perform(broker.border.route(Notified(event, 0), CLIENT))
 
     # Of clients anywhere.
 
@@ -133,9 +133,9 @@ class Groups:
         """Contradicts what was said of members that are connected here."""
         doubtful, self._doubtful = self._doubtful, {}
         for member in doubtful:
-            visitor = self.station.visitors.get(member.client)
-            if visitor is not None and visitor.connected:
-                mine = (each for each in visitor.asked.values() if each.filter.group == member.group)
+            session = self.station.sessions.get(member.client)
+            if session is not None and session.connected:
+                mine = (each for each in session.asked if each.filter.group == member.group)
                 self.joined(member.client, (each for each in mine if each.filter.pattern == member.pattern), True)
 
     def choose(self, topic: str, passing: bool) -> tuple[Choice, ...]:

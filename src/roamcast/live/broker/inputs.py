@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from roamcast.model.context import Context
-from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.messages import Message, Subscription, WillMessage
 from roamcast.mqtt.packets import Pairs
 from roamcast.mqtt.reasons import Reason
 
@@ -21,20 +21,13 @@ class Given(Struct, frozen=True, array_like=True, gc=False):
     """Base of all."""
 
 
-class Will(Struct, frozen=True, array_like=True, gc=False):
-    message: Message
-    delay_s: int = 0
-    expiry_s: int | None = None
-    """Its life begins when it is published."""
-
-
 class Arrived(Given, frozen=True, tag="arrived", gc=False):
     """A client connected and may. `expiry_s` is how long its session outlives its connection."""
 
     client: str
     clean_start: bool
     expiry_s: int
-    will: Will | None = None
+    will: WillMessage | None = None
     is_new: bool = False
     """Its name was made up for it, so nobody can know it."""
     arrival: int = 0
@@ -53,6 +46,8 @@ class Left(Given, frozen=True, tag="left", gc=False):
     in_order: bool
     said: Pairs = ()
     """User properties of its last word that tell where it goes."""
+    sent_through: int | None = None
+    """The last delivery that may have been sent to it; None: any may."""
 
 
 class Asked(Given, frozen=True, tag="asked", gc=False):
@@ -86,10 +81,10 @@ class Released(Given, frozen=True, tag="released", gc=False):
 
 
 class Received(Given, frozen=True, tag="received", gc=False):
-    """PUBREC: the client has this QoS 2 delivery."""
+    """PUBREC: the client has the QoS 2 delivery of this number."""
 
     client: str
-    packet_id: int
+    number: int
 
 
 class Finished(Given, frozen=True, tag="finished", gc=False):

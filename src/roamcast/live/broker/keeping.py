@@ -86,7 +86,7 @@ class Keeping:
                 self.events.next_id(True), KEPT_TOPIC, Context(self.station.host), now_us, now_us, body=body
             )
             outgoing.append((peer, Notified(event, 0)))
-        self.station.perform(neighbours.numbered(neighbours.send(outgoing)))
+        self.station.perform(neighbours.send(outgoing))
 
 
 def goes_to_all(event: Event) -> bool:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from roamcast.broker.modulators.running import MADE_OF
 from roamcast.live.broker.effects import Remark
-from roamcast.live.broker.modulating import MADE_OF
 from roamcast.live.broker.properties import is_lasting, subscription_id
 from roamcast.model.context import Context
 from roamcast.model.event import Event

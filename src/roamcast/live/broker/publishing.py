@@ -13,18 +13,17 @@ from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.live.broker.effects import Acknowledge, Complete, Hand, Remark, Tell
 from roamcast.live.broker.events import Events, asks_origin, with_origin
-from roamcast.live.broker.inputs import Published, Released, Will
+from roamcast.live.broker.inputs import Published, Released
 from roamcast.live.broker.keeping import Keeping, goes_to_all
 from roamcast.live.broker.passing import Passing
-from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_id
+from roamcast.live.broker.properties import BadProperty, is_lasting
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.travelling import Travelling
-from roamcast.live.broker.visitor import SOURCE, Visitor
 from roamcast.live.broker.wishes import Plan, Recipients, alike
 from roamcast.model.event import Event
 from roamcast.model.values import BadValue
 from roamcast.mqtt.batches import Batch, batch_of, merged
-from roamcast.mqtt.messages import SECOND_US, Message, Subscription
+from roamcast.mqtt.messages import SECOND_US, Message, Subscription, WillMessage
 from roamcast.mqtt.reasons import Reason
 
 
@@ -45,21 +44,21 @@ class Publishing:
         self.announcing = announcing
         self.travelling = travelling
         announcing.release = self._to_neighbours
-        self.station.broker.border.audience = self._audience
+        self.station.border.audience = self._audience
 
     def publish(self, given: Published) -> None:
-        visitor = self.station.visitors.get(given.client)
-        if visitor is None:
+        session = self.station.sessions.get(given.client)
+        if session is None:
             return
         message, packet_id = given.message, given.packet_id
         if message.qos == 2 and packet_id:
-            if packet_id in visitor.received:
-                if packet_id not in visitor.awaiting.values():
+            if packet_id in session.received:
+                if packet_id not in session.unaccepted.values():
                     self.station.emit(Acknowledge(given.client, packet_id))
                 return
-            visitor.received[packet_id] = None
+            session.received[packet_id] = None
         if message.topic == REPORT_TOPIC:
-            self._report(visitor, message, packet_id)
+            self._report(session, message, packet_id)
             return
         if message.qos and self.events.is_copy(None, message):
             self.station.emit(Acknowledge(given.client, packet_id))
@@ -67,80 +66,79 @@ class Publishing:
         # By the turns that are logged, for this is logged too, and a choice may be kept with its message.
         message = self._with_choice(message, False)
         try:
-            event = self.events.event_of(visitor.context, message, self.station.now_us)
+            event = self.events.event_of(session.context, message, self.station.now_us)
         except (BadProperty, BadValue) as problem:
-            self._refuse(visitor, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+            self._refuse(session, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return
         if message.retain and not self.keeping.retained.has_room(message, self.station.now_us):
-            self._refuse(visitor, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can be retained")
+            self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can be retained")
             return
         if is_lasting(message) and not self.keeping.lasting.has_room(message):
-            self._refuse(visitor, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can persist")
+            self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can persist")
             return
-        self._publish(visitor, event, message, packet_id)
+        self._publish(session, event, message, packet_id)
 
-    def _publish(self, visitor: Visitor, event: Event, message: Message, packet_id: int) -> None:
-        self.station.observation.published(visitor.client, event, message)
+    def _publish(self, session: Session, event: Event, message: Message, packet_id: int) -> None:
+        self.station.observation.published(session.client, event, message)
         self.announcing.announce(event.subject)
         if message.qos == 0 and not goes_to_all(event):
             self._route_passing(event, message, CLIENT, 0)
             return
         if message.qos == 0:
             # Its event may have another publisher, for whom this client speaks.
-            self.station.goes_ahead(visitor.client, message.topic)
-        session = self.station.broker.border.sessions.get(visitor.name)
-        published = 0 if session is None else session.published
-        visitor.serial = max(self.station.now_us, visitor.serial + 1, published + 1)
+            self.station.goes_ahead(session.client, message.topic)
+        session.serial = max(self.station.now_us, session.serial + 1, session.published + 1)
         if message.qos and packet_id:
-            if visitor.awaiting:
-                # One that is said again before it was accepted is acknowledged once, with the later.
-                visitor.awaiting = {each: known for each, known in visitor.awaiting.items() if known != packet_id}
-            visitor.awaiting[visitor.serial] = packet_id
-        self.station.tell_broker(visitor, Pub(visitor.serial, event))
-        self.announcing.published(visitor)
-        if session is not None and was_refused(session, visitor.serial):
+            if session.unaccepted:
+                # A resent packet id replaces its pending entry.
+                others = {each: known for each, known in session.unaccepted.items() if known != packet_id}
+                session.unaccepted = others
+            session.unaccepted[session.serial] = packet_id
+        self.station.perform(self.station.border.publish(session, Pub(session.serial, event)))
+        self.announcing.published(session)
+        if was_refused(session, session.serial):
             # The client of the protocols would say it again; one of MQTT is told, and does as it likes.
-            visitor.awaiting.pop(visitor.serial, None)
+            session.unaccepted.pop(session.serial, None)
             text = "too many publications wait until it is known who wants them"
-            self._refuse(visitor, message, packet_id, Reason.QUOTA_EXCEEDED, text)
+            self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
 
     def _with_choice(self, message: Message, passing: bool) -> Message:
         chosen = self.keeping.groups.choose(message.topic, passing)
         return replace(message, chosen=chosen) if chosen else message
 
-    def _refuse(self, visitor: Visitor, message: Message, packet_id: int, reason: Reason, text: str) -> None:
-        visitor.received.pop(packet_id, None)
+    def _refuse(self, session: Session, message: Message, packet_id: int, reason: Reason, text: str) -> None:
+        session.received.pop(packet_id, None)
         if message.qos:
-            self.station.emit(Acknowledge(visitor.client, packet_id, reason, text))
+            self.station.emit(Acknowledge(session.client, packet_id, reason, text))
         else:
-            self.station.emit(Remark("message_refused", f"{visitor.client}: {text}"))
+            self.station.emit(Remark("message_refused", f"{session.client}: {text}"))
 
-    def _report(self, visitor: Visitor, message: Message, packet_id: int) -> None:
+    def _report(self, session: Session, message: Message, packet_id: int) -> None:
         try:
-            context = context_reported(message.payload, visitor.context, self.station.now_us, self.station.space)
+            context = context_reported(message.payload, session.context, self.station.now_us, self.station.space)
         except BadReport as problem:
-            self._refuse(visitor, message, packet_id, Reason.PAYLOAD_FORMAT_INVALID, str(problem))
+            self._refuse(session, message, packet_id, Reason.PAYLOAD_FORMAT_INVALID, str(problem))
             return
-        visitor.context = context
+        session.context = context
         self.audience.moved(context, self.station.has_neighbours())
         self.station.observation.moved(context)
-        self.travelling.moved(visitor)
-        self.station.emit(Acknowledge(visitor.client, packet_id))
+        self.travelling.moved(session)
+        self.station.emit(Acknowledge(session.client, packet_id))
 
     def released(self, given: Released) -> None:
-        visitor = self.station.visitors.get(given.client)
-        if visitor is not None:
-            visitor.received.pop(given.packet_id, None)
+        session = self.station.sessions.get(given.client)
+        if session is not None:
+            session.received.pop(given.packet_id, None)
             self.station.emit(Complete(given.client, given.packet_id))
 
-    def publish_will(self, visitor: Visitor, will: Will) -> None:
+    def publish_will(self, session: Session, will: WillMessage) -> None:
         now_us = self.station.now_us
         expires_us = None if will.expiry_s is None else now_us + will.expiry_s * SECOND_US
-        self.publish(Published(visitor.client, 0, replace(will.message, expires_us=expires_us)))
+        self.publish(Published(session.client, 0, replace(will.message, expires_us=expires_us)))
 
     # QoS 1 and 2: the broker asks who gets an event that has come to it.
 
-    def _audience(self, event: Event) -> Iterable[tuple[str, tuple[str, ...]]]:
+    def _audience(self, event: Event) -> Iterable[tuple[Session, tuple[str, ...]]]:
         if goes_to_all(event) and not self.keeping.take(event):
             return []
         message = self.events.message_of(event)
@@ -151,79 +149,82 @@ class Publishing:
         chosen = () if message is None else message.chosen
         return self._parted(event, self.audience.of(event, self.station.now_us, chosen))
 
-    def _parted(self, event: Event, recipients: Recipients) -> list[tuple[str, tuple[str, ...]]]:
+    def _parted(self, event: Event, recipients: Recipients) -> list[tuple[Session, tuple[str, ...]]]:
         """Who is to get an event into the session. The others of the recipients are handed it at once."""
         message = self.events.message_of(event)
         if message is None:
             return []
-        reliable: list[tuple[str, tuple[str, ...]]] = []
-        lasts, size = event.id in self.keeping.lasting, message.size_bytes
+        reliable: list[tuple[Session, tuple[str, ...]]] = []
+        lasts = event.id in self.keeping.lasting
         for client, asked in recipients:
-            visitor = self.station.visitors.get(client)
-            if visitor is None:
+            session = self.station.sessions.get(client)
+            if session is None:
                 continue
             if lasts:
-                asked = self._unseen(visitor, event, message, asked)
-            wanted = self._for_session(visitor, message, asked)
-            if wanted and self.station.has_room(visitor, size):
-                reliable.append((visitor.name, tuple([subscription_id(client, each.filter.text) for each in wanted])))
+                asked = self._unseen(session, event, message, asked)
+            wanted = self._for_session(session, message, asked)
+            if wanted and self._has_room(session, message):
+                reliable.append((session, tuple([each.filter.text for each in wanted])))
             if wanted is not asked:
                 others = [each for each in asked if each not in wanted]
                 if others:
-                    self._hand_one(visitor, event, message, others, False)
+                    self._hand_one(session, event, message, others, False)
         return reliable
 
-    def _for_session(self, visitor: Visitor, message: Message, asked: list[Subscription]) -> list[Subscription]:
+    def _has_room(self, session: Session, message: Message) -> bool:
+        """Of what waits to be numbered; when it is, room is asked for again."""
+        return session.attachment.awaits is None or self.station.border.has_room(session, message)
+
+    def _for_session(self, session: Session, message: Message, asked: list[Subscription]) -> list[Subscription]:
         """Those for which it is QoS 1 or 2. All that see the message itself go together, as one delivery."""
         if not message.qos:
             return []
-        if not len(visitor.modulators):
+        if not len(session.modulators):
             for each in asked:
                 if each.qos:
                     return asked
             return []
-        plain = [each for each in asked if each.filter.text not in visitor.modulators]
+        plain = [each for each in asked if each.filter.text not in session.modulators]
         reliable = any(each.qos for each in plain)
         return [each for each in asked if (reliable if each in plain else each.qos)]
 
     def _hand_one(
-        self, visitor: Visitor, event: Event, message: Message, asked: list[Subscription], passing: bool
+        self, session: Session, event: Event, message: Message, asked: list[Subscription], passing: bool
     ) -> None:
         if not passing and not message.qos:
             self.station.goes_ahead(event.publisher.host, event.subject)
-        plain = [each for each in asked if each.filter.text not in visitor.modulators]
+        plain = [each for each in asked if each.filter.text not in session.modulators]
         if plain:
             seen = with_origin(event, message, plain)
-            self._hand(batch_of(seen), alike([(visitor.client, plain)]))
+            self._hand(batch_of(seen), alike([(session.client, plain)]))
         for each in asked:
             if each not in plain:
-                for made in self.station.messages_for(visitor, event, message, each, passing):
-                    self._hand(batch_of(made), alike([(visitor.client, [each])]))
-        self.station.observation.delivered(visitor.client, event, asked)
+                for made in self.station.border.messages_for(session, event, message, each.filter.text, passing):
+                    self._hand(batch_of(made), alike([(session.client, [each])]))
+        self.station.observation.delivered(session.client, event, asked)
 
     # Messages that last.
 
     def _unseen(
-        self, visitor: Visitor, event: Event, message: Message, asked: list[Subscription]
+        self, session: Session, event: Event, message: Message, asked: list[Subscription]
     ) -> list[Subscription]:
         """Those that have not had it. Who is away cannot be handed anything, and has not had it then either."""
-        if not visitor.connected:
+        if not session.connected:
             asked = [each for each in asked if min(message.qos, each.qos)]
-        return visitor.unseen(event.id, asked)
+        return session.unseen(event.id, asked)
 
     def look_for_newcomers(self, _: str) -> None:
         """Who has come into the reach of messages that last."""
         station, lasting = self.station, self.keeping.lasting
         for event_id in lasting.expire(station.now_us):
-            for visitor in station.visitors.values():
-                visitor.seen.pop(event_id, None)
+            for each in station.sessions.values():
+                each.seen.pop(event_id, None)
         events = list(lasting.all())
-        sessions = station.broker.border.sessions
         for event, recipients in zip(events, self.audience.of_lasting(events, station.now_us), strict=True):
             # Of whom it is not known yet what it has had, it will be at the next look.
-            known = [each for each in recipients if is_settled(sessions.get(SOURCE + each[0]))]
-            for name, wanted in self._parted(event, known):
-                station.perform(station.broker.border.give(sessions[name], event, 0, wanted))
+            known = [each for each in recipients if is_settled(station.sessions.get(each[0]))]
+            for session, wanted in self._parted(event, known):
+                station.perform(station.border.give(session, event, 0, wanted))
         self.keeping.look_later()
 
     def _hand(self, batch: Batch, plan: Plan) -> None:
@@ -238,14 +239,14 @@ class Publishing:
         waiting, alike_sent = list[tuple[Message, Event]](), list[Batch]()
         travels, observed = self.station.has_neighbours(), self.station.observation.on
         for client, batch in passing:
-            visitor = self.station.visitors.get(client)
-            if visitor is None:
+            session = self.station.sessions.get(client)
+            if session is None:
                 continue
             plan = self.audience.plain(batch.topic)
             if plan is None or travels or observed or batch.messages[0].user_properties:
                 self._hand_merged(alike_sent)
                 for message in batch.messages:
-                    self._pass_event(visitor, message, travels, waiting)
+                    self._pass_event(session, message, travels, waiting)
                 continue
             self._pass_waiting(waiting)
             if alike_sent and not alike_sent[-1].goes_with(batch):
@@ -261,15 +262,15 @@ class Publishing:
             batches.clear()
 
     def _pass_event(
-        self, visitor: Visitor, message: Message, travels: bool, waiting: list[tuple[Message, Event]]
+        self, session: Session, message: Message, travels: bool, waiting: list[tuple[Message, Event]]
     ) -> None:
         message = self._with_choice(message, True)
         try:
-            event = self.events.passing_event_of(visitor.context, message, self.station.now_us, travels)
+            event = self.events.passing_event_of(session.context, message, self.station.now_us, travels)
         except (BadProperty, BadValue) as problem:
-            self._refuse(visitor, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+            self._refuse(session, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return
-        self.station.observation.published(visitor.client, event, message)
+        self.station.observation.published(session.client, event, message)
         waiting.append((message, event))
 
     def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
@@ -294,14 +295,14 @@ class Publishing:
     def _pass(self, event: Event, message: Message, recipients: Recipients, source: str, hops: int) -> None:
         unchanged: Recipients = []
         for client, asked in recipients:
-            visitor = self.station.visitors.get(client)
-            if visitor is None:
+            session = self.station.sessions.get(client)
+            if session is None:
                 continue
-            if len(visitor.modulators) or asks_origin(asked):
-                self._hand_one(visitor, event, message, asked, True)
+            if len(session.modulators) or asks_origin(asked):
+                self._hand_one(session, event, message, asked, True)
             else:
                 unchanged.append((client, asked))
-                if visitor.connected:
+                if session.connected:
                     self.station.observation.delivered(client, event, asked)
         self._hand(batch_of(message), alike(unchanged))
         if self.station.has_neighbours() and not (source == CLIENT and self.announcing.keeps_back(event)):

@@ -1,18 +1,17 @@
 """What clients here want, and where they are."""
 
-import msgspec
-from msgspec.structs import replace
-
-from roamcast.broker.messages import Sub, Unsub
+from roamcast.broker.session import Session
+from roamcast.broker.transfer import Interest, interest_of
 from roamcast.live.broker.audience import Audience
 from roamcast.live.broker.effects import Grant, Hand, Remark, Revoke
+from roamcast.live.broker.events import with_origin
 from roamcast.live.broker.groups import Groups
 from roamcast.live.broker.inputs import Asked, Reported, ReportedTogether, Withdrew
+from roamcast.live.broker.mqtt_border import RETAINED
 from roamcast.live.broker.properties import BadProperty, is_common, is_lasting, subscription_of
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.travelling import Travelling
-from roamcast.live.broker.visitor import RETAINED, Visitor
 from roamcast.live.broker.wishes import ids_of
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription as Wanted
@@ -31,15 +30,9 @@ MODULATORS_MAX = 16
 EXPIRY_SIGN = "\0"
 """Between client and topic filter in the name of a timer: neither can hold it."""
 
-_encoder = msgspec.msgpack.Encoder()
-
 
 class NoRoom(Exception):
     """The session has as much as it may; the message says of what."""
-
-
-def size_of(asked: Subscription, wanted: Wanted) -> int:
-    return len(_encoder.encode(asked)) + len(_encoder.encode(wanted))
 
 
 def expiry_timer(client: str, text: str) -> str:
@@ -57,8 +50,8 @@ class Subscribing:
         self.retained = retained
 
     def subscribe(self, given: Asked) -> None:
-        visitor = self.station.visitors.get(given.client)
-        if visitor is None:
+        session = self.station.sessions.get(given.client)
+        if session is None:
             return
         reasons: list[Reason] = []
         text: str | None = None
@@ -66,97 +59,106 @@ class Subscribing:
         for asked in map(self.granted, given.subscriptions):
             if asked.filter.text in given.refused:
                 reasons.append(given.refused[asked.filter.text])
-                self._refused(visitor, f"{asked.filter.text}: {reasons[-1].name.lower().replace('_', ' ')}")
+                self._refused(session, f"{asked.filter.text}: {reasons[-1].name.lower().replace('_', ' ')}")
                 continue
             try:
-                wanted = self._wanted(visitor, asked)
-                self._check_room(visitor, asked, wanted)
+                wanted = self._wanted(session, asked)
+                interest = interest_of(wanted, asked)
+                self._check_room(session, interest)
             except (BadProperty, BadValue) as problem:
                 reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR)
                 text = f"{asked.filter.text}: {problem}"
-                self._refused(visitor, text)
+                self._refused(session, text)
                 continue
             except NoRoom as problem:
                 reasons.append(Reason.QUOTA_EXCEEDED)
                 text = str(problem)
-                self._refused(visitor, f"{asked.filter.text}: {text}")
+                self._refused(session, f"{asked.filter.text}: {text}")
                 continue
             reasons.append(GRANTED[asked.qos])
-            granted.append((asked, self.add(visitor, asked, wanted)))
-        self.answer(visitor, Grant(given.client, given.packet_id, tuple(reasons), text))
+            granted.append((asked, self.add(session, interest)))
+        self.answer(session, Grant(given.client, given.packet_id, tuple(reasons), text))
         for asked, replaced in granted:
-            self._give_retained(visitor, asked, replaced)
+            self._give_retained(session, asked, replaced)
 
-    def _refused(self, visitor: Visitor, why: str) -> None:
+    def _refused(self, session: Session, why: str) -> None:
         """Many clients show nobody the text of SUBACK."""
-        self.station.emit(Remark("subscription_refused", f"{visitor.client}: {why}"))
+        self.station.emit(Remark("subscription_refused", f"{session.client}: {why}"))
 
     def granted(self, asked: Subscription) -> Subscription:
         """What a client gets of what it asks for: all of it."""
         return asked
 
-    def answer(self, visitor: Visitor, grant: Grant) -> None:
+    def answer(self, session: Session, grant: Grant) -> None:
         self.station.emit(grant)
 
-    def _wanted(self, visitor: Visitor, asked: Subscription) -> Wanted:
-        wanted = subscription_of(visitor.client, asked, self.station.now_us, self.station.space)
-        if wanted.modulator and asked.filter.text not in visitor.modulators:
-            visitor.modulators.make(wanted.modulator)
+    def _wanted(self, session: Session, asked: Subscription) -> Wanted:
+        wanted = subscription_of(session.client, asked, self.station.now_us, self.station.space)
+        if wanted.modulator and asked.filter.text not in session.modulators:
+            session.modulators.make(wanted.modulator)
         return wanted
 
-    def _check_room(self, visitor: Visitor, asked: Subscription, wanted: Wanted) -> None:
+    def _check_room(self, session: Session, interest: Interest) -> None:
         """All of a session's subscriptions must fit into one message between brokers."""
         if self.station.broker.neighbours.router.full():
             raise NoRoom("this broker has as many subscriptions as it may")
-        session, text = visitor.session, asked.filter.text
-        known = [each for each in visitor.asked if each != text]
-        if len(known) >= session.limits.subscriptions_max:
-            raise NoRoom(f"at most {session.limits.subscriptions_max} subscriptions")
-        size = sum(visitor.sizes.get(each, 0) for each in known)
-        if size + size_of(asked, wanted) > SUBSCRIPTIONS_BYTES_MAX:
+        name, limits = interest.name, self.station.border.limits
+        others = [each for each in session.subscriptions.values() if each.name != name]
+        if len(others) >= limits.subscriptions_max:
+            raise NoRoom(f"at most {limits.subscriptions_max} subscriptions")
+        if sum(each.size_bytes for each in others) + interest.size_bytes > SUBSCRIPTIONS_BYTES_MAX:
             raise NoRoom(f"all subscriptions of a session have at most {SUBSCRIPTIONS_BYTES_MAX} bytes")
-        if wanted.modulator and text not in visitor.modulators and len(visitor.modulators) >= MODULATORS_MAX:
+        modulators = session.modulators
+        if interest.wanted.modulator and name not in modulators and len(modulators) >= MODULATORS_MAX:
             raise NoRoom(f"at most {MODULATORS_MAX} modulators")
 
-    def add(self, visitor: Visitor, asked: Subscription, wanted: Wanted) -> bool:
+    def add(self, session: Session, interest: Interest) -> bool:
         """Whether it took the place of another on the same filter."""
-        text = asked.filter.text
-        before = visitor.asked.get(text)
-        if before is not None:
-            self.audience.unsubscribe(visitor.client, before)
-            self.groups.left(visitor.client, () if is_common(asked) else (before,))
-        visitor.asked[text] = asked
-        visitor.wanted[text] = wanted
-        visitor.sizes[text] = size_of(asked, wanted)
-        visitor.modulators.put(text, wanted.modulator)
-        self._expire_later(visitor, text, wanted)
-        self.audience.subscribe(visitor.client, asked, wanted)
-        self.station.tell_broker(visitor, Sub(wanted))
+        assert interest.asked is not None
+        name, asked, wanted = interest.name, interest.asked, interest.wanted
+        before = session.subscriptions.get(name)
+        if before is not None and before.asked is not None:
+            self.audience.unsubscribe(session.client, before.asked)
+            self.groups.left(session.client, () if is_common(asked) else (before.asked,))
+        session.modulators.put(name, wanted.modulator)
+        self._enter(session, interest)
+        self.station.perform(self.station.border.subscribe(session, interest))
         self.station.observation.subscribed(asked, wanted)
-        self.groups.joined(visitor.client, (asked,), True)
+        self.groups.joined(session.client, (asked,), True)
         return before is not None
 
+    def _enter(self, session: Session, interest: Interest) -> None:
+        if interest.asked is not None:
+            self._expire_later(session, interest.name, interest.wanted)
+            self.audience.subscribe(session.client, interest.asked, interest.wanted)
+
     def unsubscribe(self, given: Withdrew) -> None:
-        visitor = self.station.visitors.get(given.client)
-        if visitor is None:
+        session = self.station.sessions.get(given.client)
+        if session is None:
             return
-        for text in given.filters:
-            if text in visitor.asked:
-                self._withdraw(visitor, text)
-        self.station.emit(Revoke(given.client, given.packet_id))
+        reasons: list[Reason] = []
+        for name in given.filters:
+            known = name in session.subscriptions
+            reasons.append(Reason.SUCCESS if known else Reason.NO_SUBSCRIPTION_EXISTED)
+            if known:
+                self._withdraw(session, name)
+        self.station.emit(Revoke(given.client, given.packet_id, tuple(reasons)))
 
-    def _withdraw(self, visitor: Visitor, text: str) -> None:
-        # The connection takes it out of the session when it answers: its answer says whether it was there.
-        asked = visitor.asked.pop(text)
-        self.audience.unsubscribe(visitor.client, asked)
-        self.groups.left(visitor.client, (asked,))
-        wanted = visitor.wanted.get(text)
-        self._forget(visitor, text)
-        if wanted is not None:
-            self.station.observation.unsubscribed(asked, wanted)
+    def _withdraw(self, session: Session, name: str) -> None:
+        interest = session.subscriptions[name]
+        self._forget(session, name)
+        if interest.asked is not None:
+            self.audience.unsubscribe(session.client, interest.asked)
+            self.groups.left(session.client, (interest.asked,))
+            self.station.observation.unsubscribed(interest.asked, interest.wanted)
 
-    def _expire_later(self, visitor: Visitor, text: str, wanted: Wanted) -> None:
-        timer = expiry_timer(visitor.client, text)
+    def _forget(self, session: Session, name: str) -> None:
+        session.forget_subscription(name)
+        self.station.timers.cancel(expiry_timer(session.client, name))
+        self.station.perform(self.station.border.unsubscribe(session, name))
+
+    def _expire_later(self, session: Session, text: str, wanted: Wanted) -> None:
+        timer = expiry_timer(session.client, text)
         if wanted.expires_us == FOREVER_US:
             self.station.timers.cancel(timer)
         else:
@@ -166,103 +168,90 @@ class Subscribing:
     def expired(self, name: str) -> None:
         """A subscription's time is over: it goes as if its client had withdrawn it."""
         client, _, text = name.partition(EXPIRY_SIGN)
-        visitor = self.station.visitors.get(client)
-        if visitor is not None and text in visitor.asked:
-            self._withdraw(visitor, text)
-            visitor.session.unsubscribe(text)
+        session = self.station.sessions.get(client)
+        if session is not None and text in session.subscriptions:
+            self._withdraw(session, text)
 
     def reported(self, given: Reported | ReportedTogether) -> None:
         for context in (given.context,) if isinstance(given, Reported) else given.contexts:
             self.moved(context)
 
     def moved(self, context: Context) -> None:
-        visitor = self.station.visitors.get(context.host)
-        if visitor is not None:
-            visitor.context = context
+        session = self.station.sessions.get(context.host)
+        if session is not None:
+            session.context = context
             self.audience.moved(context, self.station.has_neighbours())
             self.station.observation.moved(context)
-            self.travelling.moved(visitor)
+            self.travelling.moved(session)
 
-    def welcome(self, visitor: Visitor) -> None:
+    def welcome(self, session: Session) -> None:
         """A client that was here before, or elsewhere: what it wants is known."""
-        self.audience.moved(visitor.context)
-        for text, asked in visitor.asked.items():
-            wanted = visitor.wanted.get(text)
-            if wanted is not None:
-                visitor.sizes[text] = size_of(asked, wanted)
-                self._expire_later(visitor, text, wanted)
-                self.audience.subscribe(visitor.client, asked, wanted)
+        self.audience.moved(session.context)
+        for interest in session.subscriptions.values():
+            self._enter(session, interest)
 
-    def forget(self, visitor: Visitor) -> None:
-        for text in self.audience.texts_of(visitor.client):
-            self.station.timers.cancel(expiry_timer(visitor.client, text))
-        self.audience.forget(visitor.client)
+    def forget(self, session: Session) -> None:
+        for text in self.audience.texts_of(session.client):
+            self.station.timers.cancel(expiry_timer(session.client, text))
+        self.audience.forget(session.client)
 
-    def realign(self, visitor: Visitor) -> None:
+    def realign(self, session: Session) -> None:
         """What its last border said in the end may differ from what it had said first: the client was still there."""
-        visitor.unaligned = False
-        self.audience.moved(visitor.context)
-        for text in self.audience.texts_of(visitor.client):
-            if text not in visitor.asked:
-                self.audience.remove(visitor.client, text)
-        for text in [each for each in visitor.wanted if each not in visitor.asked]:
-            self._forget(visitor, text)
-        for text, asked in list(visitor.asked.items()):
-            if text not in visitor.wanted or self.audience.asked(visitor.client, text) != asked:
-                self._take_over(visitor, asked)
+        told, session.attachment.told = session.attachment.told, None
+        if told is None:
+            return
+        self.audience.moved(session.context)
+        now_wanted = {each.name: each for each in told.interests}
+        for name in [each for each in session.subscriptions if each not in now_wanted]:
+            self.audience.remove(session.client, name)
+            self._forget(session, name)
+        for name, interest in now_wanted.items():
+            known = session.subscriptions.get(name)
+            if known is None or (known.asked, known.wanted) != (interest.asked, interest.wanted):
+                self._take_over(session, interest)
 
-    def _take_over(self, visitor: Visitor, asked: Subscription) -> None:
+    def _take_over(self, session: Session, told: Interest) -> None:
         """It was granted elsewhere, to last for as long as was said there. What is over, or finds no room here, goes
         as if its client had withdrawn it."""
-        text, now_us = asked.filter.text, self.station.now_us
+        if told.asked is None:
+            return
+        interest = interest_of(told.wanted, told.asked)
         try:
-            wanted = subscription_of(visitor.client, asked, now_us, self.station.space)
-            wanted = replace(wanted, expires_us=visitor.ends_us().get(text, wanted.expires_us))
-            self._check_room(visitor, asked, wanted)
-        except (BadProperty, BadValue, NoRoom) as problem:
-            self.station.emit(Remark("subscription_dropped", f"{visitor.client}: {text}: {problem}"))
-            self._lapse(visitor, text)
+            self._check_room(session, interest)
+        except NoRoom as problem:
+            self.station.emit(Remark("subscription_dropped", f"{session.client}: {told.name}: {problem}"))
+            self._lapse(session, interest)
             return
-        if wanted.expires_us < now_us:
-            self._lapse(visitor, text)
+        if told.wanted.expires_us < self.station.now_us:
+            self._lapse(session, interest)
             return
-        visitor.wanted[text] = wanted
-        visitor.sizes[text] = size_of(asked, wanted)
-        self._expire_later(visitor, text, wanted)
-        self.audience.subscribe(visitor.client, asked, wanted)
-        self.station.tell_broker(visitor, Sub(wanted))
+        self._enter(session, interest)
+        self.station.perform(self.station.border.subscribe(session, interest))
 
-    def _lapse(self, visitor: Visitor, text: str) -> None:
-        asked = visitor.asked.pop(text)
-        visitor.session.unsubscribe(text)
-        self.audience.remove(visitor.client, text)
-        self.groups.left(visitor.client, (asked,))
-        self._forget(visitor, text)
+    def _lapse(self, session: Session, interest: Interest) -> None:
+        self.audience.remove(session.client, interest.name)
+        if interest.asked is not None:
+            self.groups.left(session.client, (interest.asked,))
+        self._forget(session, interest.name)
 
-    def _forget(self, visitor: Visitor, text: str) -> None:
-        visitor.forget_subscription(text)
-        self.station.timers.cancel(expiry_timer(visitor.client, text))
-        gone = visitor.wanted.pop(text, None)
-        if gone is not None:
-            self.station.tell_broker(visitor, Unsub(gone.id))
-
-    def _give_retained(self, visitor: Visitor, asked: Subscription, replaced: bool) -> None:
+    def _give_retained(self, session: Session, asked: Subscription, replaced: bool) -> None:
         if asked.filter.group is not None or asked.retain_handling == NEVER:
             return
         if replaced and asked.retain_handling == IF_NEW:
             return
-        now_us, wanted = self.station.now_us, visitor.wanted[asked.filter.text]
-        session = self.station.broker.border.sessions.get(visitor.name)
+        now_us, name = self.station.now_us, asked.filter.text
+        wanted = session.subscriptions[name].wanted
         for event, message in self.retained.matching(asked.filter.pattern, now_us):
-            if session is None or not self.audience.wants_retained(event, wanted, now_us):
+            if not self.audience.wants_retained(event, wanted, now_us):
                 continue
             if is_lasting(message):
-                visitor.unseen(event.id, [asked])
+                session.unseen(event.id, [asked])
             if not message.qos:
                 self.station.goes_ahead(event.publisher.host, event.subject)
             if min(message.qos, asked.qos) == 0:
-                for each in self.station.messages_for(visitor, event, message, asked, False):
-                    self.station.emit(Hand((visitor.client,), batch_of(each), True, ids_of([asked])))
-                self.station.observation.given_retained(visitor.client, event, message, [asked])
-            elif self.station.has_room(visitor, message.size_bytes):
-                self.station.perform(self.station.broker.border.give(session, event, 0, (RETAINED, wanted.id)))
+                for each in self.station.border.messages_for(session, event, message, name, False):
+                    seen = batch_of(with_origin(event, each, [asked]))
+                    self.station.emit(Hand((session.client,), seen, True, ids_of([asked])))
+                self.station.observation.given_retained(session.client, event, message, [asked])
+            else:
+                self.station.perform(self.station.border.give(session, event, 0, (RETAINED, name)))

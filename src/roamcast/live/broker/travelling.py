@@ -14,21 +14,18 @@ What that client does by itself its broker does for it: it polls (`probing`), an
 time has come (`batch`).
 """
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from roamcast.broker.mesh.handover import MeshHandover
 from roamcast.broker.mesh.prediction import TRIP_S_MAX, Status, status_of
 from roamcast.broker.messages import Attach, Poll
+from roamcast.broker.session import Session
 from roamcast.live.broker.content import BadReport, context_reported
 from roamcast.live.broker.effects import Remark
 from roamcast.live.broker.station import Station
-from roamcast.live.broker.visitor import Visitor
+from roamcast.model.context import Context
 from roamcast.model.movement import MovementModel, cell_name
-from roamcast.model.subscription import Subscription
 from roamcast.mqtt.packets import Pairs
-from roamcast.node.boundary import LinkUp
 
 TRIP, NEXT = "trip", "next"
 SAID_NAMES = (TRIP, NEXT)
@@ -54,96 +51,103 @@ class Travelling:
 
     # Reports, which are attachments.
 
-    def attach(self, visitor: Visitor, attach: Attach) -> None:
+    def attach(self, client: str, attach: Attach) -> None:
+        station, status = self.station, None
         if self.mesh is not None:
-            visitor.status = self._status(visitor)
-            attach = replace(attach, status=visitor.status)
-        self.station.tell_broker(visitor, attach)
-        if self.mesh is not None:
-            self._report_later(visitor)
+            session = station.sessions.get(client)
+            known = attach.session.context if attach.session is not None else None
+            context = session.context if session is not None else known or Context(client)
+            status = self._status(context, "" if session is None else session.next_broker)
+            attach = replace(attach, status=status)
+        station.perform(station.broker.handover.attach(station.now_us, client, attach))
+        session = station.sessions.get(client)
+        if self.mesh is not None and session is not None:
+            session.status = status
+            self._report_later(session)
 
-    def _report(self, visitor: Visitor, wanted: Iterable[Subscription]) -> None:
+    def _report(self, session: Session) -> None:
         """Says to the broker that it is still here, and what has become of its trip."""
-        visitor.epoch = max(self.station.now_us, visitor.epoch + 1)
-        self.attach(visitor, Attach(visitor.epoch, visitor.acknowledged, "again", tuple(wanted)))
+        epoch = max(self.station.now_us, session.epoch + 1)
+        self.attach(session.client, Attach(epoch, 0, "again", None))
 
-    def admitted(self, visitor: Visitor) -> None:
+    def admitted(self, session: Session) -> None:
         """It is connected from now on."""
         if self.mesh is not None:
-            self.station.give(LinkUp(visitor.name))
-            self._poll_later(visitor)
+            self.station.perform(self.mesh.linked(self.station.now_us, session.client))
+            self._poll_later(session)
 
-    def moved(self, visitor: Visitor) -> None:
+    def moved(self, session: Session) -> None:
         """It has reported itself."""
-        if self.mesh is None or not visitor.connected:
+        if self.mesh is None or not session.connected:
             return
-        now = self._status(visitor)
-        if now is not None and (visitor.status is None or not now.same_trip(visitor.status)):
-            self._report(visitor, visitor.wanted.values())
+        now = self._status(session.context, session.next_broker)
+        if now is not None and (session.status is None or not now.same_trip(session.status)):
+            self._report(session)
 
-    def leaves(self, visitor: Visitor, said: Pairs) -> None:
+    def leaves(self, session: Session, said: Pairs) -> None:
         """It is about to be gone, and may have said where to."""
-        self._cancel(visitor)
+        self._cancel(session)
         if self.mesh is None:
             return
         given = dict(pair for pair in said if pair[0] in SAID_NAMES)
         if TRIP in given:
-            self._take_trip(visitor, given[TRIP])
+            self._take_trip(session, given[TRIP])
         if NEXT in given and self.mesh.grid.cell_of(given[NEXT]) is None:
-            self.station.emit(Remark("bad_report", f"{visitor.client}: '{given[NEXT]}' is no broker of the mesh"))
+            self.station.emit(Remark("bad_report", f"{session.client}: '{given[NEXT]}' is no broker of the mesh"))
         elif NEXT in given:
-            visitor.next_broker = given[NEXT]
+            session.next_broker = given[NEXT]
         if given:
-            self._report(visitor, visitor.wanted.values())
+            self._report(session)
 
-    def _take_trip(self, visitor: Visitor, text: str) -> None:
+    def _take_trip(self, session: Session, text: str) -> None:
         try:
-            visitor.context = context_reported(
-                text.encode(), visitor.context, self.station.now_us, self.station.space
+            session.context = context_reported(
+                text.encode(), session.context, self.station.now_us, self.station.space
             )
         except BadReport as problem:
-            self.station.emit(Remark("bad_report", f"{visitor.client}: {problem}"))
+            self.station.emit(Remark("bad_report", f"{session.client}: {problem}"))
 
-    def _status(self, visitor: Visitor) -> Status | None:
+    def _status(self, context: Context, next_broker: str) -> Status | None:
         """Where it goes, as far as anybody knows."""
         mesh, now_us = self.mesh, self.station.now_us
         if mesh is None:
             return None
-        going_to = mesh.grid.cell_of(visitor.next_broker) if visitor.next_broker else None
+        going_to = mesh.grid.cell_of(next_broker) if next_broker else None
         if going_to is not None:
             return Status(now_us, mesh.grid.centre(going_to))
-        status = status_of(visitor.context, now_us, self.station.space)
+        status = status_of(context, now_us, self.station.space)
         if status is None and mesh.movement is not None and mesh.movement.residence_s(cell_name(mesh.here)):
             return Status(now_us, mesh.grid.centre(mesh.here))
         return status
 
     # What the client of the paper does by itself.
 
-    def _poll_later(self, visitor: Visitor) -> None:
+    def _poll_later(self, session: Session) -> None:
         if self.params.handover == "probing":
             at_us = self.station.now_us + round(self.params.mesh.probe_s * 1e6)
-            self.station.timers.set(POLL_TIMER + visitor.client, at_us)
+            self.station.timers.set(POLL_TIMER + session.client, at_us)
 
     def poll(self, client: str) -> None:
-        visitor = self.station.visitors.get(client)
-        if visitor is not None and visitor.connected:
-            self.station.tell_broker(visitor, Poll(self.station.host, visitor.epoch, visitor.acknowledged))
-            self._poll_later(visitor)
+        session = self.station.sessions.get(client)
+        if session is not None and session.connected:
+            poll = Poll(self.station.host, session.epoch, 0)
+            self.station.perform(self.station.broker.handover.hear_client(self.station.now_us, poll, client))
+            self._poll_later(session)
 
-    def _report_later(self, visitor: Visitor) -> None:
+    def _report_later(self, session: Session) -> None:
         """Who is under way gets nothing with `batch`, so the end of the trip must be noticed."""
-        status = visitor.status
+        status = session.status
         if self.params.handover != "batch" or status is None or status.speed_mps == 0:
-            self.station.timers.cancel(REPORT_TIMER + visitor.client)
+            self.station.timers.cancel(REPORT_TIMER + session.client)
             return
         travel_s = min(status.travel_s(self.station.space), TRIP_S_MAX) or self.params.mesh.report_s
-        self.station.timers.set(REPORT_TIMER + visitor.client, self.station.now_us + round(travel_s * 1e6))
+        self.station.timers.set(REPORT_TIMER + session.client, self.station.now_us + round(travel_s * 1e6))
 
     def trip_over(self, client: str) -> None:
-        visitor = self.station.visitors.get(client)
-        if visitor is not None and visitor.connected:
-            self._report(visitor, visitor.wanted.values())
+        session = self.station.sessions.get(client)
+        if session is not None and session.connected:
+            self._report(session)
 
-    def _cancel(self, visitor: Visitor) -> None:
+    def _cancel(self, session: Session) -> None:
         for timer in (POLL_TIMER, REPORT_TIMER):
-            self.station.timers.cancel(timer + visitor.client)
+            self.station.timers.cancel(timer + session.client)

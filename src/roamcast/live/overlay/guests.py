@@ -18,16 +18,16 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
+from roamcast.broker.modulators.running import MADE_OF
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
 from roamcast.broker.overlay.messages import Leave, Search
 from roamcast.broker.overlay.params import OverlayParams
+from roamcast.broker.session import Session
 from roamcast.live.broker.effects import Acknowledge, Grant, Hand, Remark
 from roamcast.live.broker.events import Events, plain
-from roamcast.live.broker.modulating import MADE_OF
 from roamcast.live.broker.properties import subscription_id, text_of
 from roamcast.live.broker.station import Station
-from roamcast.live.broker.visitor import Visitor
 from roamcast.live.broker.wishes import ids_of
 from roamcast.live.overlay.underlay import Borne, Underlay, Unreached, guest_name, process_of
 from roamcast.model.event import Event
@@ -178,46 +178,46 @@ class Guests:
 
     # MQTT clients.
 
-    def name_of(self, visitor: Visitor) -> str:
-        return guest_name(visitor.client, self.station.host)
+    def name_of(self, session: Session) -> str:
+        return guest_name(session.client, self.station.host)
 
-    def _guest(self, visitor: Visitor) -> str:
+    def _guest(self, session: Session) -> str:
         """The client's guest; it begins if there is none."""
-        name = self.name_of(visitor)
+        name = self.name_of(session)
         known = self.guests.get(name)
         if known is not None:
             known.leaving = False
             self.station.timers.cancel(f"{TIMER}{name}{SIGN}{LINGER}")
             return name
         node = OverlayClient(name, self.params, self.random, self.station.space)
-        self.guests[name] = Guest(visitor.client, node)
+        self.guests[name] = Guest(session.client, node)
         # An earlier session of the same name may be somewhere still. It looks for a broker at once.
-        self.give(name, Start(replace(visitor.context, host=name), restarted=True))
+        self.give(name, Start(replace(session.context, host=name), restarted=True))
         self.give(name, TimerFired("discover"))
         return name
 
-    def subscribe(self, visitor: Visitor, subscription: Subscription) -> None:
-        self.give(self._guest(visitor), Subscribe(subscription))
+    def subscribe(self, session: Session, subscription: Subscription) -> None:
+        self.give(self._guest(session), Subscribe(subscription))
 
-    def unsubscribe(self, visitor: Visitor, text: str) -> None:
-        name = self.name_of(visitor)
+    def unsubscribe(self, session: Session, text: str) -> None:
+        name = self.name_of(session)
         self.give(name, Unsubscribe(subscription_id(name, text)))
 
-    def grant(self, visitor: Visitor, grant: Grant) -> None:
+    def grant(self, session: Session, grant: Grant) -> None:
         """SUBACK comes when somebody serves the client."""
-        guest = self.guests.get(self.name_of(visitor))
+        guest = self.guests.get(self.name_of(session))
         if guest is None or guest.node.customer.broker is not None:
             self.station.emit(grant)
         else:
             guest.grants.append(grant)
 
-    def moved(self, visitor: Visitor) -> None:
-        name = self.name_of(visitor)
-        self.give(name, Moved(replace(visitor.context, host=name)))
+    def moved(self, session: Session) -> None:
+        name = self.name_of(session)
+        self.give(name, Moved(replace(session.context, host=name)))
 
-    def publish(self, visitor: Visitor, event: Event, packet_id: int) -> bool:
+    def publish(self, session: Session, event: Event, packet_id: int) -> bool:
         """Whether there was room for it."""
-        name = self._guest(visitor)
+        name = self._guest(session)
         guest = self.guests[name]
         customer = guest.node.customer
         before = customer.published
@@ -229,9 +229,9 @@ class Guests:
             self._look_after(name, guest)
         return True
 
-    def leaves(self, visitor: Visitor) -> None:
+    def leaves(self, session: Session) -> None:
         """The session is over."""
-        name = self.name_of(visitor)
+        name = self.name_of(session)
         guest = self.guests.get(name)
         if guest is None:
             return
@@ -270,24 +270,23 @@ class Guests:
 
     def _deliver(self, host: str, event: Event, name: str) -> None:
         guest, text = self.guests.get(host), text_of(name)
-        visitor = None if guest is None else self.station.visitors.get(guest.client)
-        asked = None if visitor is None else visitor.asked.get(text)
-        if guest is None or visitor is None or asked is None:
+        session = None if guest is None else self.station.sessions.get(guest.client)
+        interest = None if session is None else session.subscriptions.get(text)
+        asked = None if interest is None else interest.asked
+        if session is None or asked is None:
             return
         if asked.no_local and event.publisher.host == host:
             return
         if event.body is None:
             event = with_message(event, name)
         message = self.events.message_of(event)
-        session = self.station.broker.border.sessions.get(visitor.name)
-        if message is None or session is None:
-            self.station.emit(Remark("delivery_dropped", visitor.client))
+        if message is None:
+            self.station.emit(Remark("delivery_dropped", session.client))
         elif min(message.qos, asked.qos) == 0:
             retain = message.retain and asked.retain_as_published
-            self.station.emit(Hand((visitor.client,), batch_of(message), retain, ids_of([asked])))
-        elif self.station.has_room(visitor, message.size_bytes):
-            wanted = (subscription_id(visitor.client, text),)
-            self.station.perform(self.station.broker.border.give(session, event, 0, wanted))
+            self.station.emit(Hand((session.client,), batch_of(message), retain, ids_of([asked])))
+        else:
+            self.station.perform(self.station.border.give(session, event, 0, (text,)))
 
 
 def with_message(event: Event, name: str) -> Event:

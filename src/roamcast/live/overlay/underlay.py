@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from roamcast.broker.overlay.messages import MESSAGES, Search
 from roamcast.live.broker.effects import AnyEffect, Remark, Tell
-from roamcast.live.broker.visitor import SOURCE
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
 
+SOURCE = "@"
+"""Before a client's name where brokers have names too: no broker's name begins so."""
 AT = ">"
 HOPS_MAX = 64
 WAYS_MAX = 10_000

@@ -6,7 +6,6 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from roamcast.live.broker.events import plain
-from roamcast.live.broker.visitor import Visitor
 from roamcast.model.context import Configuration, Context
 from roamcast.model.filter import (
     EVERYTHING,
@@ -72,28 +71,26 @@ class Answers:
 
     def client(self, request: HttpRequest) -> HttpResponse:
         name = name_in(request, "clients")
-        visitor = self.core.station.visitors.get(name)
-        if visitor is None or not visitor.epoch:
+        session = self.core.station.sessions.get(name)
+        if session is None:
             return problem(404, f"no client '{name[:200]}' is at {self.core.host}")
         now_us = self._now_us()
-        here = visitor.context.position_at(now_us, self.core.space)
+        here = session.context.position_at(now_us, self.core.space)
         return answer(
             200,
             {
                 "id": name,
                 "home": self.core.host,
                 "at": point_json(here),
-                "attributes": {key: plain(value) for key, value in visitor.context.attributes.items()},
-                "connected": visitor.connected,
-                "waiting": self._waiting(visitor),
-                "subscriptions": [subscription_json(text, each) for text, each in visitor.wanted.items()],
+                "attributes": {key: plain(value) for key, value in session.context.attributes.items()},
+                "connected": session.connected,
+                "waiting": len(session.window) + len(session.attachment.held),
+                "subscriptions": [
+                    subscription_json(text, each.wanted) for text, each in session.subscriptions.items()
+                ],
                 "last_events": self._last_events(name),
             },
         )
-
-    def _waiting(self, visitor: Visitor) -> int:
-        session = self.core.station.broker.border.sessions.get(visitor.name)
-        return 0 if session is None else len(session.window) + len(session.attachment.held)
 
     def _last_events(self, client: str) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []

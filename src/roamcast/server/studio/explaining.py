@@ -121,8 +121,9 @@ class Explaining:
 
     def _wanted(self, entry: Entry) -> Subscription:
         """With the time at which its client issued it; for matching it holds from when it is here."""
-        visitor = self.core.station.visitors.get(entry.client)
-        issued = None if visitor is None else visitor.wanted.get(entry.asked.filter.text)
+        session = self.core.station.sessions.get(entry.client)
+        interest = None if session is None else session.subscriptions.get(entry.asked.filter.text)
+        issued = None if interest is None else interest.wanted
         return entry.wanted if issued is None else issued
 
     def _withheld(self, entry: Entry) -> Reason | None:
@@ -140,8 +141,8 @@ class Explaining:
             return "withheld", f"{client} was not connected, and what is QoS 0 to it does not wait"
         if not self.known_then:
             return "withheld", f"as things are now it would be delivered{NOT_KNOWN}"
-        visitor = self.core.station.visitors.get(client)
-        if visitor is not None and not visitor.connected and qos:
+        session = self.core.station.sessions.get(client)
+        if session is not None and not session.connected and qos:
             return "withheld", f"it waits for {client}, which is not connected"
         if entry.wanted.modulator:
             return "withheld", "the modulator of the subscription let nothing through"

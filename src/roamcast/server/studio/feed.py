@@ -102,8 +102,8 @@ class Feed(Attendant):
     def _begin(self) -> None:
         watcher = self.watcher
         watcher.attendant = self
-        for visitor in watcher.core.station.visitors.values():
-            for wanted in visitor.wanted.values():
+        for session in watcher.core.station.sessions.values():
+            for wanted in (each.wanted for each in session.subscriptions.values()):
                 self.wanted(wanted)
         for way in watcher.ways.newest():
             self.seen(way)

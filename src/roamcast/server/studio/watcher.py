@@ -89,9 +89,8 @@ class Watcher(Observer):
         """The feed, while any page is open."""
         self.when_failed: Callable[[], None] | None = None
         now_us = core.station.now_us
-        for visitor in core.station.visitors.values():
-            if visitor.epoch:
-                self.past.put(now_us, visitor.client, Known(visitor.context, visitor.connected))
+        for session in core.station.sessions.values():
+            self.past.put(now_us, session.client, Known(session.context, session.connected))
 
     def failed(self) -> None:
         if self.when_failed is not None:
@@ -100,8 +99,8 @@ class Watcher(Observer):
     # Clients.
 
     def moved(self, now_us: int, context: Context) -> None:
-        visitor = self.core.station.visitors.get(context.host)
-        connected = visitor is not None and visitor.connected
+        session = self.core.station.sessions.get(context.host)
+        connected = session is not None and session.connected
         self.past.put(now_us, context.host, Known(context, connected))
         if self.attendant is not None:
             self.attendant.moved(context.host)
@@ -150,11 +149,11 @@ class Watcher(Observer):
     def fanned_out(self, now_us: int, event: Event, hosts: Sequence[str], subscription_ids: SubscriptionIds) -> None:
         if event.subject.startswith(OWN):
             return
-        visitors = self.core.station.visitors
+        sessions = self.core.station.sessions
         got = [
             host
             for host in dict.fromkeys(hosts)
-            if host in visitors and (visitors[host].connected or visitors[host].coming)
+            if host in sessions and (sessions[host].connected or sessions[host].coming)
         ]
         way = self.ways.get(event.id) or self._seen(now_us, event)
         self.ways.deliver(way, got, now_us)
