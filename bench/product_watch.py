@@ -20,7 +20,7 @@ from bench.fanout_peers import program
 SAMPLES_PER_S = 200
 FUNCTIONS_SHOWN = 25
 END_S_MAX = 30.0
-WAITING = ("Condition.wait ", "_worker ", "GroupCommit._work ")
+WAITING = ("Condition.wait ", "_worker ", "GroupCommit._work ", "LiveJournal._write_waiting ")
 """Threads in these wait for work or for a lock."""
 CALLS = {
     "commits": ("fsync", "fdatasync"),
