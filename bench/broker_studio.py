@@ -1,4 +1,4 @@
-"""What the studio costs a broker while no page is open: CPU time of a message with and without somebody looking on.
+"""What the studio costs a broker while somebody looks: CPU time of a message with and without it.
 
 The state machine alone, without sockets: messages of QoS 0 to subscribers that are all plain, one by one and in one
 piece, to subscribers with a filter, and reports of where a client is. Of each the best of five.

@@ -39,6 +39,8 @@ async def broker_at(folder: Path, name: str = "b1", **given: Any) -> AsyncIterat
     told = {"name": name, "data": str(folder / name), "space": "plane", "listeners": listeners, "log_level": "error"}
     broker = RunningBroker(settings_from({**told, "http": {"port": 0}, **given}, "test"))
     await broker.start()
+    if broker.studio is not None:
+        broker.studio.look()
     try:
         yield broker
     finally:

@@ -1,5 +1,6 @@
 """L5: what happens at a broker is told to every open page, as it happens."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import websockets
 
 from roamcast.live.broker.core import Core
 from roamcast.server.running import RunningBroker
+from roamcast.server.studio import studio as studio_module
 from tests.server.studio.stage import (
     broker_at,
     clients,
@@ -306,17 +308,29 @@ def test_l5_the_rates_are_those_of_the_last_seconds(tmp_path: Path) -> None:
     run(work)
 
 
-def test_l5_who_does_not_look_costs_nothing(tmp_path: Path) -> None:
+def test_l5_who_does_not_look_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studio_module, "STAYS_S", 0.05)
+
     async def work() -> None:
         async with broker_at(tmp_path, studio={"enabled": False}) as broker:
             assert broker.studio is None
             assert not broker.server.core.station.observation.on
-        async with broker_at(tmp_path) as broker:
-            feed = studio_of(broker).feed
-            async with page_of(broker):
-                assert studio_of(broker).watcher.attendant is feed
-            await until(lambda: studio_of(broker).watcher.attendant is None)
-            assert not feed.drawn
+        async with broker_at(tmp_path) as broker, clients(broker, "w") as (writer,):
+            observation, studio = broker.server.core.station.observation, studio_of(broker)
+            async with page_of(broker) as page:
+                await asyncio.sleep(0.2)
+                assert studio.watcher.attendant is studio.feed
+                assert observation.observers.all == (studio.watcher,)
+                await publish(writer, "seen")
+                await page.until(lambda it: bool(it.events))
+            await until(lambda: not observation.on)
+            assert studio.watcher.attendant is None
+            assert not studio.feed.drawn
+            await publish(writer, "unseen")
+            async with page_of(broker) as page:
+                await page.read()
+                assert (list(page.entities), page.events) == ([], [])
+                assert observation.on
 
     run(work)
 

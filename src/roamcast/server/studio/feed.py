@@ -70,12 +70,12 @@ class Feed(Attendant):
         """When so many events and deliveries had been."""
         self._looked_us = 0
         self._tell_failure = failed
-        self._failed = False
+        self.failed = False
 
     # Pages.
 
     def opened(self, page: Page) -> bool:
-        if self._failed or len(self.pages) >= PAGES_MAX:
+        if self.failed or len(self.pages) >= PAGES_MAX:
             return False
         if not self.pages:
             self._begin()
@@ -96,7 +96,7 @@ class Feed(Attendant):
 
     def fail(self) -> None:
         """The watcher is told nothing any more: pages would show what was."""
-        self._failed = True
+        self.failed = True
         self.close()
 
     def _begin(self) -> None:

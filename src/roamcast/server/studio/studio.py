@@ -20,6 +20,8 @@ from roamcast.server.studio.watcher import Watcher
 from roamcast.server.transport.websocket import WebSocketProtocol
 
 VERSION = 1
+STAYS_S = 600.0
+"""How long the studio goes on observing when the last page is closed: who reloads it sees what was."""
 STREETS = f"{STUDIO}map/streets.json"
 WEBSOCKETS = {"mqtt ws": "ws", "mqtt wss": "wss"}
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
@@ -52,7 +54,8 @@ class Studio:
         self.watcher = Watcher(core)
         self.feed = Feed(self.watcher, now_us, self._hello, peers, self._feed_failed)
         self.watcher.when_failed = self.feed.fail
-        core.station.observation.observers.add(self.watcher)
+        self._observers = core.station.observation.observers
+        self._looking: asyncio.TimerHandle | None = None
         self.bundle = bundle or Bundle()
         self._addresses = addresses
         self._streets = streets
@@ -68,9 +71,9 @@ class Studio:
             STUDIO: self.bundle,
             ABOUT: self._shared(self._about),
             f"{STUDIO}feed": Upgrade(self._page),
-            f"{STUDIO}clients/": self._shared(answers.client),
-            f"{STUDIO}events/": self._shared(answers.event),
-            f"{STUDIO}try": self._shared(answers.tried),
+            f"{STUDIO}clients/": self._shared(self._looked_at(answers.client)),
+            f"{STUDIO}events/": self._shared(self._looked_at(answers.event)),
+            f"{STUDIO}try": self._shared(self._looked_at(answers.tried)),
         }
         if self._streets is not None:
             found[STREETS] = self._shared(partial(self._map, self._streets))
@@ -81,14 +84,42 @@ class Studio:
         self.feed.close()
         self.others.close()
 
+    def look(self) -> None:
+        """Somebody looks: the watcher observes from now on, until nobody has looked for a while."""
+        if self._looking is None:
+            if self.feed.failed:
+                return
+            self.watcher.begin()
+            self._observers.add(self.watcher)
+        else:
+            self._looking.cancel()
+        self._looking = asyncio.get_running_loop().call_later(STAYS_S, self._look_away)
+
+    def _look_away(self) -> None:
+        if self.feed.pages:
+            self._looking = asyncio.get_running_loop().call_later(STAYS_S, self._look_away)
+        else:
+            self._stop_looking()
+
     def _stop_looking(self) -> None:
-        self.watcher.core.station.observation.observers.remove(self.watcher)
+        self._observers.remove(self.watcher)
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    def _looked_at(self, handler: Handler) -> Handler:
+        def looked_at(request: HttpRequest) -> HttpResponse:
+            self.look()
+            return handler(request)
+
+        return looked_at
 
     def _feed_failed(self, what: str, problem: Exception) -> None:
         self._stop_looking()
         self._remark("observer_failed", f"studio, {what}: {problem!r}")
 
     def _page(self) -> asyncio.Protocol:
+        self.look()
         return WebSocketProtocol(Page(self.feed), None, self.settings.origins or None, text=True)
 
     def _map(self, streets: Streets, _: HttpRequest) -> HttpResponse:

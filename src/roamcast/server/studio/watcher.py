@@ -81,16 +81,21 @@ class Watcher(Observer):
     def __init__(self, core: Core) -> None:
         self.core = core
         self.space = core.space
+        self.attendant: Attendant | None = None
+        """The feed, while any page is open."""
+        self.when_failed: Callable[[], None] | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """With who is here, and without a past."""
+        now_us = self.core.station.now_us
         self.ways = Ways()
         self.past = Past()
         self.deliveries: Ring[Delivered] = Ring(DELIVERIES_MAX)
         self.handovers: Ring[Handover] = Ring(HANDOVERS_MAX)
-        self.attendant: Attendant | None = None
-        """The feed, while any page is open."""
-        self.when_failed: Callable[[], None] | None = None
-        now_us = core.station.now_us
-        for session in core.station.sessions.values():
+        for session in self.core.station.sessions.values():
             self.past.put(now_us, session.client, Known(session.context, session.connected))
+        self.past.since_us = now_us
 
     def failed(self) -> None:
         if self.when_failed is not None:
