@@ -1,5 +1,6 @@
 """L3: what a broker remembers of where its clients were is what they had reported by then."""
 
+import pickle
 from typing import Any
 
 import pytest
@@ -100,7 +101,7 @@ def test_l3_what_is_late_beyond_memory_is_judged_by_the_oldest_report_as_it_was(
     assert [client for client, _ in now] == ["c1"]
 
 
-def test_l3_going_back_with_many_is_one_move_there_and_one_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_l3_going_back_with_many_is_one_move(monkeypatch: pytest.MonkeyPatch) -> None:
     audience = near_by(200)
     moves = 0
     move = audience._engine._move
@@ -115,3 +116,48 @@ def test_l3_going_back_with_many_is_one_move_there_and_one_back(monkeypatch: pyt
     assert [client for client, _ in found] == ["c105"]
     # All who have a velocity are carried first.
     assert moves <= 3
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(("move", "ask")), st.sampled_from(HOSTS), st.integers(0, 60), st.booleans()),
+    max_size=30,
+)
+
+
+@given(steps=STEPS)
+@examples(150)
+def test_l3_who_is_where_does_not_depend_on_the_moments_asked_for_before(
+    steps: list[tuple[str, str, int, bool]],
+) -> None:
+    """Reports and questions in any order, some of clients that move by themselves; a fresh copy answers the same."""
+    audience, now_us = Audience(Plane()), 10_000_000
+    asked = Subscription(parse_filter("t"), 1, user_properties=(("filter", "near(position, 4)"),))
+    for host in HOSTS:
+        audience.moved(Context(host, Point(0, 0), now_us))
+        audience.subscribe(host, asked, subscription_of(host, asked, 0, Plane()))
+    for what, host, number, moves in steps:
+        now_us += 10_000
+        if what == "move":
+            velocity = Velocity(float(number % 12), 0.0) if moves else None
+            audience.moved(Context(host, Point(number % 12, 0), now_us, velocity=velocity))
+        else:
+            event = event_at(number % 12, now_us - number // 12 * 15_000)
+            fresh = pickle.loads(pickle.dumps(audience))
+            assert audience.of(event, now_us) == fresh.of(event, now_us)
+
+
+def test_l3_of_two_earlier_moments_each_has_who_was_where_then() -> None:
+    audience = Audience(Plane())
+    asked = Subscription(parse_filter("t"), 1, user_properties=(("filter", "near(position, 4)"),))
+    for host, moved_s in (("ann", 1), ("bob", 2)):
+        audience.subscribe(host, asked, subscription_of(host, asked, 0, Plane()))
+        for x, at_s in ((0, 0), (100, moved_s)):
+            audience.moved(Context(host, Point(x, 0), at_s * 1_000_000))
+
+    def near(x: int, published_us: int) -> list[str]:
+        return [client for client, _ in audience.of(event_at(x, published_us), 3_000_000)]
+
+    for _ in range(2):
+        assert (near(0, 500_000), near(100, 500_000)) == (["ann", "bob"], [])
+        assert (near(0, 1_500_000), near(100, 1_500_000)) == (["bob"], ["ann"])
+        assert (near(0, 2_500_000), near(100, 2_500_000)) == ([], ["ann", "bob"])

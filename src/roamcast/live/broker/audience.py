@@ -283,7 +283,6 @@ class Audience:
         """Where other hosts than subscribers matter, or where somebody was before its last report."""
         engine, entries = self._engine, self._entries
         self._where.exactly(by_us)
-        changed = self._where.go_back(by_us)
         guests = [event.publisher.host for event in events if self._guest(event, by_us)]
         found = [
             [entries[engine.id_of(slot)] for slot in slots]
@@ -291,7 +290,6 @@ class Audience:
         ]
         for guest in guests:
             engine.forget(guest)
-        self._where.come_back(changed)
         return found
 
     def _guest(self, event: Event, now_us: int) -> bool:

@@ -25,6 +25,8 @@ class Whereabouts:
         self.earlier = Earlier()
         self._unplaced: dict[str, Context] = {}
         """Reports that the engine has not been told yet."""
+        self._put_back: dict[str, Context] = {}
+        """By client, the earlier report by which the engine has it."""
         self.tell(engine)
 
     def tell(self, engine: Engine) -> None:
@@ -32,7 +34,7 @@ class Whereabouts:
         self._engine, self._drift, self._carried_us = engine, Drift(self.space), 0
         self._located_us = 0
         """Until when single clients were carried on since."""
-        self._unplaced = dict(self.contexts)
+        self._unplaced, self._put_back = dict(self.contexts), {}
 
     def moved(self, context: Context, remembers: bool) -> None:
         if remembers:
@@ -49,6 +51,7 @@ class Whereabouts:
         self.contexts.pop(client, None)
         self.earlier.forget(client)
         self._unplaced.pop(client, None)
+        self._put_back.pop(client, None)
         self._drift.remove(client)
         self._engine.forget(client)
 
@@ -57,18 +60,34 @@ class Whereabouts:
             contexts, self._unplaced = [*self._unplaced.values()], {}
             for context, number in zip(contexts, self._engine.place_all(contexts), strict=True):
                 self._drift.put(context, number)
+                self._put_back.pop(context.host, None)
 
-    def exactly(self, now_us: int) -> None:
-        """Has everybody where it is at the beginning of a millisecond: that must not depend on who asked before."""
+    def exactly(self, moment_us: int) -> None:
+        """Has everybody where it is at the beginning of a millisecond: that must not depend on who asked before.
+
+        Who has reported since is where it was then; whose reports of then are forgotten is where the oldest that is
+        known says, since nobody knows how it came there. They stay there until somebody asks for another moment:
+        events that come together were often published together."""
         self._place()
-        begun_us = begin_of(now_us)
+        earlier, known = {each.host: each for each in self.earlier.at(moment_us)}, self._put_back
+        if known:
+            self._come_back([host for host in known if host not in earlier])
+        begun_us = begin_of(moment_us)
         if len(self._drift) and begun_us != self._carried_us:
             self._carried_us = self._located_us = begun_us
             self._engine.move(*self._drift.positions(begun_us))
+            known = {}
+        if earlier:
+            changed = [each for host, each in earlier.items() if known.get(host) is not each or moves(each)]
+            self._engine.place_all([each.at(max(moment_us, each.at_us), self.space) for each in changed])
+        self._put_back = earlier
 
     def roughly(self, now_us: int) -> float:
-        """The same to within some metres, which are told."""
+        """The same to within some metres, which are told; for a moment after which nobody has reported."""
         self._place()
+        if self._put_back:
+            self._come_back([*self._put_back])
+            self._put_back = {}
         begun_us = begin_of(now_us)
         placed_us = (self._carried_us, self._located_us)
         slack_m = max(self._drift.slack_m(each, begun_us) for each in placed_us)
@@ -85,17 +104,14 @@ class Whereabouts:
         self._located_us = max(self._located_us, begin_of(now_us))
         return context.at(max(begin_of(now_us), context.at_us), self.space)
 
-    def go_back(self, moment_us: int) -> list[str]:
-        """To what held then, of those who have reported since. Whose reports of then are forgotten is where the
-        oldest that is known says: nobody knows how it came there."""
-        earlier = self.earlier.at(moment_us)
-        self._engine.place_all([each.at(max(moment_us, each.at_us), self.space) for each in earlier])
-        return [each.host for each in earlier]
-
-    def come_back(self, hosts: Sequence[str]) -> None:
+    def _come_back(self, hosts: Sequence[str]) -> None:
         if hosts:
             self._engine.place_all([self.contexts[host] for host in hosts])
             self._carried_us = 0
+
+
+def moves(context: Context) -> bool:
+    return context.velocity is not None or bool(context.pause_left_us)
 
 
 def begin_of(now_us: int) -> int:

@@ -164,7 +164,8 @@ class Log:
 
     def _append_one(self, row: Row) -> None:
         try:
-            self._database.execute(INSERT, row)
+            # `execute` would ask for the id of the row too, and give the lock of the interpreter away for that.
+            self._database.executemany(INSERT, (row,))
         except sqlite3.DatabaseError as problem:
             raise self._explained(problem) from problem
 
