@@ -40,10 +40,11 @@ class Profile(Struct):
 
     def lines(self, cpu_us: float) -> Iterator[str]:
         total = max(1, self.own.total())
-        yield f"{'own %':>6}{'us':>7}{'all %':>7}  function   (us: own share of {cpu_us:.0f} us a delivery)"
-        for name, count in self.own.most_common(FUNCTIONS_SHOWN):
-            share = count / total
-            yield f"{100 * share:6.1f}{share * cpu_us:7.1f}{100 * self.below[name] / total:7.1f}  {name}"
+        for order, by in (("own", self.own), ("with what they call", self.below)):
+            yield f"{'own %':>6}{'us':>7}{'all %':>7}{'us':>7}  function, by {order}; us of {cpu_us:.0f} a delivery"
+            for name, _ in by.most_common(FUNCTIONS_SHOWN):
+                own, all_ = self.own[name] / total, self.below[name] / total
+                yield f"{100 * own:6.1f}{own * cpu_us:7.1f}{100 * all_:7.1f}{all_ * cpu_us:7.1f}  {name}"
 
 
 @contextmanager
