@@ -167,7 +167,7 @@ def test_topics_are_found_as_the_model_matches_them(subject: str) -> None:
     for channel in channels:
         assert topics.drop(channel)
     assert topics.channels_of(subject) == ()
-    assert not topics._root.children
+    assert not len(topics._trie)
 
 
 def test_names_keep_their_numbers_while_others_come_and_go() -> None:

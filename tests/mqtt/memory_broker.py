@@ -7,9 +7,9 @@ nothing is acknowledged before it.
 from collections.abc import Callable
 
 from roamcast.broker.session import Session
+from roamcast.model.topics import TopicTrie
 from roamcast.mqtt import (
     Connection,
-    FilterTree,
     Form,
     Frames,
     Limits,
@@ -54,7 +54,7 @@ class MemoryBroker:
         self.attached: dict[str, Connection] = {}
         self.retained: dict[str, Message] = {}
         self.wills: dict[str, tuple[int, Will]] = {}
-        self.tree: FilterTree[tuple[str, Subscription]] = FilterTree()
+        self.tree: TopicTrie[tuple[str, Subscription]] = TopicTrie()
         self.turns: dict[str, int] = {}
         self.passwords: dict[str, bytes] | None = None
         self.forbidden: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ class MemoryBroker:
                 self.retained[message.topic] = message
         mine: dict[str, list[Subscription]] = {}
         groups: dict[str, list[tuple[str, Subscription]]] = {}
-        for client_id, subscription in self.tree.match(message.topic):
+        for client_id, subscription in self.tree.matching(message.topic):
             if subscription.filter.group is not None:
                 groups.setdefault(subscription.filter.text, []).append((client_id, subscription))
             elif not (subscription.no_local and client_id == publisher):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.mqtt import FilterTree, MalformedPacket, matches, parse_filter
+from roamcast.mqtt import MalformedPacket, matches, parse_filter
 from roamcast.mqtt.topics import LEVELS_MAX, BadTopicFilter, TopicFilter, TopicIndex
 from tests.effort import examples
 
@@ -47,35 +47,6 @@ def test_the_examples_of_the_standard(pattern: str, topic: str, expected: bool) 
     assert matches(pattern, topic) is expected
 
 
-@examples(300)
-@given(st.lists(patterns, max_size=8), topics)
-def test_the_tree_finds_exactly_what_matches(held: list[str], topic: str) -> None:
-    tree: FilterTree[str] = FilterTree()
-    for pattern in held:
-        tree.add(pattern, "key", pattern)
-    assert sorted(tree.match(topic)) == sorted({pattern for pattern in held if matches(pattern, topic)})
-
-
-@examples(100)
-@given(st.lists(st.tuples(patterns, st.sampled_from("xy"), st.booleans()), max_size=12), topics)
-def test_the_tree_forgets_what_is_removed(steps: list[tuple[str, str, bool]], topic: str) -> None:
-    tree: FilterTree[tuple[str, str]] = FilterTree()
-    model: dict[tuple[str, str], None] = {}
-    for pattern, key, added in steps:
-        if added:
-            tree.add(pattern, key, (pattern, key))
-            model[pattern, key] = None
-        else:
-            removed = tree.remove(pattern, key)
-            assert (removed is not None) == ((pattern, key) in model)
-            model.pop((pattern, key), None)
-    assert len(tree) == len(model)
-    assert sorted(tree.match(topic)) == sorted(each for each in model if matches(each[0], topic))
-    for pattern, key in model:
-        tree.remove(pattern, key)
-    assert not tree._root.branches
-
-
 @given(
     steps=st.lists(st.tuples(deep_topics, st.booleans()), max_size=30),
     pattern=st.one_of(patterns, patterns.map(lambda each: "a/" * 15 + each)),
@@ -101,13 +72,6 @@ def test_a_topic_of_very_many_levels_is_listed_no_more_often_than_another() -> N
     assert len(index._lists) == LEVELS_MAX + 2
     assert index.match("a/+/#") == ["a/" * 30_000, "a/" * 30_001]
     assert index.match("a/" * 30_000) == ["a/" * 30_000]
-
-
-def test_a_topic_of_very_many_levels_is_only_slow() -> None:
-    tree: FilterTree[int] = FilterTree()
-    tree.add("/" * 65_000, "k", 1)
-    tree.add("#", "k", 2)
-    assert sorted(tree.match("/" * 65_000)) == [1, 2]
 
 
 @pytest.mark.parametrize(

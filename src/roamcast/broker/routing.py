@@ -21,18 +21,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.broker.finding import Demand, demand_of, may_cover
-from roamcast.broker.subjects import Subjects
 from roamcast.broker.wishes import Wish, wish_covers
 from roamcast.model.filter.cover import covers
 from roamcast.model.filter.merge import merge
 from roamcast.model.filter.tree import Filter
 from roamcast.model.space import Plane, Space
+from roamcast.model.topics import TopicTrie
 
 Strategy: TypeAlias = Literal["flooding", "simple", "identity", "covering", "merging"]
 Key: TypeAlias = tuple[str, str]
 """The source of a wish and its id there."""
-Shown: TypeAlias = tuple[Filter, Demand | None]
-"""The filter of a wish, and what it demands at least."""
+Shown: TypeAlias = tuple[Key, Filter, Demand | None]
+"""Whose a wish is, its filter, and what that demands at least."""
 
 
 class Change(Struct, frozen=True):
@@ -127,7 +127,7 @@ class AskWidest:
         self.space = space
         self.shown: dict[Key, Wish] = {}
         self.flat = isinstance(space, Plane)
-        self.by_subject: Subjects[dict[Key, Shown]] = Subjects()
+        self.by_subject: TopicTrie[Shown] = TopicTrie()
         """The same, so that a wish is held against those alone whose subjects cover its own."""
         self.hidden: dict[Key, dict[Key, Wish]] = {}
         """Behind each shown wish, those that it hides."""
@@ -147,18 +147,16 @@ class AskWidest:
 
     def _cover_of(self, wish: Wish) -> Key | None:
         demand = demand_of(wish.filter, self.flat)
-        for shown in self.by_subject.covering(wish.subject):
-            for key, (filter_, its) in shown.items():
-                if may_cover(its, demand) and covers(filter_, wish.filter, self.space):
-                    return key
+        for key, filter_, its in self.by_subject.covering(wish.subject):
+            if may_cover(its, demand) and covers(filter_, wish.filter, self.space):
+                return key
         return None
 
     def _covered_by(self, wish: Wish) -> list[Key]:
         demand = demand_of(wish.filter, self.flat)
         return [
             key
-            for shown in self.by_subject.covered(wish.subject)
-            for key, (filter_, its) in shown.items()
+            for key, filter_, its in self.by_subject.covered(wish.subject)
             if may_cover(demand, its) and covers(wish.filter, filter_, self.space)
         ]
 
@@ -172,22 +170,14 @@ class AskWidest:
         for each in mine:
             self.behind[each] = key
         self.shown[key] = wish
-        beside = self.by_subject.get(wish.subject)
-        if beside is None:
-            beside = {}
-            self.by_subject.put(wish.subject, beside)
-        beside[key] = (wish.filter, demand_of(wish.filter, self.flat))
+        self.by_subject.add(wish.subject, key, (key, wish.filter, demand_of(wish.filter, self.flat)))
         self._made += 1
         self.names[key] = f"c{self._made}"
         return Change((replace(wish, id=self.names[key]),), tuple(self.names.pop(each) for each in covered))
 
     def _unshow(self, key: Key) -> Wish:
         wish = self.shown.pop(key)
-        beside = self.by_subject.get(wish.subject)
-        assert beside is not None
-        del beside[key]
-        if not beside:
-            self.by_subject.remove(wish.subject)
+        self.by_subject.remove(wish.subject, key)
         return wish
 
     def remove(self, source: str, wish_id: str) -> Change:

@@ -6,19 +6,17 @@ wish that accepts an event, and keeps equal filters once, however many ask. How 
 `finding.py`.
 """
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
 from roamcast.broker.finding import Finder
-from roamcast.broker.subjects import Subjects
 from roamcast.model.event import Event
 from roamcast.model.filter.cover import covers
 from roamcast.model.filter.evaluate import compile_filter
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import Filter
 from roamcast.model.space import Plane, Space
-from roamcast.model.subject import check_pattern, is_pattern, subject_covers
+from roamcast.model.subject import check_pattern, subject_covers
+from roamcast.model.topics import TopicTrie
 
 
 class Wish(Struct, frozen=True, array_like=True, cache_hash=True):
@@ -80,8 +78,7 @@ class Table:
         self.space = space
         self.wishes: dict[str, dict[str, Wish]] = {}
         self._count = 0
-        self._exact: dict[str, Bucket] = {}
-        self._patterns: Subjects[Bucket] = Subjects()
+        self._buckets: TopicTrie[Bucket] = TopicTrie()
 
     def __reduce__(self) -> tuple[object, ...]:
         """A copy is made of the wishes alone: compiled filters cannot be copied, and need not be."""
@@ -91,13 +88,10 @@ class Table:
         """The source has no wish of this id yet."""
         self.wishes.setdefault(source, {})[wish.id] = wish
         self._count += 1
-        bucket = self._bucket(wish.subject)
+        bucket = self._buckets.under(wish.subject).get(wish.subject)
         if bucket is None:
             bucket = Bucket(self.space)
-            if is_pattern(wish.subject):
-                self._patterns.put(wish.subject, bucket)
-            else:
-                self._exact[wish.subject] = bucket
+            self._buckets.add(wish.subject, wish.subject, bucket)
         bucket.add(source, wish.filter)
 
     def remove(self, source: str, wish_id: str) -> Wish | None:
@@ -107,14 +101,10 @@ class Table:
         if not self.wishes[source]:
             del self.wishes[source]
         self._count -= 1
-        bucket = self._bucket(wish.subject)
-        assert bucket is not None
+        bucket = self._buckets.under(wish.subject)[wish.subject]
         bucket.remove(source, wish.filter)
         if not bucket.groups:
-            if is_pattern(wish.subject):
-                self._patterns.remove(wish.subject)
-            else:
-                del self._exact[wish.subject]
+            self._buckets.remove(wish.subject, wish.subject)
         return wish
 
     def of(self, source: str) -> list[Wish]:
@@ -124,7 +114,7 @@ class Table:
         """The sources with a wish that accepts the event, in a fixed order."""
         scene = Scene(event.attributes.get, None, event.publisher)
         found: dict[str, None] = {}
-        for bucket in self._matching(event.subject):
+        for bucket in self._buckets.matching(event.subject):
             for group in bucket.finder.candidates(event.attributes):
                 # A group none of whose sources is new need not be asked.
                 if not group.sources.keys() <= found.keys() and group.accepts(scene) is True:
@@ -133,15 +123,6 @@ class Table:
 
     def __len__(self) -> int:
         return self._count
-
-    def _matching(self, subject: str) -> Iterator[Bucket]:
-        exact = self._exact.get(subject)
-        if exact is not None:
-            yield exact
-        yield from self._patterns.covering(subject)
-
-    def _bucket(self, subject: str) -> Bucket | None:
-        return self._patterns.get(subject) if is_pattern(subject) else self._exact.get(subject)
 
 
 def table_of(space: Space, wishes: dict[str, dict[str, Wish]]) -> Table:

@@ -1,11 +1,7 @@
 """Which channels a subject belongs to.
 
-A *channel* is a small number for one subject pattern that somebody subscribes to. A subject without wildcards is
-looked up in a dictionary; patterns stand in a trie of their levels, so an event asks as many nodes as its subject has
-levels and not every pattern. What was found is remembered until a pattern comes or goes.
-
-The meaning is `model.subject.subject_matches`, which is MQTT's: `+` one level, `#` the rest and the level above it,
-and neither at the first level matches a subject that begins with `$`.
+A *channel* is a small number for one subject pattern that somebody subscribes to. Which patterns match a subject is
+asked of a trie (`model/topics.py`); what was found is remembered until a pattern comes or goes.
 """
 
 from collections.abc import Sequence
@@ -15,30 +11,18 @@ import numpy as np
 
 from roamcast.matching.layout import Whole
 from roamcast.matching.registry import Registry
-from roamcast.model.subject import is_pattern
+from roamcast.model.topics import TopicTrie
 
-REMEMBERED_MAX = 65_536
 ALONE_MAX = 4_096
+ONLY_MAX = 65_536
 RAMP: Whole = np.arange(4_097, dtype=np.int32)
 """Where channels begin if each subject has one, for all batches but large ones."""
-
-
-class Node:
-    __slots__ = ("channel", "children", "rest")
-
-    def __init__(self) -> None:
-        self.children: dict[str, Node] = {}
-        self.channel: int | None = None
-        """Of the pattern that ends here."""
-        self.rest: int | None = None
-        """Of the pattern that goes on with `#`."""
 
 
 class Topics:
     def __init__(self) -> None:
         self._channels: Registry[str] = Registry()
-        self._root = Node()
-        self._remembered: dict[str, tuple[int, ...]] = {}
+        self._trie: TopicTrie[int] = TopicTrie()
         self._alone: dict[str, tuple[Whole, Whole]] = {}
         """What `channels_of_all` says of one subject."""
         self._only: dict[str, int] = {}
@@ -59,8 +43,7 @@ class Topics:
         assert channel is not None
         if is_new:
             self._forget()
-            if is_pattern(pattern):
-                self._plant(pattern, channel)
+            self._trie.add(pattern, pattern, channel)
         return channel
 
     def drop(self, channel: int) -> bool:
@@ -70,24 +53,19 @@ class Topics:
         if not self._channels.drop(channel):
             return False
         self._forget()
-        if is_pattern(pattern):
-            self._uproot(pattern)
+        self._trie.remove(pattern, pattern)
         return True
 
     def _forget(self) -> None:
-        self._remembered.clear()
         self._only.clear()
         self._alone.clear()
 
     def channels_of(self, subject: str) -> tuple[int, ...]:
-        found = self._remembered.get(subject)
-        if found is None:
-            if len(self._remembered) >= REMEMBERED_MAX:
-                self._remembered.clear()
+        found = self._trie.matching(subject) if subject else ()
+        if len(found) == 1:
+            if len(self._only) >= ONLY_MAX:
                 self._only.clear()
-            found = self._remembered[subject] = self._found(subject)
-            if len(found) == 1:
-                self._only[subject] = found[0]
+            self._only[subject] = found[0]
         return found
 
     def channels_of_one(self, subject: str) -> tuple[Whole, Whole]:
@@ -110,51 +88,3 @@ class Topics:
         known = [self.channels_of(subject) for subject in subjects]
         begin = np.fromiter(accumulate(map(len, known), initial=0), np.int32, len(known) + 1)
         return begin, np.fromiter(chain.from_iterable(known), np.int32, int(begin[-1]))
-
-    def _found(self, subject: str) -> tuple[int, ...]:
-        channels: list[int] = []
-        if not subject:
-            return ()
-        exact = self._channels.numbers.get(subject)
-        if exact is not None and not is_pattern(subject):
-            channels.append(exact)
-        levels = subject.split("/")
-        nodes = [self._root]
-        for depth, level in enumerate(levels):
-            wild = depth > 0 or not subject.startswith("$")
-            if wild:
-                channels += [node.rest for node in nodes if node.rest is not None]
-            wanted = (level, "+") if wild else (level,)
-            nodes = [node.children[each] for node in nodes for each in wanted if each in node.children]
-        for node in nodes:
-            channels += [each for each in (node.channel, node.rest) if each is not None]
-        return tuple(channels)
-
-    def _plant(self, pattern: str, channel: int) -> None:
-        node = self._root
-        levels = pattern.split("/")
-        ends_in_rest = levels[-1] == "#"
-        for level in levels[:-1] if ends_in_rest else levels:
-            node = node.children.setdefault(level, Node())
-        if ends_in_rest:
-            node.rest = channel
-        else:
-            node.channel = channel
-
-    def _uproot(self, pattern: str) -> None:
-        levels = pattern.split("/")
-        ends_in_rest = levels[-1] == "#"
-        if ends_in_rest:
-            levels.pop()
-        way = [self._root]
-        for level in levels:
-            way.append(way[-1].children[level])
-        if ends_in_rest:
-            way[-1].rest = None
-        else:
-            way[-1].channel = None
-        for level in reversed(levels):
-            node = way.pop()
-            if node.children or node.channel is not None or node.rest is not None:
-                return
-            del way[-1].children[level]

@@ -11,12 +11,11 @@ from roamcast.mqtt.limits import Limits, SessionLimits
 from roamcast.mqtt.messages import Form, Message, Subscription, message_of_will
 from roamcast.mqtt.outgoing import Frames
 from roamcast.mqtt.reasons import MalformedPacket, ProtocolError, Reason, Unsendable
-from roamcast.mqtt.topics import FilterTree, TopicFilter, matches, parse_filter
+from roamcast.mqtt.topics import TopicFilter, matches, parse_filter
 
 __all__ = [
     "Connection",
     "Decoder",
-    "FilterTree",
     "Form",
     "Frames",
     "Limits",

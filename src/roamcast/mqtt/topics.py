@@ -6,8 +6,7 @@ begins with `$`. Before a filter may stand `$share/<group>/` (one of the group's
 when there are both.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -17,7 +16,6 @@ SHARE = "$share"
 ROAM = "$roam"
 LEVELS_MAX = 16
 LEVEL_COUNT = -1
-Entry = TypeVar("Entry")
 
 
 class BadTopicFilter(BadPacket):
@@ -138,74 +136,3 @@ def places_of(pattern: str) -> list[tuple[int, str]]:
     if not pattern.endswith("#"):
         places.append((LEVEL_COUNT, str(pattern.count("/"))))
     return [place for place in places if place[1] not in ("+", "#")]
-
-
-class _Branch(Generic[Entry]):
-    __slots__ = ("branches", "entries")
-
-    def __init__(self) -> None:
-        self.branches: dict[str, _Branch[Entry]] = {}
-        self.entries: dict[str, Entry] = {}
-
-
-class FilterTree(Generic[Entry]):
-    """Entries under topic patterns, found by topic in time that depends on the matching patterns and not on all.
-
-    An entry has a key of its own below its pattern, and takes the place of an earlier one with the same pattern and
-    key. Nothing recurses, so a topic of 65,535 levels is only slow.
-    """
-
-    def __init__(self) -> None:
-        self._root: _Branch[Entry] = _Branch()
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
-
-    def add(self, pattern: str, key: str, entry: Entry) -> None:
-        branch = self._root
-        for level in pattern.split("/"):
-            branch = branch.branches.setdefault(level, _Branch())
-        self._size += key not in branch.entries
-        branch.entries[key] = entry
-
-    def remove(self, pattern: str, key: str) -> Entry | None:
-        way: list[tuple[_Branch[Entry], str]] = []
-        branch = self._root
-        for level in pattern.split("/"):
-            way.append((branch, level))
-            following = branch.branches.get(level)
-            if following is None:
-                return None
-            branch = following
-        if key not in branch.entries:
-            return None
-        removed = branch.entries.pop(key)
-        self._size -= 1
-        for parent, level in reversed(way):
-            if branch.entries or branch.branches:
-                break
-            del parent.branches[level]
-            branch = parent
-        return removed
-
-    def match(self, topic: str) -> Iterator[Entry]:
-        levels = topic.split("/")
-        last = len(levels)
-        open_to_wildcards = not topic.startswith("$")
-        waiting: list[tuple[_Branch[Entry], int]] = [(self._root, 0)]
-        while waiting:
-            branch, depth = waiting.pop()
-            wild = depth > 0 or open_to_wildcards
-            rest = branch.branches.get("#") if wild else None
-            if rest is not None:
-                yield from rest.entries.values()
-            if depth == last:
-                yield from branch.entries.values()
-                continue
-            one = branch.branches.get("+") if wild else None
-            if one is not None:
-                waiting.append((one, depth + 1))
-            same = branch.branches.get(levels[depth])
-            if same is not None:
-                waiting.append((same, depth + 1))

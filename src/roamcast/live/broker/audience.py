@@ -6,7 +6,7 @@ the event says of it. They hold as things were when the event was published, als
 (`earlier.py`). Found by the matching engine (`roamcast.matching`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -33,9 +33,9 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
+from roamcast.model.topics import TopicTrie
 from roamcast.mqtt.messages import Choice
 from roamcast.mqtt.messages import Subscription as Asked
-from roamcast.mqtt.topics import FilterTree
 
 PLANS_MAX = 10_000
 UNKNOWN: Plan = []
@@ -63,7 +63,7 @@ class Audience:
         """How many messages it has had, as long as it has members."""
         self._passing_turns: dict[Group, int] = {}
         """Of QoS 0, which is not logged: it must not change whose turn it is with the others."""
-        self._tree: FilterTree[Entry] = FilterTree()
+        self._tree: TopicTrie[Entry] = TopicTrie()
         self._plans: dict[str, Plan | None] = {}
         """By topic, what `plain` found; until any subscription changes."""
         self._everybody: dict[str, Recipients | None] = {}
@@ -180,9 +180,9 @@ class Audience:
         for entry in self._entries.values():
             self._engine.subscribe(entry.wanted)
 
-    def fitting(self, topic: str) -> Iterator[Entry]:
+    def fitting(self, topic: str) -> Sequence[Entry]:
         """Subscriptions whose topic filter fits, whatever else they ask for."""
-        return self._tree.match(topic)
+        return self._tree.matching(topic)
 
     # Who gets what.
 
@@ -206,7 +206,7 @@ class Audience:
 
     def _find_all_of(self, topic: str) -> Recipients | None:
         found: dict[str, list[Asked]] = {}
-        for entry in self._tree.match(topic):
+        for entry in self._tree.matching(topic):
             if not entry.plain:
                 return None
             found.setdefault(entry.client, []).append(entry.asked)

@@ -28,9 +28,9 @@ from roamcast.live.broker.properties import is_common
 from roamcast.live.broker.retained import Retained
 from roamcast.live.broker.station import Station
 from roamcast.model.context import Context
+from roamcast.model.topics import TopicTrie
 from roamcast.mqtt.messages import Choice, Message
 from roamcast.mqtt.messages import Subscription as Asked
-from roamcast.mqtt.topics import FilterTree
 
 GROUP_TOPIC = "$roam/group/"
 Key: TypeAlias = tuple[str, str]
@@ -58,7 +58,7 @@ class Groups:
         self.retained = retained
         self.members: dict[Key, dict[str, bool]] = {}
         """By group, its members in the order of their names, and whether each is connected."""
-        self._tree: FilterTree[Key] = FilterTree()
+        self._tree: TopicTrie[Key] = TopicTrie()
         self._turns: dict[Key, int] = {}
         """How many messages each group has had from here."""
         self._passing_turns: dict[Key, int] = {}
@@ -71,7 +71,7 @@ class Groups:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update({"_doubtful": {}, **state})
-        self._tree = FilterTree()
+        self._tree = TopicTrie()
         for key in self.members:
             self._tree.add(key[1], key[0], key)
 
@@ -142,7 +142,7 @@ class Groups:
         """Of each group that wants a message of this topic, who is to have it."""
         if not self.members:
             return ()
-        return tuple(Choice(*key, self._turn(key, passing)) for key in sorted(self._tree.match(topic)))
+        return tuple(Choice(*key, self._turn(key, passing)) for key in sorted(self._tree.matching(topic)))
 
     def _turn(self, key: Key, passing: bool) -> str:
         members = self.members[key]
