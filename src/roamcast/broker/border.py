@@ -6,6 +6,7 @@ client drops what it does not want.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from roamcast.broker.advertising import Advertising
 from roamcast.broker.logical.following import Following
@@ -30,6 +31,8 @@ from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import CancelTimer, Does, Message, Note, Send, SetTimer
 
+Recipients: TypeAlias = Iterable[tuple[Session, tuple[str, ...]]]
+"""Who gets an event, for which subscriptions."""
 HOPS_MAX = 500
 """More than any tree of brokers is wide: an event that has gone so far goes round in a circle."""
 
@@ -92,7 +95,7 @@ class Border:
     def took_over(self, session: Session) -> None:
         """All of a replay has come."""
 
-    def recipients(self, event: Event, clients: list[str]) -> Iterable[tuple[Session, tuple[str, ...]]]:
+    def recipients(self, event: Event, clients: list[str]) -> Recipients:
         """Who gets an event for which subscriptions, of the clients whose wishes the router found."""
         for client in clients:
             session = self.sessions[client]
@@ -286,8 +289,13 @@ class Border:
         effects = self.neighbours.send(outgoing)
         if self.passing is not None:
             self.passing(notified.event, notified.serial)
-        for session, wanted in self.recipients(notified.event, clients):
-            effects += self.give(session, notified.event, notified.serial, wanted)
+        effects += self.give_all(notified.event, notified.serial, self.recipients(notified.event, clients))
+        return effects
+
+    def give_all(self, event: Event, serial: int, recipients: Recipients) -> list[Does]:
+        effects: list[Does] = []
+        for session, wanted in recipients:
+            effects += self.give(session, event, serial, wanted)
         return effects
 
     def _ways(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:

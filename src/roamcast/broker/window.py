@@ -98,8 +98,14 @@ class Window:
 
     def add(self, delivery: Delivery) -> int:
         """Its number."""
-        number = self.next_number
-        self.keep(number, delivery)
+        number, event = self.next_number, delivery.event
+        self.next_number = number + 1
+        self.entries[number] = delivery
+        if event.body is not None:
+            self.bytes += len(event.body)
+        self.mark(event.publisher.host, delivery.serial)
+        if self.bounds.evicts:
+            self._evict()
         return number
 
     def keep(self, number: int, delivery: Delivery) -> bool:
@@ -108,16 +114,14 @@ class Window:
             return False
         if self.first == self.next_number:
             self.first = number
-        self.next_number = number + 1
-        self.entries[number] = delivery
-        event = delivery.event
-        if event.body is not None:
-            self.bytes += len(event.body)
-        self.mark(event.publisher.host, delivery.serial)
-        if self.bounds.evicts and len(self.entries) > self.bounds.entries_max:
+        self.next_number = number
+        self.add(delivery)
+        return True
+
+    def _evict(self) -> None:
+        if len(self.entries) > self.bounds.entries_max:
             self.finish(self.first)
             self.lost += 1
-        return True
 
     def mark(self, publisher: str, serial: int) -> None:
         marks = self.marks
@@ -136,7 +140,9 @@ class Window:
         """The client has this one, or can never get it. False if it was done before."""
         delivery = self.entries.pop(number, None)
         if delivery is not None:
-            self.bytes -= delivery.size_bytes
+            body = delivery.event.body
+            if body is not None:
+                self.bytes -= len(body)
         elif number in self.received:
             del self.received[number]
         else:

@@ -8,6 +8,7 @@ an earlier connection may have sent goes once more, with DUP.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -36,7 +37,7 @@ class Frames:
     It remembers the last few small messages by identity, which is what a fan-out needs.
     """
 
-    __slots__ = ("_joined", "_kept", "message_bytes_max", "message_of", "messages_max")
+    __slots__ = ("_joined", "_kept", "_latest", "message_bytes_max", "message_of", "messages_max")
 
     def __init__(
         self,
@@ -48,6 +49,8 @@ class Frames:
         self.message_of = message_of
         self.messages_max = messages_max
         self.message_bytes_max = message_bytes_max
+        self._latest: dict[int, tuple[Delivery, PublishFrame]] = {}
+        """By version of MQTT."""
         self._joined: tuple[Batch, dict[tuple[object, ...], bytes]] | None = None
         self._kept: dict[int, tuple[Message, dict[tuple[object, ...], PublishFrame]]] = {}
 
@@ -65,6 +68,16 @@ class Frames:
         if frame is None:
             frame = kept[1][key] = PublishFrame(publish_of(message, form, now_us), version)
         return frame
+
+    def latest(self, delivery: "Delivery", version: int) -> PublishFrame | None:
+        """The packet of the delivery that was sent last: a fan-out asks for it again and again."""
+        kept = self._latest.get(version)
+        return kept[1] if kept is not None and kept[0] is delivery else None
+
+    def keep_latest(self, delivery: "Delivery", message: Message, form: Form, version: int, now_us: int) -> None:
+        if message.expires_us is None and len(message.payload) <= self.message_bytes_max:
+            with suppress(Unsendable):
+                self._latest[version] = (delivery, self.frame(message, form, version, now_us))
 
     def joined(self, batch: Batch, version: int, retain: bool, subscription_ids: tuple[int, ...]) -> bytes:
         """Plain messages in the form that a client sees with QoS 0; the packets as they came, if that is the form."""
@@ -194,6 +207,12 @@ class Outgoing:
                 self._send_numbered(now_us, self.cursor, delivery)
 
     def _send_numbered(self, now_us: int, number: int, delivery: "Delivery") -> None:
+        frame = self._frames.latest(delivery, self._version)
+        if frame is not None and self._is_plain(frame, number):
+            self._quota -= 1
+            self._sent.add(number)
+            self._send(frame.to_bytes(packet_id_of(number)))
+            return
         message, form = self._frames.message_of(delivery), delivery.form
         again = number <= self._resend_through
         if message is None or form is None:
@@ -202,6 +221,13 @@ class Outgoing:
             self._report(Dropped(number, "expired"))
         else:
             self._send_publish(now_us, number, message, form, again)
+            self._frames.keep_latest(delivery, message, form, self._version, now_us)
+
+    def _is_plain(self, frame: PublishFrame, number: int) -> bool:
+        """Whether it goes to this client as to others."""
+        longest = self._packet_bytes_max
+        fits = longest is None or frame.size <= longest
+        return fits and self._aliases is None and number > self._resend_through
 
     def _has_room(self, message: Message) -> bool:
         room_bytes = self._limits.plain_queue_bytes_max - self._plain_bytes

@@ -8,7 +8,7 @@ are asked of neighbours for all clients together, and judged exactly here (`audi
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from roamcast.broker.border import Border
+from roamcast.broker.border import Border, Recipients
 from roamcast.broker.messages import Accepted, Attach, Lost, Notified, Numbered, Pub, Reminded
 from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.modulators.running import Modulators
@@ -21,6 +21,7 @@ from roamcast.live.broker.effects import Acknowledge, AnyEffect, Deliver, Remark
 from roamcast.live.broker.events import Events, asks_origin
 from roamcast.live.broker.observation import Observation
 from roamcast.live.broker.properties import subscription_id
+from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.model.event import Event
 from roamcast.mqtt.limits import SessionLimits
 from roamcast.mqtt.messages import Form, Message
@@ -30,6 +31,7 @@ from roamcast.node.boundary import Does, Note
 
 RETAINED = "\0retained"
 """Stands first among the subscriptions of a delivery that was there before them."""
+TELLS_ORIGIN = (ORIGIN_PROPERTY, "true")
 Part: TypeAlias = tuple[Event, tuple[str, ...]]
 Emit: TypeAlias = Callable[[AnyEffect], None]
 
@@ -38,7 +40,7 @@ class MqttBorder(Border):
     events: Events
     emit: Emit
     observation: Observation
-    audience: Callable[[Event], Iterable[tuple[Session, tuple[str, ...]]]]
+    audience: Callable[[Event], Recipients]
     """Who of the clients gets an event into the session, for which subscriptions."""
     advertised: Callable[[str], bool] | None = None
     """Whether a subject has settled that is advertised for all clients together."""
@@ -142,8 +144,46 @@ class MqttBorder(Border):
     def _ways(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:
         return self.neighbours.router.to_neighbours(notified, source), []
 
-    def recipients(self, event: Event, clients: list[str]) -> Iterable[tuple[Session, tuple[str, ...]]]:
+    def recipients(self, event: Event, clients: list[str]) -> Recipients:
         return self.audience(event)
+
+    def give_all(self, event: Event, serial: int, recipients: Recipients) -> list[Does]:
+        """Nearly all clients are connected and get the event itself for one subscription: these share a delivery."""
+        effects: list[Does] = []
+        message = self.events.message_of(event)
+        size_bytes = 0 if message is None else message.size_bytes
+        observed, shared = self.observation.on, dict[tuple[object, ...], Deliver]()
+        for session, names in recipients:
+            asked = self._only_one(session, names)
+            if message is None or asked is None or message.retain:
+                effects += self.give(session, event, serial, names)
+                continue
+            key = (names[0], asked.qos, asked.subscription_id, TELLS_ORIGIN in asked.user_properties)
+            deliver = shared.get(key)
+            if deliver is None:
+                delivery = Delivery(event, serial, names, form_of(message, (asked,)))
+                deliver = shared[key] = self._deliver[id(delivery)] = Deliver(delivery, [])
+            if session.window.has_room(size_bytes):
+                deliver.receivers.append((session, session.window.add(deliver.delivery)))
+                if observed:
+                    self.observation.delivered(session.client, event, (asked,))
+            else:
+                self._drop(session, event, serial)
+        return effects
+
+    def _only_one(self, session: Session, names: tuple[str, ...]) -> Asked | None:
+        """The one subscription that an event is for, if nothing else has to be looked at."""
+        attachment = session.attachment
+        if len(names) > 1 or session.modulators.running or not session.connected:
+            return None
+        interest = session.subscriptions.get(names[0])
+        if interest is None or attachment.awaits is not None or attachment.quiet:
+            return None
+        return interest.asked
+
+    def _drop(self, session: Session, event: Event, serial: int) -> None:
+        session.window.mark(event.publisher.host, serial)
+        self.emit(Remark("delivery_dropped", session.client))
 
     def give(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Does]:
         if session.attachment.awaits is not None:
@@ -164,12 +204,15 @@ class MqttBorder(Border):
         parts = [(event, wanted)]
         if len(session.modulators):
             parts = self._modulated(session, event, wanted)
-        # A copy that comes by another way must not be modulated again.
-        session.window.mark(event.publisher.host, serial)
+        if not parts:
+            # A copy that comes by another way must not be modulated again.
+            session.window.mark(event.publisher.host, serial)
         numbers: list[tuple[int, Delivery]] = []
         for part, names in parts:
             message = self.events.message_of(part)
-            if message is not None and self.has_room(session, message):
+            if message is None or not session.window.has_room(message.size_bytes):
+                self._drop(session, event, serial)
+            else:
                 delivery = self._delivery(session, part, message, serial, names)
                 numbers.append((session.window.add(delivery), delivery))
         return numbers

@@ -162,7 +162,10 @@ class Publishing:
                 continue
             if lasts:
                 asked = self._unseen(session, event, message, asked)
-            wanted = self._for_session(session, message, asked)
+            if len(asked) == 1 and not session.modulators.running:
+                wanted = asked if message.qos and asked[0].qos else []
+            else:
+                wanted = self._for_session(session, message, asked)
             if wanted and self._has_room(session, message):
                 reliable.append((session, tuple([each.filter.text for each in wanted])))
             if wanted is not asked:
