@@ -4,7 +4,7 @@ Hosts on a square of 10 km, a fix every ten seconds, 100,000 instantaneous event
 with their publishers, every host subscribed once. `plain` has nothing but that circle; `five` has all conditions of
 C6 in every pair: a content filter, a region of relevance, a publication domain by attribute. Peers
 (`oracle_peers.py`) compute `plain` only, and write their pairs to Parquet as the oracle does. All start from the
-prepared tables; the oracle's time includes its index. Sessions are open and code is compiled before the clock
+prepared tables. Sessions are open and code is compiled before the clock
 starts. Each takes its turn three times, and the median by wall clock is shown (`--runs`).
 
 `python -m bench oracle` takes 1 million fixes; `python -m bench.oracle 1 10 50` as many millions as it is told, with
@@ -37,12 +37,12 @@ from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
-from roamcast.pipeline.job import Settings
-from roamcast.pipeline.registry import chain, job_named
-from roamcast.pipeline.session import open_session
-from roamcast.pipeline.store import Store, StoredInputs
-from roamcast.pipeline.survey import MOVES_PER_BUCKET, MOVES_PER_HOST
-from roamcast.pipeline.tables import EVENTS, EXPECTED, LIVES, STATES, TRACKS
+from roamcast.spark.oracle.expected import write_expected
+from roamcast.spark.prepare import Prepared
+from roamcast.spark.published import Tables
+from roamcast.spark.session import open_session
+from roamcast.spark.settings import MOVES_PER_BUCKET, MOVES_PER_HOST, Settings
+from roamcast.spark.tables import EVENTS, EXPECTED, LIVES, STATES, TRACKS
 
 TAKES = "4 minutes for 1 million fixes"
 NEEDS = {
@@ -74,21 +74,23 @@ class Data:
         self.bucket_us = steps * STEP_US
         self.buckets = -(-FIXES_PER_HOST // steps)
         self.names = pa.array([f"host-{number:07d}" for number in range(self.hosts)])
-        self.settings = Settings(Plane(), 200.0, None, 0, FIXES_PER_HOST * STEP_US - 1, self.bucket_us, 100_000)
+        borders = tuple(number * self.bucket_us for number in range(self.buckets + 1))
+        self.settings = Settings(Plane(), 200.0, None, borders, FIXES_PER_HOST * STEP_US - 1, 100_000)
         if not (root / COMPLETE).exists():
             self.write(steps)
 
     def write(self, steps: int) -> None:
         rng = np.random.default_rng(1)
         self.x, self.y = rng.uniform(0, SIDE_M, self.hosts), rng.uniform(0, SIDE_M, self.hosts)
-        events = []
         for number in range(self.buckets):
             self.write_bucket(number, steps, rng)
-            events.append(self.events(number, rng))
-        self.put(EVENTS, "events.parquet", pa.concat_tables(events))
-        self.put(LIVES, "lives.parquet", self.lives())
+            self.put(EVENTS, self.bin_of(number), self.events(number, rng))
+        self.put(LIVES, 1, self.lives())
         (self.root / "tables" / STATES.name).mkdir(exist_ok=True)
         (self.root / COMPLETE).touch()
+
+    def bin_of(self, bucket: int) -> int:
+        return self.settings.leaves + bucket
 
     def write_bucket(self, number: int, steps: int, rng: Any) -> None:
         tracks = []
@@ -100,8 +102,8 @@ class Data:
             self.x = np.clip(self.x + east * STEP_US / 1e6, 0, SIDE_M)
             self.y = np.clip(self.y + north * STEP_US / 1e6, 0, SIDE_M)
         columns = [pa.concat_arrays([pa.array(part) for part in parts]) for parts in zip(*tracks, strict=True)]
-        self.put(TRACKS, f"bucket={number}/part.parquet", pa.Table.from_arrays(columns, schema=schema_of(TRACKS)))
-        if self.five:
+        self.put(TRACKS, self.bin_of(number), pa.Table.from_arrays(columns, schema=schema_of(TRACKS)))
+        if self.five and number == 0:
             attributes = pa.array([[("kind", {"text": "car"})]], STATES.schema.field("attributes").type)
             states = {
                 "host": self.names,
@@ -109,7 +111,7 @@ class Data:
                 "until_us": np.full(self.hosts, 2**60),
                 "attributes": attributes.take(pa.array(np.zeros(self.hosts, np.int64))),
             }
-            self.put(STATES, f"bucket={number}/part.parquet", pa.table(states, schema=schema_of(STATES)))
+            self.put(STATES, 1, pa.table(states, schema=schema_of(STATES)))
 
     def lives(self) -> Any:
         wanted = parse_text("level >= 0") if self.five else EVERYTHING
@@ -160,14 +162,14 @@ class Data:
             )
         return pa.Table.from_pylist(rows, schema=schema_of(EVENTS))
 
-    def put(self, table: Any, name: str, rows: Any) -> None:
-        place = self.root / "tables" / table.name / name
+    def put(self, table: Any, number: int, rows: Any) -> None:
+        place = self.root / "tables" / table.name / f"bin={number}" / "part.parquet"
         place.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, place, compression="zstd")
 
 
 def schema_of(table: Any) -> Any:
-    return pa.schema([field.with_nullable(True) for field in table.schema if field.name != "bucket"])
+    return pa.schema([field.with_nullable(True) for field in table.schema if field.name != "bin"])
 
 
 def processes() -> dict[int, tuple[str, float, int]]:
@@ -221,12 +223,9 @@ def timed(spark: Any, data: Data) -> dict[str, float]:
 
 
 def oracle(spark: Any, data: Data) -> int:
-    store = Store(spark, str(data.root))
-    inputs = StoredInputs(store, data.settings)
-    for job in chain(job_named("expected")):
-        if job.writes not in (TRACKS, STATES, EVENTS, LIVES):
-            store.write(job.writes, job.run(inputs))
-    return store.read(EXPECTED).count()
+    tables = Tables(spark, str(data.root))
+    write_expected(tables, Prepared(spark, tables.root, data.settings))
+    return tables.read(EXPECTED).count()
 
 
 def peer(name: str, root: Path) -> dict[str, Any]:

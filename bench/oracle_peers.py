@@ -41,7 +41,7 @@ def duckdb(root: Path, out: Path) -> int:
     base.execute(f"CREATE VIEW tracks AS SELECT * FROM read_parquet('{root}/tables/tracks/*/*.parquet')")
     base.execute(
         f"CREATE VIEW events AS SELECT event_id, begin_us, publisher.host AS host "
-        f"FROM read_parquet('{root}/tables/events/*.parquet')"
+        f"FROM read_parquet('{root}/tables/events/*/*.parquet')"
     )
     cells = f"""
         SELECT e.*, floor(cx / {CELL_M})::INT + dx AS cell_x, floor(cy / {CELL_M})::INT + dy AS cell_y
@@ -63,7 +63,7 @@ def polars(root: Path, out: Path) -> int:
     tracks = engine.scan_parquet(f"{root}/tables/tracks/*/*.parquet", hive_partitioning=False).with_columns(
         slot=col("from_us") // STEP_US
     )
-    events = engine.scan_parquet(f"{root}/tables/events/*.parquet").select(
+    events = engine.scan_parquet(f"{root}/tables/events/*/*.parquet", hive_partitioning=False).select(
         "event_id",
         col("begin_us").alias("at_us"),
         slot=col("begin_us") // STEP_US,
@@ -102,7 +102,9 @@ def sedonadb(root: Path, out: Path) -> int:
     base = engine.connect()
     files = sorted(str(path) for path in (root / "tables" / "tracks").glob("*/*.parquet"))
     base.read_parquet(files).to_view("tracks")
-    events = pq.read_table(root / "tables" / "events", columns=["event_id", "begin_us", "publisher"])
+    events = pq.read_table(
+        root / "tables" / "events", columns=["event_id", "begin_us", "publisher"], partitioning=None
+    )
     flat = events.select(["event_id", "begin_us"]).append_column(
         "host", events["publisher"].combine_chunks().field("host")
     )

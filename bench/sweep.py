@@ -17,8 +17,8 @@ from typing import Any
 from bench import interrupts
 from bench.oracle import processes
 from roamcast.experiments.varied import all_texts, run_varied, ship
-from roamcast.pipeline.session import open_session
-from roamcast.pipeline.sweep import sweep
+from roamcast.spark.session import open_session
+from roamcast.spark.sweep import sweep
 
 TAKES = "some minutes"
 NEEDS = {"java": "apt-get install default-jre-headless"}

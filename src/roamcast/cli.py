@@ -22,8 +22,8 @@ from roamcast.cli_import import import_
 from roamcast.cli_live import broker, passwd
 from roamcast.cli_map import Map
 from roamcast.cli_node import key, node
+from roamcast.cli_pipeline import audit, pipeline
 from roamcast.model.filter import BadFilter, parse_text
-from roamcast.pipeline.commands import audit, pipeline
 from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
 
 app = typer.Typer(

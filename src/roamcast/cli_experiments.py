@@ -124,9 +124,9 @@ def swept(
     """Each experiment as it is done; one that Spark cannot finish is told of, and the next goes on."""
     # Spark takes a second to import, and `list` needs none of it.
     from roamcast.experiments.sweep import run_all
-    from roamcast.pipeline.job import BadPipeline
-    from roamcast.pipeline.runner import Bar
-    from roamcast.pipeline.session import first_line, open_session
+    from roamcast.spark.progress import Bar
+    from roamcast.spark.session import first_line, open_session
+    from roamcast.spark.tables import BadPipeline
 
     try:
         spark = open_session(master, remote)

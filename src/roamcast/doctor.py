@@ -84,8 +84,8 @@ def java_check() -> Finding:
     """Only what runs on Spark needs it."""
     if importlib.util.find_spec("pyspark") is None:
         return Finding("java", "warn", "not looked at: pyspark is missing", "pip install 'pyspark[connect]'")
-    from roamcast.pipeline.job import BadPipeline
-    from roamcast.pipeline.session import check_java
+    from roamcast.spark.session import check_java
+    from roamcast.spark.tables import BadPipeline
 
     try:
         path, major = check_java()

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from roamcast.experiments.catalogue import EXPERIMENTS
 from roamcast.experiments.experiment import seed_of
 from roamcast.experiments.sweep import Payload, measured, run_all
-from roamcast.pipeline import dealing
-from roamcast.pipeline.session import open_session
-from roamcast.pipeline.sweep import sweep
+from roamcast.spark import dealing
+from roamcast.spark.session import open_session
+from roamcast.spark.sweep import sweep
 
 pytestmark = pytest.mark.xdist_group("oracle")
 

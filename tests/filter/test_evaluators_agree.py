@@ -18,7 +18,7 @@ from roamcast.model.places import MovementGraph, movement_graph
 from roamcast.model.region import Polygon
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Instant, Point, Value, Velocity
-from roamcast.pipeline.predicate import (
+from roamcast.spark.predicate import (
     ATTRIBUTES_TYPE,
     NEIGHBOURS_TYPE,
     VELOCITY_TYPE,

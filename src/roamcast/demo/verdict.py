@@ -40,8 +40,8 @@ class Verdict(Struct, frozen=True):
 
 def no_java() -> str | None:
     """Why there can be no audit, and what to do."""
-    from roamcast.pipeline.job import BadPipeline
-    from roamcast.pipeline.session import check_java
+    from roamcast.spark.session import check_java
+    from roamcast.spark.tables import BadPipeline
 
     try:
         check_java()

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from roamcast.experiments import varied
 from roamcast.experiments.catalogue import EXPERIMENTS
 from roamcast.experiments.experiment import Experiment, Parameters, Preset, Row
-from roamcast.pipeline.sweep import sweep
+from roamcast.spark.sweep import sweep
 
 
 class Payload(Struct, frozen=True):

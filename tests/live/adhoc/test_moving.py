@@ -18,14 +18,13 @@ from roamcast.model.event import Event
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import Scope
 from roamcast.model.values import Point, Velocity
-from roamcast.pipeline.ingest import ingest
-from roamcast.pipeline.store import Store
-from roamcast.pipeline.survey import settings_of
-from roamcast.pipeline.tables import VERDICTS
+from roamcast.spark.audit import audit
+from roamcast.spark.oracle.expected import expected
+from roamcast.spark.prepare import prepare
 from tests.live.adhoc.moving import Judgement, Moving, Turn, Way, judge
 from tests.networks.namespaces import FOLDER, Machines, why_not
 from tests.networks.radio import TapRadio
-from tests.pipeline.chain import run_jobs
+from tests.spark.chain import surveyed
 
 REASON = why_not()
 needs_namespaces = pytest.mark.skipif(REASON is not None, reason=REASON or "")
@@ -125,13 +124,11 @@ def test_l1_p2_the_audit_of_all_nodes_journals_finds_no_fault_but_close_calls(
     spark: SparkSession, story: Story, journal: Path
 ) -> None:
     found = story.judged()
-    ingest(spark, str(journal))
-    store = Store(spark, str(journal))
-    settings = settings_of(store, period_us=100_000)
-    run_jobs(store, settings, "totals")
+    frames, settings = surveyed(spark, journal, period_us=100_000)
+    compared = audit(expected(prepare(frames, str(journal), settings)), frames, settings)
     consumers = {subscription: name for name, subscription in story.subscriptions.items()}
     verdicts: dict[tuple[str, str], Any] = {
-        (row["event_id"], consumers[row["subscription_id"]]): row for row in store.read(VERDICTS).collect()
+        (row["event_id"], consumers[row["subscription_id"]]): row for row in compared.collect()
     }
     judged = {event.id for event in story.raised}
     assert set(found.expected) <= set(verdicts)

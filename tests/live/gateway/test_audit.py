@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from tests.live.adhoc.terminals import Terminal
 from tests.live.gateway.test_processes import ICE, PATIENCE_S, Far, hears
 from tests.live.processes.fleet import fleet
-from tests.pipeline.test_commands import invoke
 from tests.ports import free_port
+from tests.spark.test_commands import invoke
 
 pytestmark = [
     pytest.mark.slow,

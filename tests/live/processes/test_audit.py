@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from tests.live.processes.fleet import Fleet, Proxy, fleet
 from tests.live.processes.vendors import connect_paho, end_paho, paho_client, properties, until
-from tests.pipeline.test_commands import invoke
+from tests.spark.test_commands import invoke
 
 pytestmark = [
     pytest.mark.slow,

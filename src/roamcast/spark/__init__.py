@@ -1,0 +1,41 @@
+"""Journals on Spark: a library of lazy functions on your own session, and the commands that are made of them.
+
+from roamcast.spark import audit, expected, prepare, read_journal
+
+journal = read_journal(spark, "out/town")
+prepared = prepare(journal, "out/analysis")         # the only one that writes
+wanted = expected(prepared).cache()                 # event_id, subscription_id, subscriber, at_us
+audit(wanted, journal, prepared.settings).where("expected AND times = 0").show()
+"""
+
+from roamcast.spark.audit import audit, totals
+from roamcast.spark.ingest import ingest
+from roamcast.spark.journal import Journal, ingested, read_journal
+from roamcast.spark.movement import movement
+from roamcast.spark.movement_tables import MovementSettings
+from roamcast.spark.oracle.expected import expected
+from roamcast.spark.prepare import Prepared, prepare, prepared
+from roamcast.spark.published import read_table
+from roamcast.spark.settings import Settings, settings_of
+from roamcast.spark.source import register
+from roamcast.spark.tables import BadPipeline
+
+__all__ = [
+    "BadPipeline",
+    "Journal",
+    "MovementSettings",
+    "Prepared",
+    "Settings",
+    "audit",
+    "expected",
+    "ingest",
+    "ingested",
+    "movement",
+    "prepare",
+    "prepared",
+    "read_journal",
+    "read_table",
+    "register",
+    "settings_of",
+    "totals",
+]

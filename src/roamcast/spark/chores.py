@@ -1,0 +1,187 @@
+"""What the commands do: the usual steps, from a journal's directory to an answer."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from prometheus_client import start_http_server
+from rich.console import Console
+
+from roamcast.journal.plain import plain_space
+from roamcast.spark.audit import audit, totals
+from roamcast.spark.compact import Compacted, compact
+from roamcast.spark.files import address, file_system
+from roamcast.spark.ingest import Summary, ingest
+from roamcast.spark.journal import Journal, ingested
+from roamcast.spark.ledger import Ledger
+from roamcast.spark.movement import write_movement
+from roamcast.spark.movement_file import Learned, read_learned, settings_for, write_model
+from roamcast.spark.oracle.expected import write_expected
+from roamcast.spark.prepare import prepare
+from roamcast.spark.progress import Bar, Quiet
+from roamcast.spark.published import TABLES_DIRECTORY, Tables
+from roamcast.spark.report import Audit, page, read_audit
+from roamcast.spark.session import open_session
+from roamcast.spark.settings import PERIOD_US, Settings, Survey, settings_of
+from roamcast.spark.stream import Judged, stream
+from roamcast.spark.tables import EXPECTED, SEGMENTS, STREAMED, TOTALS, VERDICTS, BadPipeline
+from roamcast.spark.watch import Page, Watched, watch
+
+TIME_US_MAX = 2**53
+"""As far as a double counts single microseconds, which is 285 years."""
+FOLLOW_US_MIN = 1_000
+
+
+class Chores:
+    """On one journal; without a console nothing is shown on the way."""
+
+    def __init__(
+        self, directory: str, master: str | None, remote: str | None, console: Console | None, conf: dict[str, str]
+    ) -> None:
+        if "://" not in directory and not Path(directory).is_dir():
+            raise BadPipeline(f"{directory}: no such directory")
+        file_system(f"{address(directory)}/{TABLES_DIRECTORY}")
+        self.spark = open_session(master, remote, conf)
+        self.tables = Tables(self.spark, directory)
+        self.cut: tuple[str, ...] = ()
+        """The openings of the journal that never said that their run ended, as far as they were met."""
+        self.watcher = Quiet() if console is None else Bar(self.spark, console)
+
+    def ingest(self, follow_s: float | None = None) -> Summary:
+        check_follow(follow_s)
+        with self.watcher.watching("ingest", 1, 1):
+            found = ingest(self.spark, self.tables.journal)
+            while follow_s is not None:
+                time.sleep(follow_s)
+                found = ingest(self.spark, self.tables.journal)
+        return found
+
+    def compact(self) -> Compacted:
+        self.check_ingested()
+        with self.watcher.watching("compact", 1, 1):
+            return compact(self.tables)
+
+    def oracle(self, period_ms: float, until_s: float | None) -> tuple[int, str]:
+        """How many deliveries an ideal system makes, and where they are listed."""
+        journal, settings = self.settings(period_ms, until_s)
+        place = self.expect(journal, settings, 2)
+        return self.tables.read(EXPECTED).count(), place
+
+    def expect(self, journal: Journal, settings: Settings, steps: int) -> str:
+        with self.watcher.watching("prepare", 1, steps):
+            prepared = prepare(journal, self.tables.journal, settings)
+        with self.watcher.watching("expected", 2, steps):
+            return write_expected(self.tables, prepared)
+
+    def audit(self, period_ms: float, until_s: float | None, out: str | None) -> tuple[Audit, str]:
+        """The audit, and where its page is."""
+        journal, settings = self.settings(period_ms, until_s)
+        place = address(out) if out else f"{self.tables.journal}/audit"
+        files, path = directory_at(place)
+        self.expect(journal, settings, 4)
+        with self.watcher.watching("verdicts", 3, 4):
+            self.tables.write(VERDICTS, audit(self.tables.read(EXPECTED), journal, settings))
+        with self.watcher.watching("totals", 4, 4):
+            self.tables.write(TOTALS, totals(self.tables.read(VERDICTS), settings))
+        space: Any = settings.space
+        found = read_audit(self.tables, plain_space(space), settings)
+        for name, content in (("index.html", page(found).encode()), ("audit.json", msgspec.json.encode(found))):
+            with files.open_output_stream(f"{path}/{name}") as stream:
+                stream.write(content)
+        return found, place
+
+    def movement(
+        self,
+        cell_m: float,
+        out: str | None,
+        *,
+        origin: tuple[float, float] | None = None,
+        rest_s: float,
+        hold_out: float,
+        seed: int,
+    ) -> tuple[Learned, str]:
+        """How hosts move, and the file that says so; `cell_m` 0: among the places that they name."""
+        place = address(out) if out else f"{self.tables.journal}/movement.json"
+        if "://" not in place and not Path(place).parent.is_dir():
+            raise BadPipeline(f"{place}: no such directory; nothing could be written there")
+        if "://" not in place and Path(place).is_dir():
+            raise BadPipeline(f"{place}: is a directory; give --out a file for the model")
+        journal, of_journal = self.settings(PERIOD_US / 1e3, None)
+        settings = settings_for(
+            journal, of_journal, cell_m=cell_m, origin=origin, rest_s=rest_s, hold_out=hold_out, seed=seed
+        )
+        with self.watcher.watching("movement", 1, 1):
+            write_movement(self.tables, journal, settings)
+        learned = read_learned(self.tables, settings)
+        write_model(learned.model, place)
+        return learned, place
+
+    def stream(
+        self, period_ms: float, *, bucket_s: float, late_s: float, follow_s: float | None
+    ) -> tuple[Judged, str]:
+        """How far the stream has come, and where the deliveries that it found are listed."""
+        check_follow(follow_s)
+        bucket_us, late_us = microseconds("--bucket", bucket_s, 1e6, 1), microseconds("--late", late_s, 1e6)
+        period_us = microseconds("--period-ms", period_ms, 1e3, 1)
+        with self.watcher.watching("stream", 1, 1):
+            judged = stream(self.tables, period_us=period_us, bucket_us=bucket_us, late_us=late_us)
+            while follow_s is not None:
+                time.sleep(follow_s)
+                judged = stream(self.tables, period_us=period_us, bucket_us=bucket_us, late_us=late_us)
+        return judged, self.tables.place(STREAMED.name)
+
+    def watch(
+        self, period_ms: float, *, bucket_s: float, late_s: float, follow_s: float | None, port: int | None
+    ) -> Watched:
+        """The live audit, round after round, on a page for Prometheus; without `follow_s` one round."""
+        check_follow(follow_s)
+        bucket_us, late_us = microseconds("--bucket", bucket_s, 1e6, 1), microseconds("--late", late_s, 1e6)
+        period_us = microseconds("--period-ms", period_ms, 1e3, 1)
+        shown = Page()
+        if port is not None:
+            start_http_server(port, registry=shown.registry)
+        while True:
+            found = watch(self.tables, period_us=period_us, bucket_us=bucket_us, late_us=late_us)
+            shown.show(found)
+            if follow_s is None:
+                return found
+            time.sleep(follow_s)
+
+    def settings(self, period_ms: float, until_s: float | None) -> tuple[Journal, Settings]:
+        self.check_ingested()
+        period_us = microseconds("--period-ms", period_ms, 1e3, 1)
+        until_us = None if until_s is None else microseconds("--until-s", until_s, 1e6, -TIME_US_MAX)
+        journal = ingested(self.spark, self.tables.journal)
+        survey = Survey.of_ledger(Ledger.of(self.tables, ranges=True))
+        settings = settings_of(journal, period_us=period_us, until_us=until_us, survey=survey)
+        self.cut = settings.cut
+        return journal, settings
+
+    def check_ingested(self) -> None:
+        journal = self.tables.journal
+        if self.tables.current(SEGMENTS.name) is None:
+            raise BadPipeline(f"{journal}: not ingested yet; run `roamcast pipeline ingest {journal}` first")
+
+
+def directory_at(place: str) -> tuple[Any, str]:
+    """Made if it is not there, before much is computed that could not be kept."""
+    files, path = file_system(place)
+    try:
+        files.create_dir(path, recursive=True)
+    except OSError as problem:
+        raise BadPipeline(f"{place}: cannot be a directory for the page: {problem}") from problem
+    return files, path
+
+
+def check_follow(follow_s: float | None) -> None:
+    if follow_s is not None:
+        microseconds("--follow", follow_s, 1e6, FOLLOW_US_MIN)
+
+
+def microseconds(option: str, given: float, unit_us: float, least_us: int = 0) -> int:
+    """A time that an option gives in its own unit."""
+    # Written so that NaN is refused too.
+    if not least_us <= given * unit_us <= TIME_US_MAX:
+        raise BadPipeline(f"{option} is {given:g}; give {least_us / unit_us:g} to {TIME_US_MAX / unit_us:g}")
+    return round(given * unit_us)

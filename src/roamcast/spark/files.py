@@ -1,0 +1,79 @@
+"""Places of files, as Spark and Arrow both understand them: a local path, or an address such as `s3a://bucket/journal`.
+
+Workers read and write files themselves, so a place must be visible to them under the same name: a local disk for
+`local[*]`, a shared file system or an object store for a cluster.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import pyarrow as pa
+import pyarrow.fs as arrow_fs
+
+from roamcast.spark.tables import BadPipeline
+
+HADOOP_TO_ARROW = {"s3a": "s3", "s3n": "s3", "wasbs": "abfs", "abfss": "abfs"}
+PACKAGES = {"s3a": "hadoop-aws", "s3n": "hadoop-aws", "gs": "gcs-connector", "abfss": "hadoop-azure"}
+"""The Java package without which Spark cannot read an address."""
+
+
+def address(directory: str) -> str:
+    """A directory wherever the process stands."""
+    return directory.rstrip("/") if "://" in directory else posixpath.normpath(Path(directory).absolute())
+
+
+def file_system(place: str) -> tuple[Any, str]:
+    """Arrow's file system for an address or a path as Spark reports it, and the path within it."""
+    scheme = urlparse(place).scheme
+    if scheme in ("", "file"):
+        return arrow_fs.LocalFileSystem(), re.sub("^file:(//)?", "", place)
+    spelt = HADOOP_TO_ARROW.get(scheme, scheme) + place[len(scheme) :]
+    try:
+        found: tuple[Any, str] = arrow_fs.FileSystem.from_uri(spelt)
+    except (pa.ArrowException, OSError) as problem:
+        raise BadPipeline(f"{place}: not an address that can be read; {problem}") from problem
+    return found
+
+
+def missing_package(said: str) -> str | None:
+    """What to install if Spark says that it has no file system for a scheme."""
+    scheme = re.search(r'(?:No FileSystem for scheme "|Class org\.apache\.hadoop\.fs\.)(\w+)', said)
+    if scheme is None:
+        return None
+    package = PACKAGES.get(scheme[1].lower(), "a Hadoop file system for it")
+    return (
+        f"Spark cannot read {scheme[1]}:// here; start it with the package {package} (--conf spark.jars.packages=…)"
+    )
+
+
+def path_within(place: str) -> str:
+    """The path within its file system, in one spelling: Spark takes `..` out of paths, Arrow does not."""
+    return posixpath.normpath(file_system(place)[1])
+
+
+def infos_in(place: str, *, recursive: bool = False) -> list[Any]:
+    """Arrow's notes about all that lies in a directory, by path; nothing where there is none."""
+    files, within = file_system(place)
+    found = files.get_file_info(arrow_fs.FileSelector(within, allow_not_found=True, recursive=recursive))
+    return sorted(found, key=lambda info: info.path)
+
+
+def is_directory(place: str) -> bool:
+    files, within = file_system(place)
+    return bool(files.get_file_info(within).type == arrow_fs.FileType.Directory)
+
+
+def write_bytes(place: str, content: bytes) -> None:
+    files, within = file_system(place)
+    with files.open_output_stream(within) as stream:
+        stream.write(content)
+
+
+def read_bytes(place: str) -> bytes:
+    files, within = file_system(place)
+    with files.open_input_stream(within) as stream:
+        content: bytes = stream.read()
+    return content
