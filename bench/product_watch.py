@@ -22,6 +22,8 @@ FUNCTIONS_SHOWN = 25
 END_S_MAX = 30.0
 WAITING = ("Condition.wait ", "_worker ", "GroupCommit._work ", "LiveJournal._write_waiting ")
 """Threads in these wait for work or for a lock."""
+LOOP = "Runner.run "
+"""What the main thread's stack says before that is the same for all."""
 CALLS = {
     "commits": ("fsync", "fdatasync"),
     "sends": ("sendto", "sendmsg", "write", "writev"),
@@ -62,7 +64,8 @@ def profiled(pid: int) -> Iterator[Profile]:
             if names[-1].startswith(WAITING):
                 continue
             found.own[names[-1]] += int(count)
-            for name in set(names):
+            loop = next((at for at, name in enumerate(names) if name.startswith(LOOP)), 0)
+            for name in set(names[loop:]):
                 found.below[name] += int(count)
 
 
