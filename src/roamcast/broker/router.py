@@ -120,6 +120,12 @@ class Router:
             peers = [peer for peer in peers if peer in concerned]
         return onward(notified, peers)
 
+    def may_leave(self, topic: str) -> bool:
+        """Whether an event of a topic may concern a neighbour, whatever it says; but for those that go to all."""
+        if self.strategy == "flooding" or any(map(len, self.beside)):
+            return bool(self.neighbours)
+        return any(source in self.neighbours for source in self.table.sources_of(topic))
+
     def _concerned(self, event: Event) -> dict[str, None]:
         concerned = self.table.concerned(event)
         for each in self.beside:

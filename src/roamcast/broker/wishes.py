@@ -6,6 +6,8 @@ wish that accepts an event, and keeps equal filters once, however many ask. How 
 `finding.py`.
 """
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from roamcast.broker.finding import Finder
@@ -120,6 +122,12 @@ class Table:
                 if not group.sources.keys() <= found.keys() and group.accepts(scene) is True:
                     found.update(dict.fromkeys(group.sources))
         return found
+
+    def sources_of(self, topic: str) -> Iterator[str]:
+        """The sources with a wish for a topic, whatever else it asks for; some more than once."""
+        for bucket in self._buckets.matching(topic):
+            for group in bucket.groups.values():
+                yield from group.sources
 
     def __len__(self) -> int:
         return self._count

@@ -350,3 +350,18 @@ def test_l2_a_reader_that_differs_from_the_writer_gets_its_own_form(unlike: str)
         socket.resume_writing()
         scene.rest()
     assert reader.taken == [b"0", b"1", b"2"]
+
+
+def test_l2_a_topic_that_no_neighbour_wants_makes_no_events() -> None:
+    scene = Scene("ab")
+    near_by, far, writer = scene.client("near"), scene.client("far", "b"), scene.client("writer")
+    scene.subscribe(near_by, "t", 0)
+    scene.subscribe(far, "u", 0)
+    events = scene.stage.brokers["a"].server.core.events
+    scene.publish(writer, "t", b"1", 0)
+    assert (near_by.taken, far.taken, events.passing_made) == ([b"1"], [], 0)
+    scene.publish(writer, "u", b"2", 0)
+    assert (near_by.taken, far.taken, events.passing_made) == ([b"1"], [b"2"], 1)
+    scene.subscribe(far, "#", 0)
+    scene.publish(writer, "t", b"3", 0)
+    assert (near_by.taken, far.taken, events.passing_made) == ([b"1", b"3"], [b"2", b"3"], 2)

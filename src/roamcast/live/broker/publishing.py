@@ -240,12 +240,13 @@ class Publishing:
     def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
         """All that came in a tick: those whose recipients depend on what they say are matched in one call."""
         waiting, alike_sent = list[tuple[Message, Event]](), list[Batch]()
-        travels, observed = self.station.has_neighbours(), self.station.observation.on
+        router, observed = self.station.broker.neighbours.router, self.station.observation.on
+        linked, announces = self.station.has_neighbours(), self.announcing.on
         for client, batch in passing:
             session = self.station.sessions.get(client)
             if session is None:
                 continue
-            plan = self.audience.plain(batch.topic)
+            plan, travels = self.audience.plain(batch.topic), linked and (announces or router.may_leave(batch.topic))
             if plan is None or travels or observed or batch.messages[0].user_properties:
                 self._hand_merged(alike_sent)
                 for message in batch.messages:
