@@ -196,6 +196,10 @@ class Audience:
             plan = self._plans[topic] = None if recipients is None else alike(recipients)
         return plan
 
+    def everybody(self, topic: str) -> Recipients:
+        """Clients that get every message of a topic, one by one; nobody if that depends on the message."""
+        return self._all_of(topic) or []
+
     def _all_of(self, topic: str) -> Recipients | None:
         """The same, one by one."""
         if topic not in self._everybody:

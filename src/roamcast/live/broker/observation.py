@@ -17,7 +17,7 @@ matched. Deliveries of one event are collected and told together. Nothing of thi
 read again has no observers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.mqtt.messages import Message
 from roamcast.mqtt.messages import Subscription as Asked
-from roamcast.node.observer import Observer, Observers
+from roamcast.node.observer import Observer, Observers, SubscriptionIds
 
 if TYPE_CHECKING:
     from roamcast.live.broker.station import Station
@@ -112,6 +112,12 @@ class Observation:
         for each in asked:
             self._hosts.append(client)
             self._subscription_ids.append(subscription_id(client, each.filter.text) if is_modelled(each) else None)
+
+    def fanned_out(self, event: Event, clients: Sequence[str], subscription_ids: SubscriptionIds) -> None:
+        """All deliveries of an event at once."""
+        if self.observers.all:
+            self.flush()
+            self.observers.fanned_out(self.station.now_us, event, clients, subscription_ids)
 
     def given_retained(self, client: str, event: Event, message: Message, asked: Iterable[Asked]) -> None:
         """To a subscription that came after it."""

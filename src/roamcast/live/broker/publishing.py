@@ -16,7 +16,7 @@ from roamcast.live.broker.events import Events, asks_origin, with_origin
 from roamcast.live.broker.inputs import Published, Released
 from roamcast.live.broker.keeping import Keeping, goes_to_all
 from roamcast.live.broker.passing import Passing
-from roamcast.live.broker.properties import BadProperty, is_lasting
+from roamcast.live.broker.properties import BadProperty, is_lasting, subscription_id
 from roamcast.live.broker.station import Station
 from roamcast.live.broker.travelling import Travelling
 from roamcast.live.broker.wishes import Plan, Recipients, alike
@@ -247,12 +247,17 @@ class Publishing:
             if session is None:
                 continue
             plan, travels = self.audience.plain(batch.topic), linked and (announces or router.may_leave(batch.topic))
-            if plan is None or travels or observed or batch.messages[0].user_properties:
+            if plan is None or batch.messages[0].user_properties:
                 self._hand_merged(alike_sent)
-                for message in batch.messages:
-                    self._pass_event(session, message, travels, waiting)
+                for said in batch.messages:
+                    message = self._with_choice(said, True)
+                    event = self._passing_event(session, message, travels)
+                    if event is not None:
+                        waiting.append((message, event))
                 continue
             self._pass_waiting(waiting)
+            if travels or observed:
+                self._tell_of(session, batch, travels)
             if alike_sent and not alike_sent[-1].goes_with(batch):
                 self._hand_merged(alike_sent)
             alike_sent.append(batch)
@@ -265,17 +270,34 @@ class Publishing:
             self._hand(merged(batches), self.audience.plain(batches[0].topic) or [])
             batches.clear()
 
-    def _pass_event(
-        self, session: Session, message: Message, travels: bool, waiting: list[tuple[Message, Event]]
-    ) -> None:
-        message = self._with_choice(message, True)
+    def _tell_of(self, session: Session, batch: Batch, travels: bool) -> None:
+        """Observers and neighbours hear of messages whose topic alone says who gets them here."""
+        receivers = [
+            (client, each.filter.text)
+            for client, asked in self.audience.everybody(batch.topic)
+            if client in self.station.sessions and self.station.sessions[client].connected
+            for each in asked
+        ]
+        hosts = [client for client, _ in receivers]
+        names = [subscription_id(client, text) for client, text in receivers]
+        for message in batch.messages:
+            event = self._passing_event(session, self._with_choice(message, True), travels)
+            if event is None:
+                continue
+            if hosts:
+                self.station.observation.fanned_out(event, hosts, names)
+            if travels and not self.announcing.keeps_back(event):
+                self._to_neighbours(event)
+
+    def _passing_event(self, session: Session, message: Message, travels: bool) -> Event | None:
+        """None for a message that is refused."""
         try:
             event = self.events.passing_event_of(session.context, message, self.station.now_us, travels)
         except (BadProperty, BadValue) as problem:
             self._refuse(session, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
-            return
+            return None
         self.station.observation.published(session.client, event, message)
-        waiting.append((message, event))
+        return event
 
     def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
         if waiting:
