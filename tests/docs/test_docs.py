@@ -47,7 +47,7 @@ PARAMS: list[type[Struct]] = [
     overlay_params.OverlayParams,
     ResubscribingParams,
 ]
-IDS = {"S": 14, "C": 13, "M": 10, "R": 7, "O": 9, "P": 6, "L": 9}
+IDS = {"S": 14, "C": 13, "M": 10, "R": 7, "O": 9, "P": 7, "L": 9}
 LONG_S = 120
 """Scenarios of more simulated seconds than this are loaded, not run."""
 

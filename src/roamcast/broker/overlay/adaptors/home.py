@@ -47,7 +47,7 @@ class HomeBrokerAdaptor:
     def _path(self, event: NearestBroker, broker: str, hops: int) -> float:
         """From a producer to the client, if this broker were its home."""
         session = self.services.clients.sessions[event.client]
-        homes = self.services.brokers.directory.homes_of_producers(event.client) if session.subscriptions else []
+        homes = self.services.brokers.directory.homes_of_producers(event.client) if session.wanted else []
         lengths = [self.services.brokers.path_length(home, broker) for home in homes]
         known = [length for length in lengths if length is not None]
         return hops + (sum(known) / len(known) if known else 0.0)
