@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from bench import progress
-from roamcast.live.broker.core import Core
-from roamcast.live.broker.inputs import AnyGiven, Arrived, Asked, Entry, Published, encode_batch
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.inputs import AnyGiven, Arrived, Asked, Entry, Published, encode_batch
 from roamcast.matching import Engine
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.topics import parse_filter

@@ -7,8 +7,8 @@ piece, to subscribers with a filter, and reports of where a client is. Of each t
 import time
 from collections.abc import Callable
 
-from roamcast.live.broker.core import Core
-from roamcast.live.broker.inputs import Arrived, Asked, Reported
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.inputs import Arrived, Asked, Reported
 from roamcast.matching import Engine
 from roamcast.model.context import Context
 from roamcast.model.values import Point

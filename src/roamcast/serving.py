@@ -16,8 +16,8 @@ import structlog
 from msgspec.structs import replace
 from rich.markup import escape
 
+from roamcast.broker.mqtt.stored import BadState
 from roamcast.journal.records import BadJournal
-from roamcast.live.broker.stored import BadState
 from roamcast.server.running import CannotListen, RunningBroker
 from roamcast.server.security import BadPasswords, BadRules
 from roamcast.server.settings import (

@@ -6,7 +6,7 @@ from tests.docs.pages import ROOT, text_of
 
 RULE = re.compile(r"^- \*\*P-(\d+)\*\* ", re.MULTILINE)
 NUMBER = re.compile(r"_p(\d+)(?=[_(])")
-TESTS = sorted((ROOT / "tests/live/broker").glob("test_protocol_*.py"))
+TESTS = sorted((ROOT / "tests/broker/mqtt").glob("test_protocol_*.py"))
 
 
 def numbers_tested(text: str) -> set[int]:

@@ -11,8 +11,8 @@ from roamcast.matching.pool import ordered
 
 PLAIN = """
 import sys
-from roamcast.live.broker.core import Core
-from roamcast.live.broker.inputs import Arrived, Asked, Published
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.inputs import Arrived, Asked, Published
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.topics import parse_filter
 core = Core("b", 1)

@@ -6,8 +6,8 @@ from roamcast.broker.params import BrokerParams
 from roamcast.mqtt.packets import PubAck
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.backpressure import Backpressure
-from tests.live.broker.scene import Scene, last
-from tests.live.broker.stage import SimClient
+from tests.broker.mqtt.scene import Scene, last
+from tests.broker.mqtt.stage import SimClient
 
 MAX_BYTES = 5_000
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from roamcast.mqtt import encode
 from roamcast.mqtt.packets import V5, V311, AnyPacket, PingReq, PubAck, Publish, Subscribe, Wish
 from roamcast.server.neighbours import PASSING, STREAM
+from tests.broker.mqtt.scene import Scene, published
+from tests.broker.mqtt.stage import SimClient
 from tests.effort import examples
-from tests.live.broker.scene import Scene, published
-from tests.live.broker.stage import SimClient
 
 TOPICS = ("t", "t/u", "é/" + "x" * 130)
 """With the QoS before them: only within one QoS is there an order to keep."""

@@ -9,13 +9,13 @@ import ssl
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from roamcast.live.broker.properties import BadProperty, scopes_of
-from roamcast.live.origin import SPEAKING_TOPIC, origin_in
+from roamcast.broker.mqtt.properties import BadProperty, scopes_of
 from roamcast.model.context import Context
 from roamcast.model.scope import Scope
 from roamcast.model.space import Space
 from roamcast.model.values import BadValue
 from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.origin import SPEAKING_TOPIC, origin_in
 from roamcast.mqtt.packets import Connect
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.security import (

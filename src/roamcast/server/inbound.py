@@ -8,9 +8,9 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING
 
-from roamcast.live.broker.admission import OTHERS
-from roamcast.live.broker.content import REPORT_TOPIC, BadReport, context_reported
-from roamcast.live.broker.inputs import (
+from roamcast.broker.mqtt.admission import OTHERS
+from roamcast.broker.mqtt.content import REPORT_TOPIC, BadReport, context_reported
+from roamcast.broker.mqtt.inputs import (
     Announced,
     Arrived,
     Asked,
@@ -21,8 +21,8 @@ from roamcast.live.broker.inputs import (
     Reported,
     Withdrew,
 )
-from roamcast.live.broker.properties import is_lasting
-from roamcast.live.broker.travelling import SAID_NAMES
+from roamcast.broker.mqtt.properties import is_lasting
+from roamcast.broker.mqtt.travelling import SAID_NAMES
 from roamcast.model.context import Context
 from roamcast.mqtt import events, packets
 from roamcast.mqtt.batches import Batch, batch_of

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
-from roamcast.live.broker.inputs import AnyGiven, Arrived, LinkChanged, Published
+from roamcast.broker.mqtt.inputs import AnyGiven, Arrived, LinkChanged, Published
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.http.metrics import ListenerKind, Metrics, RoamDirection
 from roamcast.server.tracking import LOCATION_REMARK

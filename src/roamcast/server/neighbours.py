@@ -12,8 +12,8 @@ from typing import Protocol, cast
 
 from roamcast.broker.frames import CODEC, Encodings, stream_frames
 from roamcast.broker.messages import Got, Sequenced
-from roamcast.live.broker.inputs import Heard, LinkChanged
-from roamcast.live.broker.passing import Passing, passing_frames, passing_in
+from roamcast.broker.mqtt.inputs import Heard, LinkChanged
+from roamcast.broker.mqtt.passing import Passing, passing_frames, passing_in
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage
 from roamcast.server.server import BrokerServer

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from roamcast.live.broker.effects import (
+from roamcast.broker.mqtt.effects import (
     Acknowledge,
     Admit,
     AnyEffect,
@@ -21,7 +21,7 @@ from roamcast.live.broker.effects import (
     Revoke,
     Tell,
 )
-from roamcast.live.broker.inputs import Left
+from roamcast.broker.mqtt.inputs import Left
 from roamcast.mqtt.reasons import Reason
 from roamcast.node.boundary import Message
 

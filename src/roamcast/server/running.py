@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.inputs import Restarted, decode_batch, encode_batch
+from roamcast.broker.mqtt.stored import BadState
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.complaints import network_reason
 from roamcast.journal.records import Run
-from roamcast.live.broker.core import Core
-from roamcast.live.broker.inputs import Restarted, decode_batch, encode_batch
-from roamcast.live.broker.stored import BadState
 from roamcast.live.overlay.core import OverlayCore, granted
 from roamcast.server.access import PolicyAccess
 from roamcast.server.connection import ClientSocket

@@ -1,4 +1,4 @@
-"""A live broker: the state machine (`live/broker`) between sockets, log and journal, on one event loop.
+"""A live broker: the state machine (`broker/mqtt`) between sockets, log and journal, on one event loop.
 
 The way of a message: bytes -> `ClientSocket` -> MQTT connection -> event -> `told` -> input -> `Core` -> effects,
 which wait in the write-ahead log until the input is on disk -> `perform` -> MQTT connections of receivers -> bytes,
@@ -13,17 +13,17 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from roamcast.live.broker.ahead import Ahead, Key, keys_of
-from roamcast.live.broker.core import Core
-from roamcast.live.broker.effects import AnyEffect
-from roamcast.live.broker.inputs import (
+from roamcast.broker.mqtt.ahead import Ahead, Key, keys_of
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.effects import AnyEffect
+from roamcast.broker.mqtt.inputs import (
     AnyGiven,
     Finished,
     Fired,
     Left,
     Reported,
 )
-from roamcast.live.broker.passing import Passing
+from roamcast.broker.mqtt.passing import Passing
 from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.outgoing import Frames

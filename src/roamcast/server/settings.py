@@ -18,10 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.broker.logical.params import LogicalParams
+from roamcast.broker.mqtt.core import CoreParams
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
 from roamcast.complaints import complaint, unreadable
-from roamcast.live.broker.core import CoreParams
 from roamcast.live.overlay.underlay import SOURCE
 from roamcast.model.movement import MovementModel, load_model
 from roamcast.model.places import MovementGraph

@@ -25,8 +25,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from roamcast.live.broker.effects import AnyEffect
-from roamcast.live.broker.inputs import (
+from roamcast.broker.mqtt.effects import AnyEffect
+from roamcast.broker.mqtt.inputs import (
     Announced,
     AnyGiven,
     Arrived,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.live.broker import content as brokers
-from roamcast.live.broker.properties import scope_of
+from roamcast.broker.mqtt import content as brokers
+from roamcast.broker.mqtt.properties import scope_of
 from roamcast.live.client.content import attributes_of, payload_of, scope_text
 from roamcast.model.filter import Filter, parse_text
 from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, rectangle

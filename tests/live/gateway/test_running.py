@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from roamcast.live.gateway.running import GatewaySettings
-from roamcast.live.origin import origin_in
 from roamcast.model.filter import parse_text
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import Scope
 from roamcast.model.values import Point
+from roamcast.mqtt.origin import origin_in
 from tests.live.adhoc.lan import CONTEXT, ICE, PROXIMITY, until
 from tests.live.gateway.places import Places, places, told
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from roamcast.live.broker.core import Core
+from roamcast.broker.mqtt.core import Core
 from roamcast.model.context import Configuration, Context
 from roamcast.model.values import Point
 from roamcast.server.http.routes import HttpRequest

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import websockets
 
-from roamcast.live.broker.core import Core
+from roamcast.broker.mqtt.core import Core
 from roamcast.server.running import RunningBroker
 from roamcast.server.studio import studio as studio_module
 from tests.server.studio.stage import (

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.live.broker.core import Core
-from roamcast.live.broker.inputs import Arrived
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.inputs import Arrived
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.values import Point

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import msgspec
 
 from roamcast.live.client.content import ScopeLike, filter_text, payload_of, plain, scope_text
-from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.model.filter import Filter
 from roamcast.model.space import Space
 from roamcast.model.values import Point, Value, Velocity
 from roamcast.mqtt.decoding import decode
 from roamcast.mqtt.encoding import encode
+from roamcast.mqtt.origin import ORIGIN_PROPERTY
 from roamcast.mqtt.packets import V5, ConnAck, Pairs, Publish, Subscribe, Unsubscribe, Wish
 from roamcast.mqtt.reasons import Reason
 

@@ -22,13 +22,13 @@ from roamcast.live.adhoc.carried import Carried, body_of, carried_in
 from roamcast.live.client.content import attributes_of, payload_of
 from roamcast.live.client.inbox import ClientEvent
 from roamcast.live.client.packing import ID
-from roamcast.live.origin import ORIGIN_PROPERTY, origin_in, origin_of, origin_text
 from roamcast.model.event import Event, EventType
 from roamcast.model.filter.tree import And, Attribute, Filter, Inside
 from roamcast.model.region import Anchored, Region, Shape, placed
 from roamcast.model.scope import Scope
 from roamcast.model.space import Space
 from roamcast.model.values import BadValue
+from roamcast.mqtt.origin import ORIGIN_PROPERTY, origin_in, origin_of, origin_text
 from roamcast.mqtt.packets import Pairs
 
 SECOND_US = 1_000_000

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from roamcast.broker.mqtt.content import REPORT_TOPIC
+from roamcast.broker.mqtt.effects import Grant
+from roamcast.broker.mqtt.inputs import Published
+from roamcast.broker.mqtt.passing import Passing
+from roamcast.broker.mqtt.properties import PERSIST, BadProperty, is_lasting, subscription_of
+from roamcast.broker.mqtt.publishing import Publishing
+from roamcast.broker.mqtt.subscribing import NoRoom, Subscribing
 from roamcast.broker.overlay.posts import refused_by
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import Interest
-from roamcast.live.broker.content import REPORT_TOPIC
-from roamcast.live.broker.effects import Grant
-from roamcast.live.broker.inputs import Published
-from roamcast.live.broker.passing import Passing
-from roamcast.live.broker.properties import PERSIST, BadProperty, is_lasting, subscription_of
-from roamcast.live.broker.publishing import Publishing
-from roamcast.live.broker.subscribing import NoRoom, Subscribing
-from roamcast.live.origin import ORIGIN_PROPERTY
 from roamcast.live.overlay.guests import QOS_MAX, Guests
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -25,6 +24,7 @@ from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import BadValue
 from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.origin import ORIGIN_PROPERTY
 from roamcast.mqtt.reasons import Reason
 
 

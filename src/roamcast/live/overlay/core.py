@@ -10,9 +10,9 @@ their connection, nothing is retained, groups share nothing, and QoS 2 is not to
 
 from msgspec.structs import replace
 
+from roamcast.broker.mqtt.core import Core, CoreParams
+from roamcast.broker.mqtt.inputs import AnyGiven, Heard, LinkChanged, Restarted
 from roamcast.broker.overlay.params import OverlayParams
-from roamcast.live.broker.core import Core, CoreParams
-from roamcast.live.broker.inputs import AnyGiven, Heard, LinkChanged, Restarted
 from roamcast.live.overlay.bordering import OverlayPublishing, OverlaySubscribing
 from roamcast.live.overlay.guests import QOS_MAX, TIMER, Guests
 from roamcast.model.space import Space

@@ -19,16 +19,16 @@ import msgspec
 from msgspec.structs import replace
 
 from roamcast.broker.modulators.running import MADE_OF
+from roamcast.broker.mqtt.effects import Acknowledge, Grant, Hand, Remark
+from roamcast.broker.mqtt.events import Events, plain
+from roamcast.broker.mqtt.properties import subscription_id, text_of
+from roamcast.broker.mqtt.station import Station
+from roamcast.broker.mqtt.wishes import ids_of
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
 from roamcast.broker.overlay.messages import Leave, Search
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.session import Session
-from roamcast.live.broker.effects import Acknowledge, Grant, Hand, Remark
-from roamcast.live.broker.events import Events, plain
-from roamcast.live.broker.properties import subscription_id, text_of
-from roamcast.live.broker.station import Station
-from roamcast.live.broker.wishes import ids_of
 from roamcast.live.overlay.underlay import Borne, Underlay, Unreached, guest_name, process_of
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription

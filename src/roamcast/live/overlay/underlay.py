@@ -15,8 +15,8 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.broker.mqtt.effects import AnyEffect, Remark, Tell
 from roamcast.broker.overlay.messages import MESSAGES, Search
-from roamcast.live.broker.effects import AnyEffect, Remark, Tell
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
 

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from roamcast.live.broker.events import plain
+from roamcast.broker.mqtt.events import plain
 from roamcast.model.context import Configuration, Context
 from roamcast.model.filter import (
     EVERYTHING,

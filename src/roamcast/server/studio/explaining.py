@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from roamcast.live.broker.audience import moment_of
-from roamcast.live.broker.core import Core
-from roamcast.live.broker.properties import text_of
-from roamcast.live.broker.wishes import Entry, is_simple
+from roamcast.broker.mqtt.audience import moment_of
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.properties import text_of
+from roamcast.broker.mqtt.wishes import Entry, is_simple
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
 from roamcast.model.match import failing

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from roamcast.live.broker.properties import text_of
+from roamcast.broker.mqtt.properties import text_of
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.server.studio.page import Page

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from roamcast.live.broker.core import Core
+from roamcast.broker.mqtt.core import Core
 from roamcast.model.space import Earth
 from roamcast.server.http.routes import Handler, HttpRequest, HttpResponse, Routes, Upgrade
 from roamcast.server.studio.answers import Answers, answer

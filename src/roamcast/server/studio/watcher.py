@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.live.broker.core import Core
+from roamcast.broker.mqtt.core import Core
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription

@@ -1,0 +1,360 @@
+"""Who of a broker's own clients gets an event: subscriptions of clients that move, and whom a shared one falls to.
+
+The five conditions of C6 hold for whoever is in the answer, as far as this broker knows the hosts concerned: its own
+clients by their last report, carried forward to the millisecond if they told a velocity, and the publisher by what
+the event says of it. They hold as things were when the event was published, also where it comes later
+(`earlier.py`). Found by the matching engine (`roamcast.matching`).
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from roamcast.broker.mqtt.earlier import Earlier
+from roamcast.broker.mqtt.properties import is_common, subscription_id, text_of
+from roamcast.broker.mqtt.whereabouts import Whereabouts
+from roamcast.broker.mqtt.wishes import (
+    Entry,
+    Group,
+    Plan,
+    Recipients,
+    alike,
+    client_of,
+    group_of,
+    is_plain,
+    is_scoped,
+    is_simple,
+)
+from roamcast.matching import Engine
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.match import matches
+from roamcast.model.places import MovementGraph
+from roamcast.model.scope import EVERYWHERE
+from roamcast.model.space import Space
+from roamcast.model.subscription import Subscription
+from roamcast.model.topics import TopicTrie
+from roamcast.mqtt.messages import Choice
+from roamcast.mqtt.messages import Subscription as Asked
+
+PLANS_MAX = 10_000
+UNKNOWN: Plan = []
+
+
+class Audience:
+    prepare: Callable[[], None] | None = None
+    """Called before the first subscription that asks for more than a topic, so that what it needs is loaded."""
+
+    def __init__(self, space: Space, graph: MovementGraph | None = None) -> None:
+        """`graph` is what `myloc` walks on."""
+        self.space = space
+        self.graph = graph
+        self.away: dict[str, None] = {}
+        """Clients that are not connected: a shared subscription passes them over where others are."""
+        self._entries: dict[str, Entry] = {}
+        """By the id of the subscription."""
+        self._of: dict[str, dict[str, None]] = {}
+        """By client, the ids of its subscriptions."""
+        self._scoped = 0
+        """How many of them have scopes, so that other hosts than their subscriber matter."""
+        self._members: dict[Group, int] = {}
+        """How many members a group has here."""
+        self._turns: dict[Group, int] = {}
+        """How many messages it has had, as long as it has members."""
+        self._passing_turns: dict[Group, int] = {}
+        """Of QoS 0, which is not logged: it must not change whose turn it is with the others."""
+        self._tree: TopicTrie[Entry] = TopicTrie()
+        self._plans: dict[str, Plan | None] = {}
+        """By topic, what `plain` found; until any subscription changes."""
+        self._everybody: dict[str, Recipients | None] = {}
+        """The same of `_all_of`."""
+        self._engine = Engine(space, None, graph)
+        self._where = Whereabouts(space, self._engine)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def contexts(self) -> dict[str, Context]:
+        """Of the clients here, as they reported."""
+        return self._where.contexts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy is made of what was told; the engine makes its columns anew."""
+        entries = list(self._entries.values())
+        return (
+            audience_of,
+            (self.space, self.graph, self.contexts, entries, self._turns, self.away, self._where.earlier),
+        )
+
+    @property
+    def asks_more_than_topics(self) -> bool:
+        return not all(entry.plain for entry in self._entries.values())
+
+    def warm_up(self) -> None:
+        """Loads and compiles what is to be fast. May be called on another thread."""
+        self._engine.warm_up()
+
+    # What clients want, and where they are.
+
+    def subscribe(self, client: str, asked: Asked, wanted: Subscription) -> None:
+        self._remove(wanted.id)
+        # Here it holds from now on, whatever the clock of the broker said where it was issued.
+        wanted = replace(wanted, issued_us=0)
+        self._of.setdefault(client, {})[wanted.id] = None
+        entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted))
+        self._tree.add(asked.filter.pattern, wanted.id, entry)
+        self._forget_plans()
+        group = group_of(asked)
+        if group is not None:
+            self._members[group] = self._members.get(group, 0) + 1
+        self._scoped += is_scoped(wanted)
+        prepare = self.prepare
+        if not entry.plain and prepare is not None:
+            self.prepare = None
+            prepare()
+        self._engine.subscribe(wanted)
+
+    def _forget_plans(self) -> None:
+        self._plans.clear()
+        self._everybody.clear()
+
+    def texts_of(self, client: str) -> list[str]:
+        """The topic filters of a client's subscriptions here."""
+        return [text_of(each) for each in self._of.get(client, ())]
+
+    def asked(self, client: str, text: str) -> Asked | None:
+        """What a client asked for with this topic filter."""
+        entry = self._entries.get(subscription_id(client, text))
+        return None if entry is None else entry.asked
+
+    def remove(self, client: str, text: str) -> None:
+        self._remove(subscription_id(client, text))
+
+    def unsubscribe(self, client: str, asked: Asked) -> None:
+        self._remove(subscription_id(client, asked.filter.text))
+
+    def _remove(self, name: str) -> None:
+        entry = self._entries.pop(name, None)
+        if entry is not None:
+            mine = self._of[entry.client]
+            del mine[name]
+            if not mine:
+                del self._of[entry.client]
+            self._tree.remove(entry.asked.filter.pattern, name)
+            self._forget_plans()
+            self._scoped -= is_scoped(entry.wanted)
+            self._engine.unsubscribe(name)
+            self._leave(group_of(entry.asked))
+
+    def _leave(self, group: Group | None) -> None:
+        if group is None:
+            return
+        self._members[group] -= 1
+        if not self._members[group]:
+            for counts in (self._members, self._turns, self._passing_turns):
+                counts.pop(group, None)
+
+    def moved(self, context: Context, remembers: bool = True) -> None:
+        """`remembers` says that somebody may ask later where it was before."""
+        self._where.moved(context, remembers)
+
+    def connected(self, client: str, is_so: bool) -> None:
+        if is_so:
+            self.away.pop(client, None)
+        else:
+            self.away[client] = None
+
+    def forget(self, client: str) -> None:
+        """The client, and whatever it wants."""
+        for name in list(self._of.get(client, ())):
+            self._remove(name)
+        self.away.pop(client, None)
+        self._where.forget(client)
+
+    def walk_on(self, graph: MovementGraph | None) -> None:
+        """Another movement graph for `myloc`."""
+        self.graph = graph
+        self._engine = Engine(self.space, None, graph)
+        self._where.tell(self._engine)
+        for entry in self._entries.values():
+            self._engine.subscribe(entry.wanted)
+
+    def fitting(self, topic: str) -> Sequence[Entry]:
+        """Subscriptions whose topic filter fits, whatever else they ask for."""
+        return self._tree.matching(topic)
+
+    # Who gets what.
+
+    def plain(self, topic: str) -> Plan | None:
+        """Who gets every message of a topic, whatever it says; None if that depends on the message."""
+        plan = self._plans.get(topic, UNKNOWN)
+        if plan is UNKNOWN:
+            if len(self._plans) >= PLANS_MAX:
+                self._plans.clear()
+            recipients = self._all_of(topic)
+            plan = self._plans[topic] = None if recipients is None else alike(recipients)
+        return plan
+
+    def everybody(self, topic: str) -> Recipients:
+        """Clients that get every message of a topic, one by one; nobody if that depends on the message."""
+        return self._all_of(topic) or []
+
+    def _all_of(self, topic: str) -> Recipients | None:
+        """The same, one by one."""
+        if topic not in self._everybody:
+            if len(self._everybody) >= PLANS_MAX:
+                self._everybody.clear()
+            self._everybody[topic] = self._find_all_of(topic)
+        return self._everybody[topic]
+
+    def _find_all_of(self, topic: str) -> Recipients | None:
+        found: dict[str, list[Asked]] = {}
+        for entry in self._tree.matching(topic):
+            if not entry.plain:
+                return None
+            found.setdefault(entry.client, []).append(entry.asked)
+        return sorted(found.items())
+
+    def of(self, event: Event, now_us: int, chosen: Sequence[Choice] = (), passing: bool = False) -> Recipients:
+        """Clients, in the order of their names, with those of their subscriptions that want the event; `chosen` says
+        which members of groups get it, and `passing` that it is of QoS 0. Who is where is what it was when it was
+        published."""
+        moment_us = moment_of(event, now_us)
+        if is_open(event) and moment_us <= event.expires_us:
+            recipients = self._all_of(event.subject)
+            if recipients is not None:
+                return recipients
+        entries = self._wanting((event,), event.published_us, moment_us)[0]
+        return self._recipients(event, entries, chosen, passing)
+
+    def of_passing(
+        self, events: Sequence[Event], now_us: int, chosen: Sequence[Sequence[Choice]]
+    ) -> list[Recipients]:
+        """The same of many events that were published now, with QoS 0."""
+        found = self._wanting(events, now_us, now_us)
+        return [
+            self._recipients(event, entries, choice, True)
+            for event, entries, choice in zip(events, found, chosen, strict=True)
+        ]
+
+    def of_lasting(self, events: Sequence[Event], now_us: int) -> list[Recipients]:
+        """The same of events that were published before and last: shared subscriptions had their turn then."""
+        found = self._wanting(events, now_us, now_us)
+        return [
+            self._recipients(event, [each for each in entries if each.asked.filter.group is None], (), False)
+            for event, entries in zip(events, found, strict=True)
+        ]
+
+    def _recipients(
+        self, event: Event, entries: Sequence[Entry], chosen: Sequence[Choice], passing: bool
+    ) -> Recipients:
+        found: dict[str, list[Asked]] = {}
+        shared: dict[Group, list[Entry]] = {}
+        for entry in entries:
+            if entry.asked.no_local and entry.client == event.publisher.host:
+                continue
+            group = group_of(entry.asked)
+            if group is None:
+                found.setdefault(entry.client, []).append(entry.asked)
+            else:
+                shared.setdefault(group, []).append(entry)
+        choices = {(each.group, each.pattern): each.client for each in chosen}
+        for key, members in shared.items():
+            if key in choices:
+                # Where its client is not here, another broker gives it to it.
+                turn = [each for each in members if each.client == choices[key] and is_common(each.asked)]
+            else:
+                turn = [self._turn(key, sorted(members, key=client_of), passing)]
+            for each in turn:
+                found.setdefault(each.client, []).append(each.asked)
+        return sorted(found.items()) if len(found) > 1 else list(found.items())
+
+    def _wanting(self, events: Sequence[Event], by_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
+        """By where everybody was at one time, asked of another."""
+        engine, entries = self._engine, self._entries
+        if not entries:
+            return [()] * len(events)
+        if not self._scoped and not self._where.earlier.knows_after(by_us) and all(map(is_open, events)):
+            where = self._where
+            found = engine.match(
+                events, moment_us, where.roughly(by_us), lambda client: where.context_at(client, by_us)
+            )
+            return [[entries[engine.id_of(slot)] for slot in slots] for slots in found.by_event(len(events))]
+        return self._wanting_exactly(events, by_us, moment_us)
+
+    def _wanting_exactly(self, events: Sequence[Event], by_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
+        """Where other hosts than subscribers matter, or where somebody was before its last report."""
+        engine, entries = self._engine, self._entries
+        self._where.exactly(by_us)
+        guests = [event.publisher.host for event in events if self._guest(event, by_us)]
+        found = [
+            [entries[engine.id_of(slot)] for slot in slots]
+            for slots in engine.match(events, moment_us).by_event(len(events))
+        ]
+        for guest in guests:
+            engine.forget(guest)
+        return found
+
+    def _guest(self, event: Event, now_us: int) -> bool:
+        """A publisher that is elsewhere counts as a host where anybody asks for hosts."""
+        publisher = event.publisher
+        if publisher.host in self.contexts:
+            return False
+        if not self._scoped and is_open(event):
+            return False
+        self._engine.place(publisher.at(now_us, self.space))
+        return True
+
+    def wants(self, event: Event, wanted: Subscription, now_us: int) -> bool:
+        """Of one subscription, by the definition."""
+        self._where.exactly(now_us)
+        guest = self._guest(event, now_us)
+        moment_us = moment_of(event, now_us)
+        wants = matches(event, wanted, self._engine.configuration, moment_us)
+        if guest:
+            self._engine.forget(event.publisher.host)
+        return wants
+
+    def wants_retained(self, event: Event, wanted: Subscription, now_us: int) -> bool:
+        """As if it were published now."""
+        if is_simple(wanted) and is_open(event):
+            return True
+        return self.wants(replace(event, published_us=now_us, expires_us=now_us), wanted, now_us)
+
+    def _turn(self, key: Group, members: list[Entry], passing: bool) -> Entry:
+        members = [each for each in members if each.client not in self.away] or members
+        turns = self._passing_turns if passing else self._turns
+        turn = turns.get(key, 0)
+        turns[key] = turn + 1
+        return members[turn % len(members)]
+
+
+def audience_of(
+    space: Space,
+    graph: MovementGraph | None,
+    contexts: dict[str, Context],
+    entries: list[Entry],
+    turns: dict[Group, int],
+    away: dict[str, None],
+    earlier: Earlier | None = None,
+) -> Audience:
+    audience = Audience(space, graph)
+    for context in contexts.values():
+        audience.moved(context)
+    for entry in entries:
+        audience.subscribe(entry.client, entry.asked, entry.wanted)
+    audience._turns = turns
+    audience.away = away
+    audience._where.earlier = earlier or Earlier()
+    return audience
+
+
+def is_open(event: Event) -> bool:
+    return event.relevance == EVERYWHERE and event.audience == EVERYWHERE
+
+
+def moment_of(event: Event, now_us: int) -> int:
+    """When to ask whether it is valid: an instantaneous event holds when it is published, and no event comes before
+    it was, however the clocks of two brokers differ."""
+    return event.published_us if event.instantaneous else max(now_us, event.published_us)

@@ -1,0 +1,203 @@
+"""Messages as events and back: what an MQTT client publishes, in the model's words (docs/PROTOCOL.md, section 2)."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from roamcast.broker.modulators.running import MADE_OF
+from roamcast.broker.mqtt.content import attributes_of
+from roamcast.broker.mqtt.properties import BadProperty, check_lasting, is_lasting, scopes_of
+from roamcast.broker.window import Delivery
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.space import Space
+from roamcast.model.values import BadValue, Instant, Point, Value
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.origin import ORIGIN_PROPERTY, check_origin, origin_in, origin_of, origin_text
+
+MESSAGES_KEPT_MAX = 4_096
+MESSAGES_KEPT_BYTES_MAX = 8 * 1024 * 1024
+TO_ALL = "!"
+"""At the end of the id of an event that every broker must get."""
+EVENT_BYTES_MAX = 3_500_000
+"""As it goes from broker to broker; with what stands around it, it must fit into a frame of a link."""
+LARGE_BYTES = 1_000_000
+"""Of a payload that may make an event too long; one below cannot."""
+BROUGHT_MAX = 20_000
+"""Events that gateways brought, of which it is known that they were there."""
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Message)
+
+
+class Events:
+    """Makes events of messages, and remembers the messages of late ones: one object for all who get it."""
+
+    def __init__(self, host: str, life: int, space: Space) -> None:
+        self.host = host
+        self.life = life
+        self.space = space
+        self.made = 0
+        """How many events that are logged; those of QoS 0 have ids of their own."""
+        self.passing_made = 0
+        self.started_us: int | None = None
+        self.brought: dict[str, str] = {}
+        """By the id that an event had where it began, the id that it has here: what gateways brought, the latest."""
+        self._messages: dict[str, Message] = {}
+        self._messages_bytes = 0
+        """Of their payloads."""
+
+    def next_id(self, to_all: bool) -> str:
+        self.made += 1
+        return f"{self.host}.{self.life:x}.{self.made}{TO_ALL if to_all else ''}"
+
+    def event_of(self, publisher: Context, message: Message, now_us: int) -> Event:
+        """Raises `BadProperty`."""
+        check_lasting(message)
+        event_id = self.next_id(message.retain or is_lasting(message))
+        event = self._event(event_id, publisher, message, now_us, True)
+        if len(message.payload) > LARGE_BYTES and len(_encoder.encode(event)) > EVENT_BYTES_MAX:
+            raise BadProperty(f"{len(message.payload)} bytes of payload are too many to be passed on")
+        return event
+
+    def passing_event_of(self, publisher: Context, message: Message, now_us: int, travels: bool) -> Event:
+        """The same of a message of QoS 0. Its id has the time of the first: nothing of it outlives the process.
+
+        `travels` says that it may leave this broker, and must carry the message with it.
+        """
+        if self.started_us is None:
+            self.started_us = now_us
+        self.passing_made += 1
+        return self._event(
+            f"{self.host}~{self.started_us:x}.{self.passing_made}", publisher, message, now_us, travels
+        )
+
+    def _event(self, event_id: str, publisher: Context, message: Message, now_us: int, travels: bool) -> Event:
+        body = _encoder.encode(message) if travels else None
+        event = event_made_of(event_id, publisher, message, now_us, self.space, body)
+        self._remember(event_id, message)
+        return event
+
+    def is_copy(self, event: Event | None, message: Message) -> bool:
+        """Whether another gateway brought the same before (L9). `event` is what the message has become here, if it
+        has yet; from then on it is known."""
+        try:
+            origin = origin_in(message.user_properties) if message.user_properties else None
+        except BadValue:
+            return False
+        if origin is None:
+            return False
+        if event is None or origin.id in self.brought:
+            return origin.id in self.brought and (event is None or self.brought[origin.id] != event.id)
+        if len(self.brought) >= BROUGHT_MAX:
+            del self.brought[next(iter(self.brought))]
+        self.brought[origin.id] = event.id
+        return False
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what belongs to one life of the process: ids of QoS 0 must not come again, and messages are in
+        their events."""
+        return {**self.__dict__, "passing_made": 0, "started_us": None, "_messages": {}, "_messages_bytes": 0}
+
+    def carried_by(self, event: Event) -> Message | None:
+        """The message that an event of another broker brings along, looked for nowhere else."""
+        if event.body is None:
+            return None
+        try:
+            return _decoder.decode(event.body)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+
+    def message_of(self, event: Event) -> Message | None:
+        """The message that an event was made of; None if it was never one, or came without."""
+        message = self._messages.get(event.id)
+        if message is None and event.body is not None:
+            try:
+                message = _decoder.decode(event.body)
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                return None
+            self._remember(event.id, message)
+        return message
+
+    def seen(self, delivery: Delivery) -> Message | None:
+        """What a client sees of a delivery."""
+        message = self.message_of(delivery.event)
+        if message is None or delivery.form is None or not delivery.form.origin:
+            return message
+        return told_origin(delivery.event, message)
+
+    def modulated(self, event: Event, made: Event, subscription_id: str) -> Event:
+        """What a modulator made of an event, with a message that says so: its attributes are the payload, unless
+        they are what they were."""
+        message = self.message_of(event) or Message(event.subject, b"")
+        if made.attributes != event.attributes:
+            payload = msgspec.json.encode({name: plain(value) for name, value in made.attributes.items()})
+            message = replace(message, payload=payload)
+        event_id = f"{made.id}{MADE_OF}{subscription_id}"
+        self._remember(event_id, message)
+        return replace(made, id=event_id, body=_encoder.encode(message))
+
+    def _remember(self, event_id: str, message: Message) -> None:
+        before = self._messages.pop(event_id, None)
+        self._messages_bytes += len(message.payload) - (0 if before is None else len(before.payload))
+        self._messages[event_id] = message
+        while len(self._messages) > 1 and self._remembers_too_much():
+            gone = self._messages.pop(next(iter(self._messages)))
+            self._messages_bytes -= len(gone.payload)
+
+    def _remembers_too_much(self) -> bool:
+        return len(self._messages) > MESSAGES_KEPT_MAX or self._messages_bytes > MESSAGES_KEPT_BYTES_MAX
+
+
+def event_made_of(
+    event_id: str, publisher: Context, message: Message, now_us: int, space: Space, body: bytes | None = None
+) -> Event:
+    """What a message says in the model's words; raises `BadProperty` or `BadValue`."""
+    origin = origin_in(message.user_properties) if message.user_properties else None
+    if origin is not None:
+        check_origin(origin, space)
+        publisher = origin.publisher
+    attributes = said_by(message.payload, publisher, now_us, space)
+    relevance, audience = scopes_of(publisher.host, message.user_properties, space)
+    if origin is not None:
+        relevance, audience = origin.relevance, origin.audience
+    expires_us = now_us if message.expires_us is None else max(now_us, message.expires_us)
+    return Event(event_id, message.topic, publisher, now_us, expires_us, attributes, relevance, audience, body)
+
+
+def said_by(payload: bytes, publisher: Context, now_us: int, space: Space) -> dict[str, Value]:
+    """The attributes of what a publisher says now, among them where it is if it says no other place."""
+    attributes = attributes_of(payload, space)
+    if "position" not in attributes and publisher.position is not None:
+        here = publisher.position_at(now_us, space)
+        if here is not None:
+            attributes["position"] = here
+    return attributes
+
+
+def asks_origin(asked: Iterable[Subscription]) -> bool:
+    return any((ORIGIN_PROPERTY, "true") in each.user_properties for each in asked)
+
+
+def with_origin(event: Event, message: Message, asked: Iterable[Subscription]) -> Message:
+    """As those see it who asked for origins: with the one that a gateway told, or else with what this event is."""
+    return told_origin(event, message) if asks_origin(asked) else message
+
+
+def told_origin(event: Event, message: Message) -> Message:
+    if any(name == ORIGIN_PROPERTY for name, _ in message.user_properties):
+        return message
+    told = (ORIGIN_PROPERTY, origin_text(origin_of(event)))
+    return replace(message, user_properties=(*message.user_properties, told))
+
+
+def plain(value: Value) -> object:
+    """As JSON says it."""
+    match value:
+        case Point(x, y):
+            return [x, y]
+        case Instant(us):
+            return us
+        case _:
+            return value

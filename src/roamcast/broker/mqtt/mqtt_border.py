@@ -1,0 +1,353 @@
+"""The border of a broker to clients of MQTT: who gets an event, in which form, and what a session takes along.
+
+What clients of the papers are told by messages, those of MQTT learn from their connections: a delivery is an effect
+with the numbers that it has in the windows of all who get it, an accepted publication is a PUBACK or a PUBREC. Wishes
+are asked of neighbours for all clients together, and judged exactly here (`audience.py`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from roamcast.broker.border import Border, Recipients
+from roamcast.broker.messages import Accepted, Attach, Lost, Notified, Numbered, Pub, Reminded
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.modulators.running import Modulators
+from roamcast.broker.mqtt.effects import Acknowledge, AnyEffect, Deliver, Remark
+from roamcast.broker.mqtt.events import Events, asks_origin
+from roamcast.broker.mqtt.observation import Observation
+from roamcast.broker.mqtt.properties import subscription_id
+from roamcast.broker.params import BrokerParams
+from roamcast.broker.router import CLIENT, PeerMessages
+from roamcast.broker.session import Session
+from roamcast.broker.transfer import BadTransfer, SessionState, check, interest_of
+from roamcast.broker.window import SPAN_MAX, Bounds, Delivery, Window
+from roamcast.model.event import Event
+from roamcast.mqtt.limits import SessionLimits
+from roamcast.mqtt.messages import Form, Message
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.mqtt.origin import ORIGIN_PROPERTY
+from roamcast.node import boundary
+from roamcast.node.boundary import Does, Note
+
+RETAINED = "\0retained"
+"""Stands first among the subscriptions of a delivery that was there before them."""
+TELLS_ORIGIN = (ORIGIN_PROPERTY, "true")
+Part: TypeAlias = tuple[Event, tuple[str, ...]]
+Emit: TypeAlias = Callable[[AnyEffect], None]
+
+
+class MqttBorder(Border):
+    events: Events
+    emit: Emit
+    observation: Observation
+    audience: Callable[[Event], Recipients]
+    """Who of the clients gets an event into the session, for which subscriptions."""
+    advertised: Callable[[str], bool] | None = None
+    """Whether a subject has settled that is advertised for all clients together."""
+    leave_behind: Callable[[Session], None] | None = None
+    """Keeps what a session had not published yet that goes to another broker."""
+    now_us = 0
+    modulator_limits = Limits()
+
+    def begin(self, events: Events, emit: Emit, observation: Observation, limits: SessionLimits) -> None:
+        self.events = events
+        self.emit = emit
+        self.observation = observation
+        self.settled_together = False
+        """Whether a subject has settled since somebody looked."""
+        self.reminded: dict[str, Reminded] = {}
+        """Answers that came since somebody looked, by client."""
+        self.departed: list[Session] = []
+        """Sessions that another broker has now, since somebody looked."""
+        self._deliver: dict[int, Deliver] = {}
+        """By delivery, what this input has it sent to."""
+        self._shared: dict[tuple[str, tuple[str, ...], Form], Delivery] = {}
+        self.keep_within(limits)
+
+    def keep_within(self, limits: SessionLimits) -> None:
+        self.limits = limits
+        self.adopt(self.params)
+
+    def adopt(self, params: BrokerParams) -> None:
+        self.params = params
+        limits = self.limits
+        self.bounds = Bounds(
+            limits.queue_messages_max, params.marks_max, limits.queue_bytes_max, SPAN_MAX, evicts=False
+        )
+        for session in self.sessions.values():
+            session.window.bounds = self.bounds
+
+    # Sessions.
+
+    def _made(self, client: str, epoch: int, window: Window) -> Session:
+        return Session(client, epoch, window, self.modulators())
+
+    def modulators(self) -> Modulators:
+        return Modulators(self.space, self.modulator_limits)
+
+    def source_of(self, session: Session) -> str:
+        return CLIENT
+
+    def is_here(self, client: str) -> bool:
+        session = self.sessions.get(client)
+        return session is not None and session.connected
+
+    def state_of(self, session: Session) -> SessionState:
+        return session.state()
+
+    def known_of(self, session: Session) -> SessionState | None:
+        return session.state()
+
+    def take_over(self, session: Session, attach: Attach) -> list[Does]:
+        """What was found out of a session that is elsewhere. What it wants is asked for before it is claimed."""
+        effects: list[Does] = []
+        if attach.session is not None:
+            session.take_over(attach.session)
+            for told in attach.session.interests:
+                if told.asked is not None:
+                    effects += self.subscribe(session, interest_of(told.wanted, told.asked))
+        return effects
+
+    def took_over(self, session: Session) -> None:
+        told = session.attachment.told
+        if told is None:
+            return
+        try:
+            check(told, session.client)
+            session.take_over(told)
+        except BadTransfer as problem:
+            self.emit(Remark("bad_transfer", f"{session.client}: {problem}"))
+            session.missing = True
+        # What was said of it before may be older: whether it could be fetched is known for sure only now.
+        session.missing = session.missing or told.stays
+
+    def close(self, session: Session) -> list[Does]:
+        if self.leave_behind is not None:
+            self.leave_behind(session)
+        self.departed.append(session)
+        return super().close(session)
+
+    def away(self, session: Session) -> list[Does]:
+        session.attachment.attached = False
+        return self.neighbours.send(self._followed(session))
+
+    def link_down(self, now_us: int, client: str) -> list[Does]:
+        """A link of a broker: clients have connections."""
+        return []
+
+    def tell_missing(self, session: Session) -> list[Does]:
+        """A client whose session did not come as a whole begins anew, and learns it from CONNACK."""
+        return []
+
+    # Events.
+
+    def _ways(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:
+        return self.neighbours.router.to_neighbours(notified, source), []
+
+    def recipients(self, event: Event, clients: list[str]) -> Recipients:
+        return self.audience(event)
+
+    def give_all(self, event: Event, serial: int, recipients: Recipients) -> list[Does]:
+        """Nearly all clients are connected and get the event itself for one subscription: these share a delivery."""
+        effects: list[Does] = []
+        message = self.events.message_of(event)
+        size_bytes = 0 if message is None else message.size_bytes
+        observed, shared = self.observation.on, dict[tuple[object, ...], Deliver]()
+        for session, names in recipients:
+            asked = self._only_one(session, names)
+            if message is None or asked is None or message.retain:
+                effects += self.give(session, event, serial, names)
+                continue
+            key = (names[0], asked.qos, asked.subscription_id, TELLS_ORIGIN in asked.user_properties)
+            deliver = shared.get(key)
+            if deliver is None:
+                delivery = Delivery(event, serial, names, form_of(message, (asked,)))
+                deliver = shared[key] = self._deliver[id(delivery)] = Deliver(delivery, [])
+            if session.window.has_room(size_bytes):
+                deliver.receivers.append((session, session.window.add(deliver.delivery)))
+                if observed:
+                    self.observation.delivered(session.client, event, (asked,))
+            else:
+                self._drop(session, event, serial)
+        return effects
+
+    def _only_one(self, session: Session, names: tuple[str, ...]) -> Asked | None:
+        """The one subscription that an event is for, if nothing else has to be looked at."""
+        attachment = session.attachment
+        if len(names) > 1 or session.modulators.running or not session.connected:
+            return None
+        interest = session.subscriptions.get(names[0])
+        if interest is None or attachment.awaits is not None or attachment.quiet:
+            return None
+        return interest.asked
+
+    def _drop(self, session: Session, event: Event, serial: int) -> None:
+        session.window.mark(event.publisher.host, serial)
+        self.emit(Remark("delivery_dropped", session.client))
+
+    def give(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Does]:
+        if session.attachment.awaits is not None:
+            session.attachment.held.append((event, serial, wanted))
+            return []
+        return super().give(session, event, serial, wanted)
+
+    def has_room(self, session: Session, message: Message) -> bool:
+        """Whether another message may wait for a client. All that is kept for it counts."""
+        if session.window.has_room(message.size_bytes, len(session.attachment.held)):
+            return True
+        self.emit(Remark("delivery_dropped", session.client))
+        return False
+
+    def number(
+        self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]
+    ) -> list[tuple[int, Delivery]]:
+        parts = [(event, wanted)]
+        if len(session.modulators):
+            parts = self._modulated(session, event, wanted)
+        if not parts:
+            # A copy that comes by another way must not be modulated again.
+            session.window.mark(event.publisher.host, serial)
+        numbers: list[tuple[int, Delivery]] = []
+        for part, names in parts:
+            message = self.events.message_of(part)
+            if message is None or not session.window.has_room(message.size_bytes):
+                self._drop(session, event, serial)
+            else:
+                delivery = self._delivery(session, part, message, serial, names)
+                numbers.append((session.window.add(delivery), delivery))
+        return numbers
+
+    def _delivery(
+        self, session: Session, event: Event, message: Message, serial: int, names: tuple[str, ...]
+    ) -> Delivery:
+        asked = asked_by(session, names)
+        form = form_of(message, asked, names[0] == RETAINED)
+        if session.connected:
+            self._observe(session, event, message, names, asked)
+        delivery = self._shared.get((event.id, names, form))
+        if delivery is None or delivery.event is not event:
+            delivery = self._shared[(event.id, names, form)] = Delivery(event, serial, names, form)
+        return delivery
+
+    def _observe(
+        self, session: Session, event: Event, message: Message, names: tuple[str, ...], asked: list[Asked]
+    ) -> None:
+        if names[0] == RETAINED:
+            self.observation.given_retained(session.client, event, message, asked)
+        else:
+            self.observation.delivered(session.client, event, asked)
+
+    def observe_waiting(self, session: Session) -> None:
+        """Its client is back, or has come from elsewhere: what waited for it is its now."""
+        if self.observation.on:
+            for _, delivery in session.window.after(session.observed_through):
+                message = self.events.message_of(delivery.event)
+                if message is not None:
+                    names = delivery.subscriptions
+                    self._observe(session, delivery.event, message, names, asked_by(session, names))
+
+    def _modulated(self, session: Session, event: Event, wanted: tuple[str, ...]) -> list[Part]:
+        """What goes into a client's session for an event: the event itself, and what its modulators make of it."""
+        modulators = session.modulators
+        before = wanted[:1] if wanted[0] == RETAINED else ()
+        names = wanted[len(before) :]
+        plain = tuple(name for name in names if name not in modulators)
+        parts: list[Part] = [(event, (*before, *plain))] if plain else []
+        for name in names:
+            if name in modulators:
+                for made in self.made_of(session, event, name, False):
+                    parts.append((made, (*before, name)))
+        return parts
+
+    def made_of(self, session: Session, event: Event, name: str, passing: bool) -> list[Event]:
+        made = session.modulators.take(name, event, self.now_us, passing, self._remark)
+        return [self.events.modulated(event, each, subscription_id(session.client, name)) for each in made]
+
+    def messages_for(
+        self, session: Session, event: Event, message: Message, name: str, passing: bool
+    ) -> list[Message]:
+        """What one subscription of a client gets for a message, as far as it is QoS 0."""
+        if name not in session.modulators:
+            return [message]
+        made = self.made_of(session, event, name, passing)
+        return [each for each in map(self.events.message_of, made) if each is not None]
+
+    def _remark(self, what: str, detail: str) -> None:
+        self.emit(Remark(what, detail))
+
+    # What clients are told.
+
+    def send(self, session: Session, deliveries: Sequence[tuple[int, Delivery]]) -> list[Does]:
+        if session.window.lost:
+            self.emit(Remark("events_lost", f"{session.client}: {session.window.lost}"))
+            session.window.lost = 0
+        if not session.connected:
+            return super().send(session, deliveries) if not session.attachment.attached else []
+        for number, delivery in deliveries:
+            deliver = self._deliver.get(id(delivery))
+            if deliver is None:
+                deliver = self._deliver[id(delivery)] = Deliver(delivery, [])
+            deliver.receivers.append((session, number))
+        return []
+
+    def take_deliveries(self) -> Iterable[Deliver]:
+        """All of an input, in the order of their numbers for each client."""
+        if self._shared:
+            self._shared = {}
+        if not self._deliver:
+            return ()
+        deliveries, self._deliver = self._deliver.values(), {}
+        return deliveries
+
+    def tell(self, client: str, message: boundary.Message) -> list[Does]:
+        session = self.sessions.get(client)
+        match message:
+            case Accepted(serial) if session is not None:
+                for accepted in [each for each in session.unaccepted if each <= serial]:
+                    self.emit(Acknowledge(client, session.unaccepted.pop(accepted)))
+            case Numbered(number, delivery, epoch) if session is not None and session.epoch == epoch:
+                # It came by a way of its own, and is in the window already.
+                if session.window.entries.get(number) is delivery:
+                    return self.send(session, [(number, delivery)])
+            case Reminded():
+                self.reminded[client] = message
+            case Lost(count):
+                return [Note("events_lost", f"{client}: {'unknown' if count is None else count}")]
+            case _:
+                # What else a client is told has no meaning in MQTT.
+                pass
+        return []
+
+    # Advertisements, which are the broker's own.
+
+    def settled(self, client: str) -> list[Does]:
+        self.settled_together = True
+        return super().settled(client)
+
+    def _advertise_for(self, session: Session, pub: Pub) -> list[Does]:
+        return [] if self.advertised is not None else super()._advertise_for(session, pub)
+
+    def _may_publish(self, session: Session, pub: Pub) -> bool:
+        if self.advertised is not None:
+            return self.advertised(pub.event.subject)
+        return super()._may_publish(session, pub)
+
+
+def asked_by(session: Session, names: Iterable[str]) -> list[Asked]:
+    """Those of its subscriptions with these names that are there still."""
+    known = session.subscriptions
+    asked = [known[name].asked for name in names if name in known]
+    return [each for each in asked if each is not None]
+
+
+def form_of(message: Message, asked: Sequence[Asked], retained: bool = False) -> Form:
+    """How a client sees a message: as its subscriptions say, or as it was published if they are gone."""
+    if len(asked) == 1 and not (retained or message.retain):
+        # Nearly always.
+        [only] = asked
+        ids = () if only.subscription_id is None else (only.subscription_id,)
+        return Form(min(message.qos, only.qos), False, ids, bool(only.user_properties) and asks_origin(asked))
+    granted = max((each.qos for each in asked), default=message.qos)
+    retain = retained or (message.retain and any(each.retain_as_published for each in asked))
+    all_ids = tuple(sorted({each.subscription_id for each in asked if each.subscription_id is not None}))
+    return Form(min(message.qos, granted), retain, all_ids, asks_origin(asked))

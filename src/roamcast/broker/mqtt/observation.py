@@ -1,0 +1,158 @@
+"""What a broker tells its observers, in the words of the model, so that its journal can be audited (P2).
+
+The pipeline computes from moves, subscriptions and publications what an ideal system delivers, and compares it with
+the deliveries. So each of them must say what the broker was asked to do, at the time at which it did it:
+
+- A client is there as long as its session, connected or not: what it wants waits for it. It is gone when the session
+  ends, and not when it goes on to another broker.
+- A message holds at the moment of its publication, unless it lasts (`persist`): its expiry interval says until when
+  it may be delivered, and not that it waits for who comes later.
+- A delivery is told by the broker that gave it to the client's session first. Where a client roams with deliveries
+  that it has not acknowledged, the next broker sends them again and does not tell of them again.
+- What the model has no words for is told apart: shared subscriptions and those without what their client says itself
+  (No Local). A retained message that a new subscription is given is a note.
+
+Observers are called at once, not after a commit: only so are the times in the journal those at which the broker
+matched. Deliveries of one event are collected and told together. Nothing of this is stored: a broker whose log is
+read again has no observers.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from roamcast.broker.modulators.running import MADE_OF
+from roamcast.broker.mqtt.effects import Remark
+from roamcast.broker.mqtt.properties import is_lasting, subscription_id
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.node.observer import Observer, Observers, SubscriptionIds
+
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.station import Station
+
+RETAINED_GIVEN = "retained_given"
+
+
+class Observation:
+    def __init__(self, station: "Station") -> None:
+        self.station = station
+        self._begin()
+
+    def _begin(self) -> None:
+        self.observers = Observers(self._failed)
+        self._event: Event | None = None
+        """Whose deliveries are collected: these, by host and subscription."""
+        self._hosts: list[str] = []
+        self._subscription_ids: list[str | None] = []
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"station": self.station}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+    @property
+    def on(self) -> bool:
+        """Whether anybody looks."""
+        return bool(self.observers.all)
+
+    def _failed(self, observer: Observer, why: str) -> None:
+        self.station.emit(Remark("observer_failed", f"{type(observer).__name__}, {why}"))
+
+    # Clients.
+
+    def moved(self, context: Context) -> None:
+        if self.observers.all:
+            self.flush()
+            self.observers.moved(self.station.now_us, context)
+
+    def disconnected(self, client: str) -> None:
+        if self.observers.all:
+            self.flush()
+            self.observers.disconnected(self.station.now_us, client)
+
+    def gone(self, client: str, to: str | None = None) -> None:
+        if self.observers.all:
+            self.flush()
+            self.observers.gone(self.station.now_us, client, to)
+
+    def subscribed(self, asked: Asked, wanted: Subscription) -> None:
+        if self.observers.all:
+            self.flush()
+            tell = self.observers.subscribed if is_modelled(asked) else self.observers.subscribed_unmodelled
+            tell(self.station.now_us, wanted.subscriber, wanted)
+
+    def unsubscribed(self, asked: Asked, wanted: Subscription) -> None:
+        if self.observers.all:
+            self.flush()
+            tell = self.observers.unsubscribed if is_modelled(asked) else self.observers.unsubscribed_unmodelled
+            tell(self.station.now_us, wanted.subscriber, wanted.id)
+
+    # Events.
+
+    def published(self, client: str, event: Event, message: Message) -> None:
+        if self.observers.all:
+            self.flush()
+            if not event.instantaneous and not is_lasting(message):
+                event = replace(event, expires_us=event.published_us)
+            self.observers.published(self.station.now_us, client, event)
+
+    def delivered(self, client: str, event: Event, asked: Iterable[Asked]) -> None:
+        if not self.observers.all:
+            return
+        if event is not self._event:
+            self.flush()
+            self._event = event
+        for each in asked:
+            self._hosts.append(client)
+            self._subscription_ids.append(subscription_id(client, each.filter.text) if is_modelled(each) else None)
+
+    def fanned_out(self, event: Event, clients: Sequence[str], subscription_ids: SubscriptionIds) -> None:
+        """All deliveries of an event at once."""
+        if self.observers.all:
+            self.flush()
+            self.observers.fanned_out(self.station.now_us, event, clients, subscription_ids)
+
+    def given_retained(self, client: str, event: Event, message: Message, asked: Iterable[Asked]) -> None:
+        """To a subscription that came after it."""
+        if is_lasting(message):
+            self.delivered(client, event, asked)
+        elif self.observers.all:
+            self.flush()
+            event = original(event)
+            self.observers.noted(self.station.now_us, client, RETAINED_GIVEN, event.id)
+            self.observers.fanned_out(self.station.now_us, event, (client,), (None,))
+
+    def heard(self, peer: str, event: Event) -> None:
+        if self.observers.all:
+            self.flush()
+            self.observers.heard(self.station.now_us, peer, event)
+
+    def forwarded(self, peer: str, event: Event) -> None:
+        if self.observers.all:
+            self.flush()
+            self.observers.forwarded(self.station.now_us, peer, event)
+
+    def flush(self) -> None:
+        """Tells of the deliveries that were collected: before anything else is told, and at the end of an input."""
+        event, self._event = self._event, None
+        if event is not None:
+            hosts, self._hosts = self._hosts, []
+            subscription_ids, self._subscription_ids = self._subscription_ids, []
+            self.observers.fanned_out(self.station.now_us, original(event), hosts, subscription_ids)
+
+
+def is_modelled(asked: Asked) -> bool:
+    return asked.filter.group is None and not asked.no_local
+
+
+def original(event: Event) -> Event:
+    """Under the name that it had before it was told apart from what others get of it."""
+    name, made, _ = event.id.partition(MADE_OF)
+    return replace(event, id=name) if made else event

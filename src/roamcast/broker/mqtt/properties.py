@@ -1,0 +1,166 @@
+"""User properties of MQTT as the model's values: filters, scopes and lifetimes (docs/PROTOCOL.md, sections 3 and 4).
+
+A filter is CQL2, as text or JSON. A scope is a filter over hosts, or a JSON object with a place in it:
+
+    {"circle_m": 200}                     within 200 m of the client that says it, wherever it goes
+    {"circle": [24.94, 60.17, 500]}       within 500 m of a point
+    {"box": [24.9, 60.1, 25.0, 60.2]}     west, south, east, north
+    {"polygon": [[x, y], ...]}
+    {..., "filter": "kind = 'ambulance'"} and, in addition, only hosts that the filter accepts
+"""
+
+import msgspec
+from msgspec import Struct
+
+from roamcast.model.filter import EVERYTHING, BadFilter, Filter, parse_json, parse_text
+from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, check_region
+from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.model.space import Space
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US, BadValue, Point
+from roamcast.mqtt.messages import SECOND_US, Message
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.mqtt.origin import ORIGIN_PROPERTY
+from roamcast.mqtt.packets import Pairs
+
+SUBSCRIBE_NAMES = ("filter", "interest", "publishers", "modulator", "expiry", ORIGIN_PROPERTY)
+MODULATOR = "modulator"
+PERSIST = "persist"
+PUBLISH_NAMES = ("relevance", "audience", "persist")
+ORIGIN = Point(0.0, 0.0)
+
+
+ID_SIGN = "\0"
+"""Between client and topic filter in the id of a subscription: neither can hold it."""
+
+
+def subscription_id(client: str, text: str) -> str:
+    return f"{client}{ID_SIGN}{text}"
+
+
+def text_of(subscription: str) -> str:
+    """The topic filter in a subscription's id."""
+    return subscription.partition(ID_SIGN)[2]
+
+
+class BadProperty(ValueError):
+    """A user property of ours that cannot be understood; the message names it and says what is allowed."""
+
+
+def ours(pairs: Pairs, names: tuple[str, ...]) -> dict[str, str]:
+    """Those of the user properties that mean something to the broker. One that comes twice says nothing for sure."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in names:
+            if name in found:
+                raise BadProperty(f"'{name}' is there twice")
+            found[name] = value
+    return found
+
+
+def filter_of(name: str, text: str) -> Filter:
+    try:
+        return parse_json(text) if text.lstrip()[:1] == "{" else parse_text(text)
+    except BadFilter as problem:
+        # Without the caret below it: libmosquitto takes a packet with a line break in its reason string for broken,
+        # and connects again and again without a word.
+        raise BadProperty(f"{name}: {str(problem).splitlines()[0]}") from problem
+
+
+class ScopeText(Struct, frozen=True, forbid_unknown_fields=True):
+    circle_m: float | None = None
+    circle: tuple[float, float, float] | None = None
+    box: tuple[float, float, float, float] | None = None
+    polygon: tuple[tuple[float, float], ...] | None = None
+    filter: str | None = None
+
+
+_scope_decoder = msgspec.json.Decoder(ScopeText)
+
+
+def scope_of(name: str, text: str, host: str, space: Space) -> Scope:
+    if text.lstrip()[:1] != "{" or '"op"' in text:
+        return Scope(None, filter_of(name, text))
+    try:
+        given = _scope_decoder.decode(text)
+        region = _region(given, host)
+        if region is not None:
+            check_region(region, space)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
+        raise BadProperty(f"{name}: {problem}") from problem
+    return Scope(region, None if given.filter is None else filter_of(name, given.filter))
+
+
+def _region(given: ScopeText, host: str) -> Region | None:
+    named = [each for each in ("circle_m", "circle", "box", "polygon") if getattr(given, each) is not None]
+    if len(named) > 1:
+        raise BadValue(f"{' and '.join(named)}: give one place")
+    if given.circle_m is not None:
+        return Anchored(Circle(ORIGIN, given.circle_m), host)
+    if given.circle is not None:
+        x, y, radius_m = given.circle
+        return Circle(Point(x, y), radius_m)
+    if given.box is not None:
+        west, south, east, north = given.box
+        return Box(Point(west, south), Point(east, north))
+    if given.polygon is not None:
+        return Polygon(tuple(Point(x, y) for x, y in given.polygon))
+    return None
+
+
+def subscription_of(client: str, asked: Asked, now_us: int, space: Space) -> Subscription:
+    """What a client asks for, in the model's words; raises `BadProperty`."""
+    said = ours(asked.user_properties, SUBSCRIBE_NAMES)
+    if said.get(ORIGIN_PROPERTY, "true") not in ("true", "false"):
+        raise BadProperty(f"{ORIGIN_PROPERTY}: '{said[ORIGIN_PROPERTY]}' is neither true nor false")
+    expires_us = FOREVER_US
+    if "expiry" in said:
+        expires_us = now_us + _seconds("expiry", said["expiry"]) * SECOND_US
+    return Subscription(
+        subscription_id(client, asked.filter.text),
+        client,
+        asked.filter.pattern,
+        now_us,
+        expires_us,
+        filter_of("filter", said["filter"]) if "filter" in said else EVERYTHING,
+        scope_of("interest", said["interest"], client, space) if "interest" in said else EVERYWHERE,
+        scope_of("publishers", said["publishers"], client, space) if "publishers" in said else EVERYWHERE,
+        said.get("modulator", ""),
+    )
+
+
+def _seconds(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise BadProperty(f"{name}: '{text}' is not a whole number of seconds")
+    return int(text)
+
+
+def is_lasting(message: Message) -> bool:
+    """Whether it stays until it expires; `check_lasting` has found that it can."""
+    return bool(message.user_properties) and (PERSIST, "true") in message.user_properties
+
+
+def check_lasting(message: Message) -> None:
+    """Raises `BadProperty`."""
+    said = ours(message.user_properties, (PERSIST,)).get(PERSIST, "false")
+    if said not in ("true", "false"):
+        raise BadProperty(f"{PERSIST}: '{said}' is neither true nor false")
+    if said == "true" and message.expires_us is None:
+        raise BadProperty(f"{PERSIST}: a message that stays needs a Message Expiry Interval")
+
+
+def scopes_of(client: str, pairs: Pairs, space: Space) -> tuple[Scope, Scope]:
+    """Relevance and audience of a publication; raises `BadProperty`."""
+    said = ours(pairs, PUBLISH_NAMES)
+    return (
+        scope_of("relevance", said["relevance"], client, space) if "relevance" in said else EVERYWHERE,
+        scope_of("audience", said["audience"], client, space) if "audience" in said else EVERYWHERE,
+    )
+
+
+def is_common(asked: Asked) -> bool:
+    """A member of a group that wants every message of its topics, under the group's own name."""
+    shared = asked.filter
+    return shared.text == f"$share/{shared.group}/{shared.pattern}" and not any(
+        name in SUBSCRIBE_NAMES for name, _ in asked.user_properties
+    )

@@ -1,0 +1,353 @@
+"""What clients publish, on its way to clients here and to other brokers."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from roamcast.broker.border import HOPS_MAX
+from roamcast.broker.messages import Notified, Pub
+from roamcast.broker.mqtt.announcing import Announcing
+from roamcast.broker.mqtt.audience import Audience
+from roamcast.broker.mqtt.content import REPORT_TOPIC, BadReport, context_reported
+from roamcast.broker.mqtt.effects import Acknowledge, Complete, Hand, Remark, Tell
+from roamcast.broker.mqtt.events import Events, asks_origin, with_origin
+from roamcast.broker.mqtt.inputs import Published, Released
+from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
+from roamcast.broker.mqtt.passing import Passing
+from roamcast.broker.mqtt.properties import BadProperty, is_lasting, subscription_id
+from roamcast.broker.mqtt.station import Station
+from roamcast.broker.mqtt.travelling import Travelling
+from roamcast.broker.mqtt.wishes import Plan, Recipients, alike
+from roamcast.broker.router import CLIENT
+from roamcast.broker.session import Session
+from roamcast.model.event import Event
+from roamcast.model.values import BadValue
+from roamcast.mqtt.batches import Batch, batch_of, merged
+from roamcast.mqtt.messages import SECOND_US, Message, Subscription, WillMessage
+from roamcast.mqtt.reasons import Reason
+
+
+class Publishing:
+    def __init__(
+        self,
+        station: Station,
+        audience: Audience,
+        events: Events,
+        keeping: Keeping,
+        announcing: Announcing,
+        travelling: Travelling,
+    ) -> None:
+        self.station = station
+        self.audience = audience
+        self.events = events
+        self.keeping = keeping
+        self.announcing = announcing
+        self.travelling = travelling
+        announcing.release = self._to_neighbours
+        self.station.border.audience = self._audience
+
+    def publish(self, given: Published) -> None:
+        session = self.station.sessions.get(given.client)
+        if session is None:
+            return
+        message, packet_id = given.message, given.packet_id
+        if message.qos == 2 and packet_id:
+            if packet_id in session.received:
+                if packet_id not in session.unaccepted.values():
+                    self.station.emit(Acknowledge(given.client, packet_id))
+                return
+            session.received[packet_id] = None
+        if message.topic == REPORT_TOPIC:
+            self._report(session, message, packet_id)
+            return
+        if message.qos and self.events.is_copy(None, message):
+            self.station.emit(Acknowledge(given.client, packet_id))
+            return
+        # By the turns that are logged, for this is logged too, and a choice may be kept with its message.
+        message = self._with_choice(message, False)
+        try:
+            event = self.events.event_of(session.context, message, self.station.now_us)
+        except (BadProperty, BadValue) as problem:
+            self._refuse(session, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+            return
+        if message.retain and not self.keeping.retained.has_room(message, self.station.now_us):
+            self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can be retained")
+            return
+        if is_lasting(message) and not self.keeping.lasting.has_room(message):
+            self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can persist")
+            return
+        self._publish(session, event, message, packet_id)
+
+    def _publish(self, session: Session, event: Event, message: Message, packet_id: int) -> None:
+        self.station.observation.published(session.client, event, message)
+        self.announcing.announce(event.subject)
+        if message.qos == 0 and not goes_to_all(event):
+            self._route_passing(event, message, CLIENT, 0)
+            return
+        if message.qos == 0:
+            # Its event may have another publisher, for whom this client speaks.
+            self.station.goes_ahead(session.client, message.topic)
+        session.serial = max(self.station.now_us, session.serial + 1, session.published + 1)
+        if message.qos and packet_id:
+            if session.unaccepted:
+                # A resent packet id replaces its pending entry.
+                others = {each: known for each, known in session.unaccepted.items() if known != packet_id}
+                session.unaccepted = others
+            session.unaccepted[session.serial] = packet_id
+        self.station.perform(self.station.border.publish(session, Pub(session.serial, event)))
+        self.announcing.published(session)
+        if was_refused(session, session.serial):
+            # The client of the protocols would say it again; one of MQTT is told, and does as it likes.
+            session.unaccepted.pop(session.serial, None)
+            text = "too many publications wait until it is known who wants them"
+            self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
+
+    def _with_choice(self, message: Message, passing: bool) -> Message:
+        chosen = self.keeping.groups.choose(message.topic, passing)
+        return replace(message, chosen=chosen) if chosen else message
+
+    def _refuse(self, session: Session, message: Message, packet_id: int, reason: Reason, text: str) -> None:
+        session.received.pop(packet_id, None)
+        if message.qos:
+            self.station.emit(Acknowledge(session.client, packet_id, reason, text))
+        else:
+            self.station.emit(Remark("message_refused", f"{session.client}: {text}"))
+
+    def _report(self, session: Session, message: Message, packet_id: int) -> None:
+        try:
+            context = context_reported(message.payload, session.context, self.station.now_us, self.station.space)
+        except BadReport as problem:
+            self._refuse(session, message, packet_id, Reason.PAYLOAD_FORMAT_INVALID, str(problem))
+            return
+        session.context = context
+        self.audience.moved(context, self.station.has_neighbours())
+        self.station.observation.moved(context)
+        self.travelling.moved(session)
+        self.station.emit(Acknowledge(session.client, packet_id))
+
+    def released(self, given: Released) -> None:
+        session = self.station.sessions.get(given.client)
+        if session is not None:
+            session.received.pop(given.packet_id, None)
+            self.station.emit(Complete(given.client, given.packet_id))
+
+    def publish_will(self, session: Session, will: WillMessage) -> None:
+        now_us = self.station.now_us
+        expires_us = None if will.expiry_s is None else now_us + will.expiry_s * SECOND_US
+        self.publish(Published(session.client, 0, replace(will.message, expires_us=expires_us)))
+
+    # QoS 1 and 2: the broker asks who gets an event that has come to it.
+
+    def _audience(self, event: Event) -> Iterable[tuple[Session, tuple[str, ...]]]:
+        if goes_to_all(event) and not self.keeping.take(event):
+            return []
+        message = self.events.message_of(event)
+        if message is not None and not message.qos:
+            self.station.goes_ahead(event.publisher.host, event.subject)
+        if message is not None and self.events.is_copy(event, message):
+            return []
+        chosen = () if message is None else message.chosen
+        return self._parted(event, self.audience.of(event, self.station.now_us, chosen))
+
+    def _parted(self, event: Event, recipients: Recipients) -> list[tuple[Session, tuple[str, ...]]]:
+        """Who is to get an event into the session. The others of the recipients are handed it at once."""
+        message = self.events.message_of(event)
+        if message is None:
+            return []
+        reliable: list[tuple[Session, tuple[str, ...]]] = []
+        lasts = event.id in self.keeping.lasting
+        for client, asked in recipients:
+            session = self.station.sessions.get(client)
+            if session is None:
+                continue
+            if lasts:
+                asked = self._unseen(session, event, message, asked)
+            if len(asked) == 1 and not session.modulators.running:
+                wanted = asked if message.qos and asked[0].qos else []
+            else:
+                wanted = self._for_session(session, message, asked)
+            if wanted and self._has_room(session, message):
+                reliable.append((session, tuple([each.filter.text for each in wanted])))
+            if wanted is not asked:
+                others = [each for each in asked if each not in wanted]
+                if others:
+                    self._hand_one(session, event, message, others, False)
+        return reliable
+
+    def _has_room(self, session: Session, message: Message) -> bool:
+        """Of what waits to be numbered; when it is, room is asked for again."""
+        return session.attachment.awaits is None or self.station.border.has_room(session, message)
+
+    def _for_session(self, session: Session, message: Message, asked: list[Subscription]) -> list[Subscription]:
+        """Those for which it is QoS 1 or 2. All that see the message itself go together, as one delivery."""
+        if not message.qos:
+            return []
+        if not len(session.modulators):
+            for each in asked:
+                if each.qos:
+                    return asked
+            return []
+        plain = [each for each in asked if each.filter.text not in session.modulators]
+        reliable = any(each.qos for each in plain)
+        return [each for each in asked if (reliable if each in plain else each.qos)]
+
+    def _hand_one(
+        self, session: Session, event: Event, message: Message, asked: list[Subscription], passing: bool
+    ) -> None:
+        if not passing and not message.qos:
+            self.station.goes_ahead(event.publisher.host, event.subject)
+        plain = [each for each in asked if each.filter.text not in session.modulators]
+        if plain:
+            seen = with_origin(event, message, plain)
+            self._hand(batch_of(seen), alike([(session.client, plain)]))
+        for each in asked:
+            if each not in plain:
+                for made in self.station.border.messages_for(session, event, message, each.filter.text, passing):
+                    self._hand(batch_of(made), alike([(session.client, [each])]))
+        self.station.observation.delivered(session.client, event, asked)
+
+    # Messages that last.
+
+    def _unseen(
+        self, session: Session, event: Event, message: Message, asked: list[Subscription]
+    ) -> list[Subscription]:
+        """Those that have not had it. Who is away cannot be handed anything, and has not had it then either."""
+        if not session.connected:
+            asked = [each for each in asked if min(message.qos, each.qos)]
+        return session.unseen(event.id, asked)
+
+    def look_for_newcomers(self, _: str) -> None:
+        """Who has come into the reach of messages that last."""
+        station, lasting = self.station, self.keeping.lasting
+        for event_id in lasting.expire(station.now_us):
+            for each in station.sessions.values():
+                each.seen.pop(event_id, None)
+        events = list(lasting.all())
+        for event, recipients in zip(events, self.audience.of_lasting(events, station.now_us), strict=True):
+            # Of whom it is not known yet what it has had, it will be at the next look.
+            known = [each for each in recipients if is_settled(station.sessions.get(each[0]))]
+            for session, wanted in self._parted(event, known):
+                station.perform(station.border.give(session, event, 0, wanted))
+        self.keeping.look_later()
+
+    def _hand(self, batch: Batch, plan: Plan) -> None:
+        for receivers in plan:
+            retain = batch.messages[0].retain and receivers.retain_as_published
+            self.station.emit(Hand(receivers.clients, batch, retain, receivers.subscription_ids))
+
+    # QoS 0.
+
+    def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
+        """All that came in a tick: those whose recipients depend on what they say are matched in one call."""
+        waiting, alike_sent = list[tuple[Message, Event]](), list[Batch]()
+        router, observed = self.station.broker.neighbours.router, self.station.observation.on
+        linked, announces = self.station.has_neighbours(), self.announcing.on
+        for client, batch in passing:
+            session = self.station.sessions.get(client)
+            if session is None:
+                continue
+            plan, travels = self.audience.plain(batch.topic), linked and (announces or router.may_leave(batch.topic))
+            if plan is None or batch.messages[0].user_properties:
+                self._hand_merged(alike_sent)
+                for said in batch.messages:
+                    message = self._with_choice(said, True)
+                    event = self._passing_event(session, message, travels)
+                    if event is not None:
+                        waiting.append((message, event))
+                continue
+            self._pass_waiting(waiting)
+            if travels or observed:
+                self._tell_of(session, batch, travels)
+            if alike_sent and not alike_sent[-1].goes_with(batch):
+                self._hand_merged(alike_sent)
+            alike_sent.append(batch)
+        self._hand_merged(alike_sent)
+        self._pass_waiting(waiting)
+
+    def _hand_merged(self, batches: list[Batch]) -> None:
+        """Of one topic, to all of its subscribers."""
+        if batches:
+            self._hand(merged(batches), self.audience.plain(batches[0].topic) or [])
+            batches.clear()
+
+    def _tell_of(self, session: Session, batch: Batch, travels: bool) -> None:
+        """Observers and neighbours hear of messages whose topic alone says who gets them here."""
+        receivers = [
+            (client, each.filter.text)
+            for client, asked in self.audience.everybody(batch.topic)
+            if client in self.station.sessions and self.station.sessions[client].connected
+            for each in asked
+        ]
+        hosts = [client for client, _ in receivers]
+        names = [subscription_id(client, text) for client, text in receivers]
+        for message in batch.messages:
+            event = self._passing_event(session, self._with_choice(message, True), travels)
+            if event is None:
+                continue
+            if hosts:
+                self.station.observation.fanned_out(event, hosts, names)
+            if travels and not self.announcing.keeps_back(event):
+                self._to_neighbours(event)
+
+    def _passing_event(self, session: Session, message: Message, travels: bool) -> Event | None:
+        """None for a message that is refused."""
+        try:
+            event = self.events.passing_event_of(session.context, message, self.station.now_us, travels)
+        except (BadProperty, BadValue) as problem:
+            self._refuse(session, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+            return None
+        self.station.observation.published(session.client, event, message)
+        return event
+
+    def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
+        if waiting:
+            events, chosen = [event for _, event in waiting], [message.chosen for message, _ in waiting]
+            found = self.audience.of_passing(events, self.station.now_us, chosen)
+            for (message, event), recipients in zip(waiting, found, strict=True):
+                self._pass(event, message, recipients, CLIENT, 0)
+            waiting.clear()
+
+    def heard_passing(self, peer: str, passing: Passing) -> None:
+        message = self.events.carried_by(passing.event)
+        if message is None or passing.hops > HOPS_MAX:
+            self.station.emit(Remark("event_looped", passing.event.id))
+            return
+        self.station.observation.heard(peer, passing.event)
+        self._route_passing(passing.event, message, peer, passing.hops)
+
+    def _route_passing(self, event: Event, message: Message, source: str, hops: int) -> None:
+        self._pass(event, message, self.audience.of(event, self.station.now_us, message.chosen, True), source, hops)
+
+    def _pass(self, event: Event, message: Message, recipients: Recipients, source: str, hops: int) -> None:
+        unchanged: Recipients = []
+        for client, asked in recipients:
+            session = self.station.sessions.get(client)
+            if session is None:
+                continue
+            if len(session.modulators) or asks_origin(asked):
+                self._hand_one(session, event, message, asked, True)
+            else:
+                unchanged.append((client, asked))
+                if session.connected:
+                    self.station.observation.delivered(client, event, asked)
+        self._hand(batch_of(message), alike(unchanged))
+        if self.station.has_neighbours() and not (source == CLIENT and self.announcing.keeps_back(event)):
+            self._to_neighbours(event, source, hops)
+
+    def _to_neighbours(self, event: Event, source: str = CLIENT, hops: int = 0) -> None:
+        router, passing = self.station.broker.neighbours.router, Passing(event, hops + 1)
+        for peer, _ in router.to_neighbours(Notified(event, 0, None, hops), source):
+            if not self.station.in_step_with(peer):
+                # A link that is back is not in step yet: this would be there before what waits in the stream.
+                continue
+            self.station.emit(Tell(peer, passing))
+            self.station.observation.forwarded(peer, event)
+
+
+def was_refused(session: Session, serial: int) -> bool:
+    """Whether a publication found no room among those that wait for their advertisement."""
+    return session.refused and not any(each.serial == serial for each in session.publications[-1:])
+
+
+def is_settled(session: Session | None) -> bool:
+    return session is not None and session.attachment.awaits is None

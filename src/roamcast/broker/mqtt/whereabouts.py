@@ -1,0 +1,118 @@
+"""Where a broker's clients are: by their last report, carried forward to the millisecond if they told a velocity.
+
+The matching engine is told of reports when somebody asks, all of them in one call. Those that move are carried
+forward there when it must be exact for everybody. Else it is enough to look a little further (`roughly`) and to ask
+of those at the edge where they are (`context_at`): to move everybody takes longer than that.
+"""
+
+from collections.abc import Sequence
+
+from roamcast.broker.mqtt.drift import Drift
+from roamcast.broker.mqtt.earlier import Earlier
+from roamcast.matching import Engine
+from roamcast.model.context import Context
+from roamcast.model.space import Space
+
+CARRY_EVERY_US = 1_000
+SLACK_MAX_M = 10.0
+"""How far clients may be from where the engine has them."""
+
+
+class Whereabouts:
+    def __init__(self, space: Space, engine: Engine) -> None:
+        self.space = space
+        self.contexts: dict[str, Context] = {}
+        self.earlier = Earlier()
+        self._unplaced: dict[str, Context] = {}
+        """Reports that the engine has not been told yet."""
+        self._put_back: dict[str, Context] = {}
+        """By client, the earlier report by which the engine has it."""
+        self.tell(engine)
+
+    def tell(self, engine: Engine) -> None:
+        """Another engine, which knows nobody."""
+        self._engine, self._drift, self._carried_us = engine, Drift(self.space), 0
+        self._located_us = 0
+        """Until when single clients were carried on since."""
+        self._unplaced, self._put_back = dict(self.contexts), {}
+
+    def moved(self, context: Context, remembers: bool) -> None:
+        if remembers:
+            before = self.contexts.get(context.host)
+            if before is not None and before is not context:
+                self.earlier.replaced(before, context)
+        self.contexts[context.host] = context
+        if context.at_us < self._carried_us:
+            # It comes from another broker: who asked in this millisecond already must not leave it where it was then.
+            self._carried_us = 0
+        self._unplaced[context.host] = context
+
+    def forget(self, client: str) -> None:
+        self.contexts.pop(client, None)
+        self.earlier.forget(client)
+        self._unplaced.pop(client, None)
+        self._put_back.pop(client, None)
+        self._drift.remove(client)
+        self._engine.forget(client)
+
+    def _place(self) -> None:
+        if self._unplaced:
+            contexts, self._unplaced = [*self._unplaced.values()], {}
+            for context, number in zip(contexts, self._engine.place_all(contexts), strict=True):
+                self._drift.put(context, number)
+                self._put_back.pop(context.host, None)
+
+    def exactly(self, moment_us: int) -> None:
+        """Has everybody where it is at the beginning of a millisecond: that must not depend on who asked before.
+
+        Who has reported since is where it was then; whose reports of then are forgotten is where the oldest that is
+        known says, since nobody knows how it came there. They stay there until somebody asks for another moment:
+        events that come together were often published together."""
+        self._place()
+        earlier, known = {each.host: each for each in self.earlier.at(moment_us)}, self._put_back
+        if known:
+            self._come_back([host for host in known if host not in earlier])
+        begun_us = begin_of(moment_us)
+        if len(self._drift) and begun_us != self._carried_us:
+            self._carried_us = self._located_us = begun_us
+            self._engine.move(*self._drift.positions(begun_us))
+            known = {}
+        if earlier:
+            changed = [each for host, each in earlier.items() if known.get(host) is not each or moves(each)]
+            self._engine.place_all([each.at(max(moment_us, each.at_us), self.space) for each in changed])
+        self._put_back = earlier
+
+    def roughly(self, now_us: int) -> float:
+        """The same to within some metres, which are told; for a moment after which nobody has reported."""
+        self._place()
+        if self._put_back:
+            self._come_back([*self._put_back])
+            self._put_back = {}
+        begun_us = begin_of(now_us)
+        placed_us = (self._carried_us, self._located_us)
+        slack_m = max(self._drift.slack_m(each, begun_us) for each in placed_us)
+        if slack_m <= SLACK_MAX_M:
+            return slack_m
+        self.exactly(now_us)
+        return 0.0
+
+    def context_at(self, client: str, now_us: int) -> Context | None:
+        """Exactly where one client is; to be placed there."""
+        context = self.contexts.get(client)
+        if context is None:
+            return None
+        self._located_us = max(self._located_us, begin_of(now_us))
+        return context.at(max(begin_of(now_us), context.at_us), self.space)
+
+    def _come_back(self, hosts: Sequence[str]) -> None:
+        if hosts:
+            self._engine.place_all([self.contexts[host] for host in hosts])
+            self._carried_us = 0
+
+
+def moves(context: Context) -> bool:
+    return context.velocity is not None or bool(context.pause_left_us)
+
+
+def begin_of(now_us: int) -> int:
+    return now_us - now_us % CARRY_EVERY_US

@@ -1,0 +1,79 @@
+"""What each subscription of a client asks for, and which clients see a message alike."""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from roamcast.model.filter import EVERYTHING
+from roamcast.model.scope import EVERYWHERE
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US
+from roamcast.mqtt.messages import Subscription as Asked
+from roamcast.mqtt.origin import ORIGIN_PROPERTY
+
+Recipients: TypeAlias = list[tuple[str, list[Asked]]]
+"""Clients, with those of their subscriptions that want something."""
+Group: TypeAlias = tuple[str, str]
+"""Of a shared subscription: its name and the pattern."""
+
+
+class Receivers(Struct, frozen=True):
+    """Clients that see a message alike."""
+
+    clients: tuple[str, ...]
+    retain_as_published: bool
+    subscription_ids: tuple[int, ...]
+
+
+Plan: TypeAlias = list[Receivers]
+
+
+class Entry(Struct, frozen=True):
+    client: str
+    asked: Asked
+    wanted: Subscription
+    plain: bool
+    """Whether it wants every message of its topics."""
+
+
+def alike(recipients: Recipients) -> Plan:
+    """By whether they want to see that a message is retained, and by their own identifiers."""
+    found: dict[tuple[bool, tuple[int, ...]], list[str]] = {}
+    for client, asked in recipients:
+        retain = any(each.retain_as_published for each in asked)
+        found.setdefault((retain, ids_of(asked)), []).append(client)
+    return [Receivers(tuple(clients), *form) for form, clients in found.items()]
+
+
+def ids_of(asked: Iterable[Asked]) -> tuple[int, ...]:
+    """The identifiers of subscriptions that a client sees with a message."""
+    return tuple(sorted({each.subscription_id for each in asked if each.subscription_id is not None}))
+
+
+def is_plain(asked: Asked, wanted: Subscription) -> bool:
+    return is_simple(wanted) and is_own(asked, wanted)
+
+
+def is_own(asked: Asked, wanted: Subscription) -> bool:
+    """Whether its client gets what it wants whoever else does, and as it was published."""
+    own = not asked.no_local and asked.filter.group is None and (ORIGIN_PROPERTY, "true") not in asked.user_properties
+    return own and not wanted.modulator
+
+
+def is_simple(wanted: Subscription) -> bool:
+    """Whether nothing but the subject of an event and its own scopes decides."""
+    return wanted.filter == EVERYTHING and not is_scoped(wanted) and wanted.expires_us == FOREVER_US
+
+
+def is_scoped(wanted: Subscription) -> bool:
+    return wanted.interest != EVERYWHERE or wanted.publishers != EVERYWHERE
+
+
+def group_of(asked: Asked) -> Group | None:
+    group = asked.filter.group
+    return None if group is None else (group, asked.filter.pattern)
+
+
+def client_of(entry: Entry) -> str:
+    return entry.client

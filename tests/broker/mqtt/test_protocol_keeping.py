@@ -1,0 +1,249 @@
+"""docs/PROTOCOL.md, section 8: retained messages and messages that last, at every broker."""
+
+import json
+
+import pytest
+
+from roamcast.broker.mqtt.core import CoreParams
+from roamcast.broker.mqtt.retained import ENDED_MAX, Retained
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.mqtt.messages import Message
+from roamcast.mqtt.packets import Subscribe, Wish
+from roamcast.mqtt.reasons import Reason
+from tests.broker.mqtt.scene import Scene, published
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_retained_message_is_at_every_broker_p37(qos: int) -> None:
+    scene = Scene("abc")
+    scene.publish(scene.client("writer", "a"), "t", b"kept", qos=qos, retain=True)
+    for name in "abc":
+        reader = scene.client(f"reader {name}", name)
+        scene.subscribe(reader, "t", qos=2)
+        assert [(each.payload, each.qos, each.retain) for each in published(reader)] == [(b"kept", qos, True)]
+
+
+def test_a_retained_message_goes_to_those_who_are_subscribed_as_any_other_p37() -> None:
+    scene = Scene("abc")
+    reader, writer = scene.client("reader", "c"), scene.client("writer", "a")
+    scene.subscribe(reader, "t")
+    scene.publish(writer, "t", b"news", retain=True)
+    assert [(each.payload, each.retain) for each in published(reader)] == [(b"news", False)]
+
+
+def test_the_later_message_stays_and_an_empty_one_empties_everywhere_p38() -> None:
+    scene = Scene("abc")
+    first, second = scene.client("first", "a"), scene.client("second", "c")
+    for topic in ("t", "u"):
+        scene.publish(first, topic, b"old", retain=True)
+        scene.publish(second, topic, b"new", retain=True)
+    scene.publish(first, "u", b"", retain=True)
+    reader = scene.client("reader", "b")
+    scene.subscribe(reader, "#")
+    assert reader.taken == [b"new"]
+
+
+def event_at(at_us: int, event_id: str) -> Event:
+    return Event(event_id, "t", Context("c"), at_us, at_us)
+
+
+def test_in_whatever_order_messages_come_the_same_one_stays_p38() -> None:
+    said = [
+        (event_at(1, "a.1.9!"), Message("t", b"first")),
+        (event_at(1, "a.1.10!"), Message("t", b"second")),
+        (event_at(2, "b.1.1!"), Message("t", b"")),
+    ]
+    for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+        retained = Retained(10, 1_000)
+        for index in order:
+            assert retained.keep(*said[index], 0)
+        assert len(retained) == 0
+        assert retained.bytes == 0
+    retained = Retained(10, 1_000)
+    assert retained.keep(*said[1], 0)
+    assert retained.keep(*said[0], 0)
+    assert retained.of["t"][1].payload == b"second"
+
+
+def test_of_how_many_topics_it_is_known_that_they_were_emptied_is_bounded_p38() -> None:
+    retained = Retained(10, 1_000)
+    for number in range(ENDED_MAX + 5):
+        retained.keep(event_at(number, f"a.1.{number}!"), Message(f"t/{number}", b""), number)
+    assert len(retained.ended) == ENDED_MAX
+
+
+def test_a_neighbour_that_is_met_later_is_given_everything_p39() -> None:
+    scene = Scene("abc")
+    scene.stage.unlink("a", "b")
+    scene.rest(70.0)
+    writer, other = scene.client("writer", "a"), scene.client("other", "c")
+    for number in range(200):
+        writer.publish(f"t/{number}", bytes(3_000), 1, retain=True)
+    other.publish("t/0", b"later", 1, retain=True)
+    scene.rest(3.0)
+    writer.publish("t/last", b"lasts", 1, False, 600, persist="true")
+    scene.rest(3.0)
+    assert len(scene.stage.brokers["c"].server.core.retained) == 1
+    scene.stage.heal()
+    scene.rest(5.0)
+    stores = [broker.server.core.retained for broker in scene.stage.brokers.values()]
+    assert [{topic: event.id for topic, (event, _) in store.of.items()} for store in stores[1:]] == [
+        {topic: event.id for topic, (event, _) in stores[0].of.items()}
+    ] * 2
+    assert [len(broker.server.core.lasting) for broker in scene.stage.brokers.values()] == [1, 1, 1]
+
+
+def test_a_retained_message_is_matched_as_if_it_were_published_now_p40() -> None:
+    scene = Scene("ab")
+    writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
+    scene.publish(writer, "t/1", {"n": 1, "position": [0, 0]}, retain=True)
+    scene.publish(writer, "t/2", {"n": 2, "position": [900, 0]}, retain=True)
+    scene.report(reader, position=[10, 0])
+    scene.subscribe(reader, "t/+", filter="near(position, 50)")
+    assert [json.loads(each)["n"] for each in reader.taken] == [1]
+
+
+def test_retain_handling_says_when_a_subscription_gets_what_was_retained_p40() -> None:
+    scene = Scene()
+    scene.publish(scene.client("writer"), "t", b"kept", retain=True)
+    counts = []
+    for handling in (0, 1, 2):
+        reader = scene.client(f"r{handling}")
+        for packet_id in (1, 2):
+            reader._say(Subscribe(packet_id, (Wish("t", 1, retain_handling=handling),)))
+            scene.rest()
+        counts.append(len(published(reader)))
+    assert counts == [2, 1, 0]
+
+
+def test_a_message_that_is_to_last_needs_an_expiry_p41() -> None:
+    scene = Scene()
+    writer = scene.client("writer")
+    assert scene.publish(writer, "t", b"x", persist="true") is Reason.IMPLEMENTATION_SPECIFIC_ERROR
+    assert scene.publish(writer, "t", b"x", persist="true", expiry_s=9) is Reason.SUCCESS
+    assert scene.publish(writer, "t", b"x", persist="false") is Reason.SUCCESS
+    assert len(scene.stage.brokers["a"].server.core.lasting) == 1
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_who_comes_into_the_audience_or_subscribes_later_gets_it_once_p42(qos: int) -> None:
+    scene = Scene("ab")
+    writer, comer, later = scene.client("writer", "a"), scene.client("comer", "b"), scene.client("later", "b")
+    scene.report(writer, position=[0, 0])
+    scene.report(comer, position=[900, 0])
+    scene.subscribe(comer, "t", qos=2)
+    where = '{"circle": [0, 0, 50]}'
+    scene.publish(writer, "t", b"jam", qos=qos, expiry_s=600, persist="true", audience=where)
+    scene.rest(3.0)
+    assert comer.taken == []
+    scene.report(comer, position=[20, 0])
+    scene.report(later, position=[20, 0])
+    scene.subscribe(later, "t", qos=2)
+    scene.rest(3.0)
+    scene.report(comer, position=[900, 0])
+    scene.rest(3.0)
+    scene.report(comer, position=[20, 0])
+    scene.rest(3.0)
+    assert (comer.taken, later.taken) == ([b"jam"], [b"jam"])
+
+
+def test_a_client_that_was_away_gets_it_when_it_is_back_p42() -> None:
+    scene = Scene("ab")
+    writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
+    scene.subscribe(reader, "t", qos=0)
+    reader.drop()
+    scene.rest()
+    scene.publish(writer, "t", b"jam", expiry_s=600, persist="true")
+    scene.rest(3.0)
+    scene.move(reader, "b")
+    scene.rest(3.0)
+    assert reader.taken == [b"jam"]
+
+
+def test_what_a_subscription_has_had_goes_with_the_session_p43() -> None:
+    scene = Scene("abc")
+    writer, reader = scene.client("writer", "a"), scene.client("reader", "a")
+    scene.subscribe(reader, "t")
+    scene.publish(writer, "t", b"jam", expiry_s=600, persist="true")
+    for broker in "bcab":
+        scene.move(reader, broker)
+        scene.rest(2.0)
+    assert (reader.taken, reader.copies) == ([b"jam"], [])
+    scene.unsubscribe(reader, "t")
+    scene.subscribe(reader, "t")
+    scene.rest(2.0)
+    assert reader.copies == [b"jam"]
+
+
+def test_after_its_expiry_nobody_gets_it_and_nothing_is_kept_p44() -> None:
+    scene = Scene("ab")
+    writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
+    scene.publish(writer, "t", b"jam", expiry_s=5, persist="true")
+    scene.rest(8.0)
+    scene.subscribe(reader, "t")
+    scene.rest(3.0)
+    assert reader.taken == []
+    for broker in scene.stage.brokers.values():
+        core = broker.server.core
+        assert (len(core.lasting), core.lasting.bytes, len(core.station.timers)) == (0, 0, 0)
+
+
+def test_a_shared_subscription_has_its_turn_when_the_message_is_published_p45() -> None:
+    scene = Scene()
+    writer, early, late = scene.client("writer"), scene.client("early"), scene.client("late")
+    scene.subscribe(early, "$share/g/t")
+    scene.publish(writer, "t", b"jam", expiry_s=600, persist="true")
+    scene.subscribe(late, "$share/g/t")
+    scene.rest(3.0)
+    assert (early.taken, late.taken) == ([b"jam"], [])
+
+
+def test_a_wildcard_finds_what_is_retained_in_the_order_of_its_publication_also_after_a_restart_p40() -> None:
+    scene = Scene()
+    writer = scene.client("writer")
+    for topic in ("t/1/x", "u", "t/2/x", "t/1/y", "t/1/x"):
+        scene.publish(writer, topic, topic.encode(), retain=True)
+    for _ in range(2):
+        reader = scene.client("reader", expiry_s=0)
+        scene.subscribe(reader, "t/+/#")
+        assert reader.taken == [b"t/2/x", b"t/1/y", b"t/1/x"]
+        broker = scene.stage.brokers["a"]
+        broker.server.write_ahead.snapshot()
+        scene.rest()
+        broker.kill()
+        scene.stage.heal()
+        scene.rest()
+
+
+def test_a_retained_message_stays_when_a_larger_one_finds_no_room_p56() -> None:
+    scene = Scene(params=CoreParams(retained_bytes_max=200))
+    writer, reader = scene.client("writer"), scene.client("reader")
+    assert scene.publish(writer, "t", b"small", retain=True) is Reason.SUCCESS
+    assert scene.publish(writer, "t", bytes(500), retain=True) is Reason.QUOTA_EXCEEDED
+    scene.subscribe(reader, "t")
+    assert reader.taken == [b"small"]
+
+
+def test_past_their_bounds_messages_are_not_retained_and_do_not_last_p56() -> None:
+    scene = Scene(params=CoreParams(retained_messages_max=2, lasting_messages_max=1, retained_bytes_max=100_000))
+    writer = scene.client("writer")
+    assert scene.publish(writer, "t/1", b"x", retain=True) is Reason.SUCCESS
+    assert scene.publish(writer, "t/2", bytes(100_000), retain=True) is Reason.QUOTA_EXCEEDED
+    assert scene.publish(writer, "t/2", b"x", retain=True) is Reason.SUCCESS
+    assert scene.publish(writer, "t/3", b"x", retain=True) is Reason.QUOTA_EXCEEDED
+    assert scene.publish(writer, "t/2", b"y", retain=True) is Reason.SUCCESS
+    assert scene.publish(writer, "t", b"x", persist="true", expiry_s=60) is Reason.SUCCESS
+    assert scene.publish(writer, "t", b"x", persist="true", expiry_s=60) is Reason.QUOTA_EXCEEDED
+
+
+def test_retained_messages_that_have_expired_make_room_p44_p56() -> None:
+    scene = Scene(params=CoreParams(retained_messages_max=2))
+    client = scene.client("c")
+    assert scene.publish(client, "t/1", b"x", retain=True, expiry_s=3) is Reason.SUCCESS
+    assert scene.publish(client, "t/2", b"x", retain=True) is Reason.SUCCESS
+    assert scene.publish(client, "t/3", b"x", retain=True) is Reason.QUOTA_EXCEEDED
+    scene.rest(4.0)
+    assert scene.publish(client, "t/3", b"x", retain=True) is Reason.SUCCESS
+    assert list(scene.stage.brokers["a"].server.core.retained.of) == ["t/2", "t/3"]
+    assert scene.publish(client, "t/4", b"x", retain=True) is Reason.QUOTA_EXCEEDED

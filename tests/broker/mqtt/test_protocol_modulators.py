@@ -1,0 +1,128 @@
+"""docs/PROTOCOL.md, section 9: modulators of subscriptions, at the border (O1)."""
+
+import json
+
+import pytest
+
+from roamcast.broker.modulators.spec import Aggregate, ByCount, Declarative, Every, Wasm, spec_to_text
+from roamcast.mqtt.packets import SubAck
+from roamcast.mqtt.reasons import Reason
+from tests.broker.modulator_samples import COUNTING, module
+from tests.broker.mqtt.scene import Scene, last
+from tests.broker.mqtt.stage import SimClient
+
+PAIRS = spec_to_text(Declarative(window=ByCount(2), aggregates=(Aggregate("sum", "v"),)))
+COUNTS = spec_to_text(Wasm(COUNTING))
+TRAPS = spec_to_text(Wasm(module("unreachable")))
+
+
+def sums(client: SimClient) -> list[int]:
+    return [json.loads(each)["sum_v"] for each in client.taken]
+
+
+def test_a_modulator_that_cannot_be_had_refuses_the_subscription_p46() -> None:
+    scene = Scene()
+    client = scene.client("c")
+    for text in ("unheard of", '["declarative", "n >"]', '["wasm", "AAAA"]', "[" * 5):
+        assert scene.subscribe(client, "t", modulator=text) == (Reason.IMPLEMENTATION_SPECIFIC_ERROR,)
+        assert last(client, SubAck).reason_text
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_what_a_modulator_makes_is_delivered_as_json_p47(qos: int) -> None:
+    scene = Scene("ab")
+    reader, other, writer = scene.client("reader"), scene.client("other"), scene.client("writer", "b")
+    scene.subscribe(reader, "t", qos=qos, modulator=PAIRS)
+    scene.subscribe(other, "t", qos=qos)
+    for number in (1, 2, 3, 4):
+        scene.publish(writer, "t", {"v": number}, qos=qos)
+    assert reader.taken == [b'{"sum_v":3}', b'{"sum_v":7}']
+    assert len(other.taken) == 4
+
+
+def test_a_payload_whose_attributes_stay_as_they_are_stays_as_it_is_p47() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader"), scene.client("writer")
+    scene.subscribe(reader, "t", modulator=spec_to_text(Declarative(sampling=Every(2))))
+    payload = b'{ "n" : 1, "list": [1, 2, 3, 4] }'
+    for _ in range(3):
+        scene.publish(writer, "t", payload)
+    assert reader.taken + reader.copies == [payload, payload]
+
+
+def test_each_subscription_of_a_client_gets_what_its_own_modulator_makes_p47() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader"), scene.client("writer")
+    scene.subscribe(reader, "t", modulator=PAIRS)
+    scene.subscribe(reader, "$roam/all/t")
+    scene.subscribe(reader, "$roam/none/t", qos=0, modulator=COUNTS)
+    scene.publish(writer, "t", {"v": 1})
+    scene.publish(writer, "t", {"v": 2})
+    assert sorted(reader.taken) == sorted([b'{"v": 1}', b'{"n":1}', b'{"v": 2}', b'{"n":2}', b'{"sum_v":3}'])
+
+
+def test_what_a_modulator_remembers_goes_with_the_session_and_survives_the_broker_p48() -> None:
+    scene = Scene("abc")
+    reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
+    scene.subscribe(reader, "t", modulator=PAIRS)
+    for number, broker in enumerate(("b", "c", "a", "c")):
+        scene.publish(writer, "t", {"v": 1})
+        scene.move(reader, broker)
+        scene.publish(writer, "t", {"v": number})
+    scene.publish(writer, "t", {"v": 50})
+    reader.drop()
+    scene.stage.brokers["c"].kill()
+    scene.rest()
+    scene.stage.heal()
+    scene.rest()
+    scene.move(reader, "c")
+    scene.publish(writer, "t", {"v": 50})
+    assert sums(reader) == [1, 2, 3, 4, 100]
+
+
+def test_no_event_is_modulated_twice_while_a_client_roams_under_load_p48() -> None:
+    scene = Scene("abc")
+    reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
+    scene.subscribe(reader, "t", modulator=PAIRS)
+    for number in range(80):
+        writer.publish("t", json.dumps({"v": number}).encode(), 1)
+        scene.rest(0.02)
+        if number % 10 == 5:
+            reader.connect("bcab"[number // 10 % 4])
+        if number % 20 == 6:
+            reader.connect("abc"[number // 20 % 3])
+    scene.rest(10.0)
+    assert sums(reader) == [number + number + 1 for number in range(0, 80, 2)]
+
+
+def test_an_event_whose_modulator_fails_is_dropped_and_counted_until_it_is_switched_off_p49() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader"), scene.client("writer")
+    scene.subscribe(reader, "t", modulator=TRAPS)
+    for number in range(10):
+        scene.publish(writer, "t", {"v": number})
+    assert reader.taken == []
+    assert (scene.remarks().count("modulator_failed"), scene.remarks().count("modulator_off")) == (8, 1)
+    scene.subscribe(reader, "t")
+    scene.publish(writer, "t", b"plain again")
+    assert reader.taken == [b"plain again"]
+
+
+def test_messages_of_qos_0_have_an_instance_of_their_own_p50() -> None:
+    scene = Scene("ab")
+    reader, writer = scene.client("reader"), scene.client("writer", "b")
+    scene.subscribe(reader, "t", qos=1, modulator=PAIRS)
+    for number, qos in enumerate((0, 1, 0, 1)):
+        scene.publish(writer, "t", {"v": number}, qos=qos)
+    assert sums(reader) == [2, 4]
+
+
+def test_webassembly_stands_in_the_property_and_a_session_has_so_many_modulators_p51() -> None:
+    scene = Scene()
+    reader, writer = scene.client("reader"), scene.client("writer")
+    reasons = [scene.subscribe(reader, f"t/{number}", modulator=COUNTS)[0] for number in range(17)]
+    assert reasons == [Reason.GRANTED_QOS_1] * 16 + [Reason.QUOTA_EXCEEDED]
+    scene.publish(writer, "t/3", {"v": 1})
+    assert reader.taken == [b'{"n":1}']
+    scene.unsubscribe(reader, "t/3")
+    assert scene.subscribe(reader, "t/16", modulator=COUNTS) == (Reason.GRANTED_QOS_1,)
