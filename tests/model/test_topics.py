@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.subject import subject_covers, subject_matches
-from roamcast.model.topics import TopicTrie
+from roamcast.model.topics import REMEMBERED_MAX, TopicTrie
 from tests.effort import examples
 
 NAMES = st.sampled_from(["a", "b", "", "$s"])
@@ -77,3 +77,10 @@ def test_a_topic_of_very_many_levels_is_only_slow() -> None:
     assert sorted(trie.matching("/" * 65_000)) == [1, 2]
     stored: TopicTrie[int] = pickle.loads(pickle.dumps(trie))
     assert sorted(stored.matching("/" * 65_000)) == [1, 2]
+
+
+def test_answers_of_many_entries_are_forgotten_sooner() -> None:
+    trie = TopicTrie([("#", number, number) for number in range(1_000)])
+    for number in range(200):
+        assert len(trie.matching(f"t/{number}")) == 1_000
+    assert sum(map(len, trie._remembered.values())) <= REMEMBERED_MAX + 1_000

@@ -107,3 +107,8 @@ def test_l2_adjacent_pubacks_are_read_at_once() -> None:
     assert acknowledged_at(data, 0) == [1, 300, 65_535]
     assert acknowledged_at(data + encode(PingReq(), V5) * 2, 0) == []
     assert acknowledged_at(b"\x40\x02\0\0", 0) == []
+
+
+def test_l2_a_topic_longer_than_its_packet_is_no_batch() -> None:
+    """Forwarded as it came, it would cut off everybody who gets it."""
+    assert read_batch(b"\x30\x04\x00\x10ab", 0, V311, {}, 100) is None

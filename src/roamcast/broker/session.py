@@ -40,6 +40,8 @@ class Attachment:
         """The epoch of the claim whose replay is awaited."""
         self.held: deque[tuple[Event, int, tuple[str, ...]]] = deque()
         """What came here while the replay was awaited, with its serial and the subscriptions it is for."""
+        self.held_bytes = 0
+        """Of their bodies, where the border bounds them."""
         self.claim: Relocate | None = None
         """The claim of a later broker, answered when the replay is complete."""
         self.early_epoch: int | None = None
@@ -193,6 +195,7 @@ class Session:
         attachment.awaits = None
         new = [each for each in attachment.held if self.window.is_new(each[0].publisher.host, each[1])]
         attachment.held.clear()
+        attachment.held_bytes = 0
         return new
 
     def lacking(self, after: int) -> list[Numbered]:

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from roamcast.model.subject import SAID_LONGER
 
 REMEMBERED_MAX = 65_536
+"""Answers that are remembered, each with what was found: a topic that many want counts as often."""
 REMEMBERED_CHARS_MAX = 256
 """Longer topics are looked up each time, so that nobody can fill the memory with them."""
 Found = TypeVar("Found")
@@ -42,6 +43,7 @@ class TopicTrie(Generic[Found]):
         self._root: Level[Found] = Level()
         self._size = 0
         self._remembered: dict[str, tuple[Found, ...]] = {}
+        self._remembered_size = 0
         for pattern, key, found in entries:
             self.add(pattern, key, found)
 
@@ -69,7 +71,7 @@ class TopicTrie(Generic[Found]):
             level = following
         self._size += key not in level.entries
         level.entries[key] = found
-        self._remembered.clear()
+        self._forget_answers()
 
     def remove(self, pattern: str, key: Hashable) -> Found | None:
         """What was there."""
@@ -83,7 +85,7 @@ class TopicTrie(Generic[Found]):
             return None
         removed = way[-1].entries.pop(key)
         self._size -= 1
-        self._remembered.clear()
+        self._forget_answers()
         for name in reversed(names):
             level = way.pop()
             if level.children or level.entries:
@@ -107,10 +109,15 @@ class TopicTrie(Generic[Found]):
         if found is None:
             found = tuple(self.covering(topic))
             if len(topic) <= REMEMBERED_CHARS_MAX:
-                if len(self._remembered) >= REMEMBERED_MAX:
-                    self._remembered.clear()
+                if self._remembered_size >= REMEMBERED_MAX:
+                    self._forget_answers()
                 self._remembered[topic] = found
+                self._remembered_size += 1 + len(found)
         return found
+
+    def _forget_answers(self) -> None:
+        self._remembered.clear()
+        self._remembered_size = 0
 
     def covering(self, pattern: str) -> Iterator[Found]:
         """Under each pattern that matches whatever this one matches."""

@@ -64,7 +64,11 @@ def read_batch(
     first, is_v5 = data[at], version == V5
     qos, skipped = (1, 2 + is_v5) if first == PLAIN_QOS_1 else (0, is_v5)
     body = at + 2 if data[at + 1] < 128 else at + 3
-    head = data[body : body + 2 + (data[body] << 8 | data[body + 1])]
+    head_bytes = 2 + (data[body] << 8 | data[body + 1])
+    head = data[body : body + head_bytes]
+    if len(head) < head_bytes:
+        # Its topic ends behind all that has come: more is to come, or the packet is malformed.
+        return None
     topic = topics.get(head) or _topic_of(head, topics)
     if topic is None:
         return None

@@ -329,3 +329,11 @@ def test_p83_where_a_client_said_that_it_goes_does_not_count_any_more_when_it_ha
     assert scene.crossed == []
     scene.move(reader, "broker-2")
     assert reader.taken == [b"1"]
+
+
+def test_p80_a_broker_of_a_mesh_forgets_clients_that_have_left() -> None:
+    scene = MeshScene("predictive")
+    for number in range(20):
+        scene.client(f"guest-{number}", "broker-1").drop()
+        scene.rest()
+    assert not [each for each in scene.handover(1).border.links if each.startswith("guest")]

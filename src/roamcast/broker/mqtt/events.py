@@ -127,10 +127,9 @@ class Events:
             return message
         return told_origin(delivery.event, message)
 
-    def modulated(self, event: Event, made: Event, subscription_id: str) -> Event:
-        """What a modulator made of an event, with a message that says so: its attributes are the payload, unless
-        they are what they were."""
-        message = self.message_of(event) or Message(event.subject, b"")
+    def modulated(self, event: Event, message: Message, made: Event, subscription_id: str) -> Event:
+        """What a modulator made of an event and its message, with a message that says so: its attributes are the
+        payload, unless they are what they were."""
         if made.attributes != event.attributes:
             payload = msgspec.json.encode({name: plain(value) for name, value in made.attributes.items()})
             message = replace(message, payload=payload)

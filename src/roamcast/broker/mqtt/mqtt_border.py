@@ -188,12 +188,14 @@ class MqttBorder(Border):
     def give(self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]) -> list[Does]:
         if session.attachment.awaits is not None:
             session.attachment.held.append((event, serial, wanted))
+            session.attachment.held_bytes += len(event.body or b"")
             return []
         return super().give(session, event, serial, wanted)
 
     def has_room(self, session: Session, message: Message) -> bool:
         """Whether another message may wait for a client. All that is kept for it counts."""
-        if session.window.has_room(message.size_bytes, len(session.attachment.held)):
+        attachment = session.attachment
+        if session.window.has_room(message.size_bytes + attachment.held_bytes, len(attachment.held)):
             return True
         self.emit(Remark("delivery_dropped", session.client))
         return False
@@ -253,15 +255,18 @@ class MqttBorder(Border):
         names = wanted[len(before) :]
         plain = tuple(name for name in names if name not in modulators)
         parts: list[Part] = [(event, (*before, *plain))] if plain else []
+        message = self.events.message_of(event)
+        if message is None:
+            return parts
         for name in names:
             if name in modulators:
-                for made in self.made_of(session, event, name, False):
+                for made in self.made_of(session, event, message, name, False):
                     parts.append((made, (*before, name)))
         return parts
 
-    def made_of(self, session: Session, event: Event, name: str, passing: bool) -> list[Event]:
+    def made_of(self, session: Session, event: Event, message: Message, name: str, passing: bool) -> list[Event]:
         made = session.modulators.take(name, event, self.now_us, passing, self._remark)
-        return [self.events.modulated(event, each, subscription_id(session.client, name)) for each in made]
+        return [self.events.modulated(event, message, each, subscription_id(session.client, name)) for each in made]
 
     def messages_for(
         self, session: Session, event: Event, message: Message, name: str, passing: bool
@@ -269,7 +274,7 @@ class MqttBorder(Border):
         """What one subscription of a client gets for a message, as far as it is QoS 0."""
         if name not in session.modulators:
             return [message]
-        made = self.made_of(session, event, name, passing)
+        made = self.made_of(session, event, message, name, passing)
         return [each for each in map(self.events.message_of, made) if each is not None]
 
     def _remark(self, what: str, detail: str) -> None:

@@ -204,7 +204,8 @@ class Publishing:
             if each not in plain:
                 for made in self.station.border.messages_for(session, event, message, each.filter.text, passing):
                     self._hand(batch_of(made), alike([(session.client, [each])]))
-        self.station.observation.delivered(session.client, event, asked)
+        if session.connected:
+            self.station.observation.delivered(session.client, event, asked)
 
     # Messages that last.
 

@@ -74,6 +74,8 @@ class Travelling:
         """It is connected from now on."""
         if self.mesh is not None:
             self.station.perform(self.mesh.linked(self.station.now_us, session.client))
+            # Sessions say who is connected; a link is a client's of the papers.
+            self.station.border.links.pop(session.client, None)
             self._poll_later(session)
 
     def moved(self, session: Session) -> None:
