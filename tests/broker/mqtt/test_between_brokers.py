@@ -25,7 +25,7 @@ from roamcast.mqtt.packets import V5, PubAck, PubRec, SubAck, Unsubscribe
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.topics import parse_filter
 from roamcast.node import boundary
-from tests.broker.mqtt.scene import Scene, last
+from tests.broker.mqtt.scene import Scene, last, published
 from tests.broker.mqtt.stage import SimClient
 
 
@@ -200,3 +200,24 @@ def test_with_advertisements_a_publisher_that_moves_on_is_heard_at_the_next_brok
     scene.rest(3.0)
     assert writer.settled
     assert reader.taken == [b"once"]
+
+
+def test_p30_a_delivery_held_on_the_way_keeps_the_form_that_was_asked_for() -> None:
+    """The client passes through b, whose link to the session's broker is down, and goes on to c."""
+    scene = Scene("abc")
+    roamer, writer = scene.client("roamer"), scene.client("writer", "b")
+    scene.subscribe(roamer, "t", qos=1, subscription_id=7)
+    roamer.connect("b")
+    sessions = scene.stage.brokers["b"].server.core.station.sessions
+    for _ in range(200):
+        if "roamer" in sessions and sessions["roamer"].attachment.awaits is not None:
+            break
+        scene.rest(0.001)
+    scene.stage.unlink("a", "b")
+    scene.rest(0.1)
+    scene.publish(writer, "t", b"held", qos=2)
+    roamer.connect("c")
+    scene.rest(1.0)
+    scene.stage.link("a", "b")
+    scene.rest(5.0)
+    assert [(each.payload, each.qos, each.subscription_ids) for each in published(roamer)] == [(b"held", 1, (7,))]

@@ -340,7 +340,10 @@ class MqttBorder(Border):
 
 def asked_by(session: Session, names: Iterable[str]) -> list[Asked]:
     """Those of its subscriptions with these names that are there still."""
-    known = session.subscriptions
+    known, told = session.subscriptions, session.attachment.told
+    if session.attachment.claim is not None and told is not None:
+        # It has gone on, and wants nothing here any more: what was held for it is seen as its last broker said.
+        known = {each.name: each for each in told.interests}
     asked = [known[name].asked for name in names if name in known]
     return [each for each in asked if each is not None]
 
