@@ -196,3 +196,10 @@ def test_what_is_exported_is_imported_as_it_was(rows: list[tuple[str, int, float
     assert len(places(moves)) == found.fixes
     if not outliers:
         assert sorted(places(moves)) == sorted(rows)
+
+
+def test_a_host_may_be_called_null_and_a_time_may_be_missing(tmp_path: Path) -> None:
+    rows = ["host,time_us,lon,lat", f"null,{NOON_US},1,2", f",{NOON_US},1,2", "van,NA,1,2"]
+    (tmp_path / "f.csv").write_text("\n".join(rows))
+    found, _ = imported(tmp_path / "f.csv", tmp_path / "journal")
+    assert (found.fixes, found.dropped) == (1, {Drop.NO_HOST: 1, Drop.NO_TIME: 1})

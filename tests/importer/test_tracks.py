@@ -91,7 +91,9 @@ def test_velocities_may_be_told_or_left_out(rule: str, velocity: Velocity | None
 
 
 rows = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 400), st.sampled_from([0.0, 10.0, 5_000.0])), min_size=1, max_size=60
+    st.tuples(st.integers(0, 3), st.integers(0, 400), st.sampled_from([0.0, 10.0, 5_000.0, 10_000.0, 20_000.0])),
+    min_size=1,
+    max_size=60,
 )
 
 

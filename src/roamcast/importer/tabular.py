@@ -45,6 +45,9 @@ USUAL: dict[str, tuple[str, ...]] = {
 
 GEOLIFE = ("lat", "lon", "zero", "altitude_ft", "days", "date", "clock")
 GEOLIFE_HEADER_LINES = 6
+NO_HOSTS = pa.array([""])
+NO_TIMES = pa.array(arrow_csv.ConvertOptions().null_values)
+"""What stands in a file for a value that is not there."""
 WGS84 = ("OGC:CRS84", "EPSG:4326")
 
 
@@ -89,7 +92,10 @@ def read_csv(path: Path, reading: Reading, opened: Callable[[Path], Any]) -> Fou
         ),
         parse_options=arrow_csv.ParseOptions(delimiter=head.delimiter),
         convert_options=arrow_csv.ConvertOptions(
-            include_columns=picked.all, column_types=types, strings_can_be_null=True
+            include_columns=picked.all,
+            column_types=types,
+            # A host may well be called "null": what text means is decided column by column.
+            strings_can_be_null=False,
         ),
     )
     return found(path, picked, reading, reader)
@@ -190,7 +196,7 @@ def fixes_of(batch: Any, picked: Picked, times: TimeColumn, host: str, reading: 
         x, y = points_of(batch[chosen.geometry], path)
     else:
         x, y = numbers(chosen.lon or chosen.x), numbers(chosen.lat or chosen.y)
-    told = [batch[name] for name in picked.times]
+    told = [without(batch[name], NO_TIMES) for name in picked.times]
     when = times.to_us(told[0] if len(told) == 1 else pc.binary_join_element_wise(*told, " "))
     hosts = hosts_of(batch[chosen.host]) if chosen.host else constant_host(host, rows)
     speed = pc.multiply(numbers(chosen.speed), MPS_PER_UNIT[reading.speed_unit])
@@ -199,7 +205,14 @@ def fixes_of(batch: Any, picked: Picked, times: TimeColumn, host: str, reading: 
 
 
 def hosts_of(column: Any) -> Any:
-    return column if pa.types.is_dictionary(column.type) else column.cast(pa.string())
+    return column if pa.types.is_dictionary(column.type) else without(column.cast(pa.string()), NO_HOSTS)
+
+
+def without(column: Any, words: Any) -> Any:
+    """Text that is one of these words is not known."""
+    if not pa.types.is_string(column.type):
+        return column
+    return pc.if_else(pc.is_in(column, value_set=words), pa.scalar(None, pa.string()), column)
 
 
 def geometry_of(path: Path, schema: Any, reading: Reading) -> str:

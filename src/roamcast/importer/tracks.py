@@ -13,7 +13,8 @@ stands where it was) or `near`: it rested if it was next seen within `near_m` of
 A fix that could be neither reached from the one before nor left for the one after is an outlier and dropped; of
 several in a row, every second one, so that two devices under one name do not remove each other entirely.
 
-Fixes come one range of time after the other. The last fix of each host is held until its next one is known.
+Fixes come one range of time after the other. The last fix of each host is held until its next one is known, and the
+one before it as well where the last may turn out to be an outlier.
 """
 
 import numpy as np
@@ -52,7 +53,11 @@ class Tracks:
         self._held = np.empty(0, FIX)
         """By the number of the host; what is there is said by `_is_held`."""
         self._is_held = np.empty(0, np.bool_)
-        self._far_from_before = np.empty(0, np.bool_)
+        self._before = np.empty(0, FIX)
+        """The fix before the held one, where that is too far away; `_has_before` says where."""
+        self._has_before = np.empty(0, np.bool_)
+        self._spared = np.empty(0, np.bool_)
+        """Whether the fix before the held one was dropped, so that this one stays."""
 
     def add(self, fixes: FixRows) -> FixRows:
         """Rows of `MOVE` in order of time. No fix may be earlier than those of an earlier call."""
@@ -64,26 +69,36 @@ class Tracks:
         outliers = self._outliers(fixes, steps)
         if outliers.any():
             self.outliers += int(np.count_nonzero(outliers))
+        spared = self._spared_last(fixes, steps, outliers)
+        if outliers.any():
             fixes = fixes[~outliers]
             steps = self._steps(fixes)
-        moves = self._moves(fixes, steps)
-        self._hold(fixes, steps)
+        open_ended = steps.too_far & np.append(~steps.same[1:], True)[: len(steps.same)]
+        moves = self._moves(fixes, steps, steps.same & ~open_ended)
+        self._hold(fixes, steps, spared)
         return in_time(moves)
 
     def finish(self) -> FixRows:
         """The last fix of each host, and that it is gone after that."""
         held = self._held[self._is_held]
-        self._is_held[:] = False
+        open_ended = np.concatenate([self._before[self._has_before], held])
+        if not len(open_ended):
+            return np.empty(0, MOVE)
+        open_ended = open_ended[by_host_and_time(open_ended)]
+        steps = self._steps(open_ended)
+        before = self._moves(open_ended, steps, steps.same)
+        self._is_held[:] = self._has_before[:] = False
         moves = blank_moves(held)
         if self._rules.velocity != "told":
             moves["east_mps"] = moves["north_mps"] = np.nan
-        return in_time(np.concatenate([moves, self._leaving(moves)]))
+        return in_time(np.concatenate([before, moves, self._leaving(moves)]))
 
     def _together(self, fixes: FixRows) -> FixRows:
         """With what is held of their hosts, by host and time, each time once."""
         present = np.zeros(len(self._is_held), np.bool_)
         present[fixes["host"]] = True
-        merged = np.concatenate([self._held[present & self._is_held], fixes])
+        held = [self._before[present & self._has_before], self._held[present & self._is_held]]
+        merged = np.concatenate([*held, fixes])
         merged = merged[by_host_and_time(merged)]
         again = np.zeros(len(merged), np.bool_)
         again[1:] = (merged["host"][1:] == merged["host"][:-1]) & (merged["at_us"][1:] == merged["at_us"][:-1])
@@ -101,20 +116,28 @@ class Tracks:
         return Steps(same, seconds, east_m, north_m, same & (np.hypot(east_m, north_m) > reach_m))
 
     def _outliers(self, fixes: FixRows, steps: Steps) -> Flags:
-        far_out = np.append(steps.too_far, False)
-        first = np.append(True, ~steps.same)
-        hosts = fixes["host"][first]
-        far_in = np.append(False, steps.too_far)
-        far_in[first] = self._far_from_before[hosts] & self._is_held[hosts]
-        suspicious = far_in & far_out
+        suspicious = np.append(False, steps.too_far) & np.append(steps.too_far, False)
         number = np.arange(len(fixes))
         begins = suspicious & ~np.append(False, suspicious[:-1] & steps.same)
-        in_row = number - np.maximum.accumulate(np.where(begins, number, 0))
-        found: Flags = suspicious & (in_row % 2 == 0)
+        begin = np.maximum.accumulate(np.where(begins, number, 0))
+        found: Flags = suspicious & ((number - begin + self._held_and_spared(fixes)[begin]) % 2 == 0)
         return found
 
-    def _moves(self, fixes: FixRows, steps: Steps) -> FixRows:
-        gap = steps.same & (steps.seconds > self._rules.limits.gap_us / 1e6)
+    def _held_and_spared(self, fixes: FixRows) -> Flags:
+        hosts = fixes["host"]
+        was_held = self._is_held[hosts] & (self._held["at_us"][hosts] == fixes["at_us"])
+        spared: Flags = was_held & self._spared[hosts]
+        return spared
+
+    def _spared_last(self, fixes: FixRows, steps: Steps, outliers: Flags) -> Flags:
+        """By host with a fix here, whether the one before its last is dropped, now or when the last was held."""
+        last = np.append(~steps.same, True)
+        spared: Flags = (np.append(False, outliers[:-1] & steps.same) | self._held_and_spared(fixes))[last]
+        return spared
+
+    def _moves(self, fixes: FixRows, steps: Steps, settled: Flags) -> FixRows:
+        """Of the steps that are `settled`: nothing that comes later changes them."""
+        gap = settled & (steps.seconds > self._rules.limits.gap_us / 1e6)
         match self._rules.in_gaps:
             case InGaps.REST:
                 rests = gap
@@ -125,7 +148,7 @@ class Tracks:
         self.gaps += int(np.count_nonzero(gap))
         moves = blank_moves(fixes[:-1])
         self._set_velocities(moves, steps, steps.same & ~gap & ~steps.too_far, rests)
-        return np.concatenate([moves[steps.same], self._leaving(moves[gap & ~rests])])
+        return np.concatenate([moves[settled], self._leaving(moves[gap & ~rests])])
 
     def _set_velocities(self, moves: FixRows, steps: Steps, joined: Flags, rests: Flags) -> None:
         if self._rules.velocity != "told":
@@ -145,23 +168,24 @@ class Tracks:
         gone["up"] = self._rules.in_gaps is InGaps.UNKNOWN
         return gone
 
-    def _hold(self, fixes: FixRows, steps: Steps) -> None:
-        last = np.append(~steps.same, True)
-        kept = fixes[last]
-        hosts = kept["host"]
-        # A host whose only new fix was a repetition still has the one that was held.
-        still = self._is_held[hosts] & (self._held["at_us"][hosts] == kept["at_us"])
+    def _hold(self, fixes: FixRows, steps: Steps, spared: Flags) -> None:
+        last = np.flatnonzero(np.append(~steps.same, True))
+        hosts = fixes["host"][last]
         far = np.append(False, steps.too_far)[last]
-        self._far_from_before[hosts] = np.where(still, self._far_from_before[hosts], far)
-        self._held[hosts] = kept
+        self._before[hosts[far]] = fixes[last[far] - 1]
+        self._has_before[hosts] = far
+        self._held[hosts] = fixes[last]
         self._is_held[hosts] = True
+        self._spared[hosts] = spared
 
     def _make_room(self, hosts: int) -> None:
         more = hosts - len(self._held)
         if more > 0:
             self._held = np.append(self._held, np.zeros(more, FIX))
             self._is_held = np.append(self._is_held, np.zeros(more, np.bool_))
-            self._far_from_before = np.append(self._far_from_before, np.zeros(more, np.bool_))
+            self._before = np.append(self._before, np.zeros(more, FIX))
+            self._has_before = np.append(self._has_before, np.zeros(more, np.bool_))
+            self._spared = np.append(self._spared, np.zeros(more, np.bool_))
 
 
 def pairs(fixes: FixRows) -> Pairs:
