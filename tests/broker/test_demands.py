@@ -37,7 +37,7 @@ def test_r2_what_may_not_cover_does_not(wide: Filter, narrow: Filter) -> None:
         assert not covers(wide, narrow, Plane())
 
 
-def test_r2_filters_that_demand_other_values_or_ranges_are_told_apart_without_a_closer_look() -> None:
+def test_r2_index_separates_filters_by_value_and_range() -> None:
     def told_apart(one: str, other: str) -> bool:
         return not may_cover(demand_of(parse_text(one), True), demand_of(parse_text(other), True))
 

@@ -26,7 +26,7 @@ def test_p1_a_host_that_is_down_is_told_from_one_whose_position_is_unknown(tmp_p
     assert found == [(1, True, Point(1.0, 2.0)), (2, True, None), (3, False, None), (4, True, Point(5.0, 2.0))]
 
 
-def test_p1_attributes_are_written_once_for_a_host_that_goes_down_and_comes_back_with_them(tmp_path: Path) -> None:
+def test_p1_attributes_are_written_once_across_a_restart(tmp_path: Path) -> None:
     with Journal(tmp_path, Run("run", 0, Plane()), durable=False) as journal:
         journal.moved(1, Context("a", Point(1.0, 2.0), 1, attributes={"seats": 4}))
         journal.gone(2, "a")

@@ -163,7 +163,7 @@ def test_a_tail_that_is_looked_at_again_and_again_is_sorted_in_and_nobody_is_los
     world.check(events[::25])
 
 
-def test_c6_who_asks_for_a_circle_alone_and_for_ever_is_told_nothing_before_the_time_it_asked_at() -> None:
+def test_c6_unbounded_circle_does_not_match_before_subscription_start() -> None:
     world = World(Plane())
     for number in range(40):
         world.place(Context(f"p{number}", Point(10.0 * number, 0.0)))

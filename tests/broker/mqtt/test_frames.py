@@ -146,7 +146,7 @@ def test_broker_killed_between_a_frame_and_its_confirmation_takes_it_once_p64() 
         assert reader.copies == [] or set(map(int, reader.copies)) <= set(range(5))
 
 
-def test_sender_killed_before_it_hears_of_a_confirmation_sends_again_and_nothing_comes_twice_p64() -> None:
+def test_p64_unconfirmed_frames_are_resent_once_after_a_kill() -> None:
     linked = Linked()
     linked.publish(5)
     linked.scene.rest()
