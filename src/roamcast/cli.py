@@ -22,7 +22,7 @@ from roamcast.cli_import import import_
 from roamcast.cli_live import broker, passwd
 from roamcast.cli_map import Map
 from roamcast.cli_node import key, node
-from roamcast.cli_pipeline import audit, pipeline
+from roamcast.cli_pipeline import audit, pipeline, what_if
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
 
@@ -41,6 +41,7 @@ app.command("demo")(demo)
 app.command("doctor")(doctor)
 app.command("bench")(bench)
 app.command("audit")(audit)
+app.command("what-if")(what_if)
 app.command("import")(import_)
 app.command("broker")(broker)
 app.command("passwd")(passwd)

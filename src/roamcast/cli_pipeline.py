@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from roamcast.spark.ingest import Summary
     from roamcast.spark.movement_file import Learned
     from roamcast.spark.report import Audit
+    from roamcast.spark.what_if import WhatIf
 
 PERIOD_MS = 100.0
+SHOWN_MAX = 20
 
 Directory = Annotated[str, typer.Argument(help="The journal's directory, as `roamcast sim --journal` wrote it.")]
 Master = Annotated[
@@ -274,6 +277,57 @@ def audit(
     with working(directory, master, remote, conf, quiet=json) as chores:
         show_doubts(chores.ingest())
         show_audit(*chores.audit(period_ms, until_s, out), json=json)
+
+
+def what_if(
+    directory: Directory,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A change for all, as NAME=VALUE: near=300, filter='severity >= 4', subject='town/#', audience=500, "
+            "interest='{\"circle_m\": 200}', lifetime_s=10; may be given several times.",
+        ),
+    ] = None,
+    wishes: Annotated[
+        Path | None, typer.Option(help="A file of rules (TOML) for some subscriptions or events, or new ones.")
+    ] = None,
+    master: Master = None,
+    remote: Remote = None,
+    conf: Conf = None,
+    period_ms: Period = PERIOD_MS,
+    until_s: Until = None,
+    json: Json = False,
+) -> None:
+    """Say what an ideal system would have delivered if people had wished for something else, and the difference.
+
+    The same hosts move and publish as in the journal; subscriptions, scopes or lifetimes are changed. Shows who
+    gains and loses how many deliveries; the table `what_if` in JOURNAL/what-if has each of them.
+
+    Exit codes: as `roamcast audit`.
+    """
+    with working(directory, master, remote, conf, quiet=json) as chores:
+        from roamcast.spark.wishes import wishes_of
+
+        given = wishes_of(changes or [], wishes)
+        show_doubts(chores.ingest())
+        show_what_if(*chores.what_if(period_ms, until_s, given), json=json)
+
+
+def show_what_if(found: "WhatIf", place: str, *, json: bool) -> None:
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    for title, lines in (("subject", found.subjects), ("client", found.clients)):
+        grid = Grid(title, box=None, header_style="bold")
+        for name in ("before", "after", "gained", "lost"):
+            grid.add_column(name, justify="right")
+        for line in (*lines[:SHOWN_MAX], found.total):
+            grid.add_row(escape(line.value), *(f"{n:,}" for n in (line.before, line.after, line.gained, line.lost)))
+        console.print(grid)
+        if len(lines) > SHOWN_MAX:
+            console.print(f"[dim] these {SHOWN_MAX} differ most; --json has more, the table all[/dim]")
+    console.print(f"deliveries: {place}", soft_wrap=True, highlight=False)
 
 
 def show_summary(found: "Summary", *, json: bool) -> None:

@@ -19,6 +19,8 @@ from roamcast.spark.published import read_table
 from roamcast.spark.settings import Settings, settings_of
 from roamcast.spark.source import register
 from roamcast.spark.tables import BadPipeline
+from roamcast.spark.what_if import differences, what_if
+from roamcast.spark.wishes import Wishes, changed, read_wishes
 
 __all__ = [
     "BadPipeline",
@@ -26,7 +28,10 @@ __all__ = [
     "MovementSettings",
     "Prepared",
     "Settings",
+    "Wishes",
     "audit",
+    "changed",
+    "differences",
     "expected",
     "ingest",
     "ingested",
@@ -35,7 +40,9 @@ __all__ = [
     "prepared",
     "read_journal",
     "read_table",
+    "read_wishes",
     "register",
     "settings_of",
     "totals",
+    "what_if",
 ]

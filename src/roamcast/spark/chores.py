@@ -18,15 +18,17 @@ from roamcast.spark.ledger import Ledger
 from roamcast.spark.movement import write_movement
 from roamcast.spark.movement_file import Learned, read_learned, settings_for, write_model
 from roamcast.spark.oracle.expected import write_expected
-from roamcast.spark.prepare import prepare
+from roamcast.spark.prepare import Prepared, prepare
 from roamcast.spark.progress import Bar, Quiet
 from roamcast.spark.published import TABLES_DIRECTORY, Tables
 from roamcast.spark.report import Audit, page, read_audit
 from roamcast.spark.session import open_session
 from roamcast.spark.settings import PERIOD_US, Settings, Survey, settings_of
 from roamcast.spark.stream import Judged, stream
-from roamcast.spark.tables import EXPECTED, SEGMENTS, STREAMED, TOTALS, VERDICTS, BadPipeline
+from roamcast.spark.tables import EXPECTED, SEGMENTS, STREAMED, TOTALS, VERDICTS, WHAT_IF, BadPipeline
 from roamcast.spark.watch import Page, Watched, watch
+from roamcast.spark.what_if import WhatIf, read_what_if, what_if
+from roamcast.spark.wishes import Wishes, changed
 
 TIME_US_MAX = 2**53
 """As far as a double counts single microseconds, which is 285 years."""
@@ -65,14 +67,28 @@ class Chores:
     def oracle(self, period_ms: float, until_s: float | None) -> tuple[int, str]:
         """How many deliveries an ideal system makes, and where they are listed."""
         journal, settings = self.settings(period_ms, until_s)
-        place = self.expect(journal, settings, 2)
-        return self.tables.read(EXPECTED).count(), place
+        self.expect(journal, settings, 2)
+        return self.tables.read(EXPECTED).count(), self.tables.place(EXPECTED.name)
 
-    def expect(self, journal: Journal, settings: Settings, steps: int) -> str:
+    def expect(self, journal: Journal, settings: Settings, steps: int) -> Prepared:
         with self.watcher.watching("prepare", 1, steps):
             prepared = prepare(journal, self.tables.journal, settings)
         with self.watcher.watching("expected", 2, steps):
-            return write_expected(self.tables, prepared)
+            write_expected(self.tables, prepared)
+        return prepared
+
+    def what_if(self, period_ms: float, until_s: float | None, wishes: Wishes) -> tuple[WhatIf, str]:
+        """The difference that other wishes make, and where its table is."""
+        journal, settings = self.settings(period_ms, until_s)
+        other = changed(journal, wishes, settings.space)
+        tables = Tables(self.spark, f"{self.tables.journal}/what-if")
+        before = self.expect(journal, settings, 4)
+        with self.watcher.watching("changed wishes", 3, 4):
+            write_expected(tables, prepare(other, tables.journal, moved=before))
+        with self.watcher.watching("difference", 4, 4):
+            pairs = what_if(self.tables.read(EXPECTED), tables.read(EXPECTED), journal)
+            place = tables.write(WHAT_IF, pairs, wishes=msgspec.to_builtins(wishes))
+        return read_what_if(tables.read(WHAT_IF), self.tables.journal), place
 
     def audit(self, period_ms: float, until_s: float | None, out: str | None) -> tuple[Audit, str]:
         """The audit, and where its page is."""

@@ -16,14 +16,16 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
+from roamcast.spark.files import is_directory
 from roamcast.spark.journal import Journal
 from roamcast.spark.published import Tables
 from roamcast.spark.settings import Settings, settings_of
-from roamcast.spark.tables import EVENTS, LIVES, PREPARED, STATES, TRACKS, Table, as_declared
+from roamcast.spark.tables import EVENTS, LIVES, PREPARED, STATES, TRACKS, BadPipeline, Table, as_declared
 
 ORDER = ("at_us", "incarnation", "sequence")
 LIFETIME_US_MAX = 2**53
 """What lasts longer lasts for ever; without a bound the arithmetic of times could overflow."""
+OF_HOSTS = (TRACKS.name, STATES.name)
 FILES_MAX = 4_096
 """Of a table that is written without bringing each bin together first."""
 
@@ -35,37 +37,50 @@ class Prepared:
     spark: SparkSession
     place: str
     settings: Settings
+    moved: str | None = None
+    """Where tracks and states lie, if not at `place`: hosts of whom only the wishes have changed."""
 
     def at(self, table: Table) -> str:
-        return f"{self.place}/{table.name}"
+        place = self.moved if self.moved is not None and table.name in OF_HOSTS else self.place
+        return f"{place}/{table.name}"
 
     def read(self, table: Table) -> DataFrame:
         return self.spark.read.schema(table.struct).parquet(self.at(table)).select(*table.columns)
 
 
-def prepare(journal: Journal, directory: str, settings: Settings | None = None) -> Prepared:
-    """Writes tracks, states, events and lives below `directory` (of a journal, or any other), whole or not at all."""
+def prepare(
+    journal: Journal, directory: str, settings: Settings | None = None, *, moved: Prepared | None = None
+) -> Prepared:
+    """Writes tracks, states, events and lives below `directory` (of a journal, or any other), whole or not at all.
+    With `moved`, hosts move as there: its settings, tracks and states serve here too, and are not written again."""
     tables = Tables(journal.moves.sparkSession, directory)
-    found = settings or settings_of(journal)
+    found = moved.settings if moved else settings or settings_of(journal)
     part = tables.draft(PREPARED)
     place = f"{tables.place(PREPARED)}/{part}"
-    made = lay_out(journal, place, found)
-    tables.publish(PREPARED, (part,), found.plain())
+    made = lay_out(journal, place, found, moved)
+    tables.publish(PREPARED, (part,), {"settings": found.plain(), "moved": made.moved})
     return made
 
 
-def lay_out(journal: Journal, place: str, settings: Settings) -> Prepared:
+def lay_out(journal: Journal, place: str, settings: Settings, moved: Prepared | None = None) -> Prepared:
     """Writes the four tables where nobody looks yet."""
+    elsewhere = None if moved is None else moved.moved or moved.place
+    made = Prepared(journal.moves.sparkSession, place, settings, elsewhere)
     for table, derive in DERIVED:
-        write(derive(journal, settings), table, f"{place}/{table.name}", settings)
-    return Prepared(journal.moves.sparkSession, place, settings)
+        if moved is None or table.name not in OF_HOSTS:
+            write(derive(journal, settings), table, made.at(table), settings)
+    return made
 
 
 def prepared(spark: SparkSession, directory: str) -> Prepared:
     """What `prepare` published last."""
     tables = Tables(spark, directory)
     version = tables.known(PREPARED)
-    return Prepared(spark, f"{tables.place(PREPARED)}/{version.parts[0]}", Settings.of_plain(version.about))
+    moved = version.about["moved"]
+    if moved is not None and not is_directory(moved):
+        raise BadPipeline(f"{moved}: tracks are missing; prepare them and what shares them again")
+    settings = Settings.of_plain(version.about["settings"])
+    return Prepared(spark, f"{tables.place(PREPARED)}/{version.parts[0]}", settings, moved)
 
 
 def write(frame: DataFrame, table: Table, place: str, settings: Settings) -> None:

@@ -208,4 +208,18 @@ TOTALS = Table(
     "the audit: over all, by subject, by place and by time",
     ("verdicts",),
 )
+WHAT_IF = Table(
+    "what_if",
+    columns(
+        event_id=TEXT,
+        subscription_id=TEXT,
+        subscriber=TEXT,
+        subject=TEXT,
+        change=TEXT,
+        before_us=INTEGER,
+        after_us=INTEGER,
+    ),
+    "what an ideal system delivers with the wishes as they were and as they are changed: gained, lost or kept",
+    ("expected", "publications"),
+)
 STREAMED = Table("streamed", EXPECTED.schema, "what an ideal system delivers, as the stream finds it: each pair once")

@@ -1,23 +1,17 @@
 """User properties of MQTT as the model's values: filters, scopes and lifetimes (docs/PROTOCOL.md, sections 3 and 4).
 
-A filter is CQL2, as text or JSON. A scope is a filter over hosts, or a JSON object with a place in it:
-
-    {"circle_m": 200}                     within 200 m of the client that says it, wherever it goes
-    {"circle": [24.94, 60.17, 500]}       within 500 m of a point
-    {"box": [24.9, 60.1, 25.0, 60.2]}     west, south, east, north
-    {"polygon": [[x, y], ...]}
-    {..., "filter": "kind = 'ambulance'"} and, in addition, only hosts that the filter accepts
+A filter is CQL2, as text or JSON. A scope is a filter over hosts, or a JSON object with a place in it
+(`model/scope_text.py`).
 """
 
 import msgspec
-from msgspec import Struct
 
-from roamcast.model.filter import EVERYTHING, BadFilter, Filter, parse_json, parse_text
-from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, check_region
+from roamcast.model.filter import EVERYTHING, BadFilter, Filter
 from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.model.scope_text import ScopeText, read_filter
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US, BadValue, Point
+from roamcast.model.values import FOREVER_US
 from roamcast.mqtt.messages import SECOND_US, Message
 from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.mqtt.origin import ORIGIN_PROPERTY
@@ -27,7 +21,6 @@ SUBSCRIBE_NAMES = ("filter", "interest", "publishers", "modulator", "expiry", OR
 MODULATOR = "modulator"
 PERSIST = "persist"
 PUBLISH_NAMES = ("relevance", "audience", "persist")
-ORIGIN = Point(0.0, 0.0)
 
 
 ID_SIGN = "\0"
@@ -60,19 +53,11 @@ def ours(pairs: Pairs, names: tuple[str, ...]) -> dict[str, str]:
 
 def filter_of(name: str, text: str) -> Filter:
     try:
-        return parse_json(text) if text.lstrip()[:1] == "{" else parse_text(text)
+        return read_filter(text)
     except BadFilter as problem:
         # Without the caret below it: libmosquitto takes a packet with a line break in its reason string for broken,
         # and connects again and again without a word.
         raise BadProperty(f"{name}: {str(problem).splitlines()[0]}") from problem
-
-
-class ScopeText(Struct, frozen=True, forbid_unknown_fields=True):
-    circle_m: float | None = None
-    circle: tuple[float, float, float] | None = None
-    box: tuple[float, float, float, float] | None = None
-    polygon: tuple[tuple[float, float], ...] | None = None
-    filter: str | None = None
 
 
 _scope_decoder = msgspec.json.Decoder(ScopeText)
@@ -83,29 +68,10 @@ def scope_of(name: str, text: str, host: str, space: Space) -> Scope:
         return Scope(None, filter_of(name, text))
     try:
         given = _scope_decoder.decode(text)
-        region = _region(given, host)
-        if region is not None:
-            check_region(region, space)
+        region = given.region(host, space)
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise BadProperty(f"{name}: {problem}") from problem
     return Scope(region, None if given.filter is None else filter_of(name, given.filter))
-
-
-def _region(given: ScopeText, host: str) -> Region | None:
-    named = [each for each in ("circle_m", "circle", "box", "polygon") if getattr(given, each) is not None]
-    if len(named) > 1:
-        raise BadValue(f"{' and '.join(named)}: give one place")
-    if given.circle_m is not None:
-        return Anchored(Circle(ORIGIN, given.circle_m), host)
-    if given.circle is not None:
-        x, y, radius_m = given.circle
-        return Circle(Point(x, y), radius_m)
-    if given.box is not None:
-        west, south, east, north = given.box
-        return Box(Point(west, south), Point(east, north))
-    if given.polygon is not None:
-        return Polygon(tuple(Point(x, y) for x, y in given.polygon))
-    return None
 
 
 def subscription_of(client: str, asked: Asked, now_us: int, space: Space) -> Subscription:

@@ -61,7 +61,8 @@ def write_expected(tables: Tables, prepared: Prepared) -> str:
 def judged(prepared: Prepared, out: str | None) -> DataFrame:
     """What all buckets find; with `out`, only pairs that may match in several, and the others are files there."""
     tasks = tasks_for(prepared.settings.buckets, BUCKETS_A_TASK, TASKS_EVEN)
-    work = Work(prepared.settings, prepared.place, tasks, out)
+    places = {name: prepared.at(table) for name, table in BY_NAME.items()}
+    work = Work(prepared.settings, places, tasks, out)
     return prepared.spark.range(0, tasks, 1, tasks).mapInArrow(work, EXPECTED.struct)
 
 
@@ -75,8 +76,8 @@ def earliest(found: DataFrame) -> DataFrame:
 class Work:
     """What a worker does with the tasks it is given. Holds nothing but names and numbers: it travels to every one."""
 
-    def __init__(self, settings: Settings, place: str, tasks: int, out: str | None) -> None:
-        self.settings, self.place, self.tasks, self.out = settings, place, tasks, out
+    def __init__(self, settings: Settings, places: dict[str, str], tasks: int, out: str | None) -> None:
+        self.settings, self.places, self.tasks, self.out = settings, places, tasks, out
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -86,7 +87,7 @@ class Work:
         settle()
 
     def judged(self, bucket: int) -> Iterator[Any]:
-        judge = judge_of(self.settings, self.place, bucket)
+        judge = judge_of(self.settings, self.places, bucket)
         if judge is None:
             return
         with Finished(self.out, f"{bucket:05d}.parquet") as file:
@@ -99,7 +100,7 @@ class Work:
                     yield rest.cast(EXPECTED.schema).combine_chunks().to_batches()[0]
 
 
-def judge_of(settings: Settings, place: str, bucket: int) -> "Judge | None":
+def judge_of(settings: Settings, places: dict[str, str], bucket: int) -> "Judge | None":
     """A bucket with what it needs; None where no event meets a subscription."""
     from roamcast.spark.oracle.judge import Judge  # its compiler takes a second to import: only who judges needs it
 
@@ -107,7 +108,7 @@ def judge_of(settings: Settings, place: str, bucket: int) -> "Judge | None":
     bins = settings.bins_of(bucket)
 
     def rows(table: Table, coded: tuple[str, ...] = ()) -> Any:
-        parts = [bin_rows(f"{place}/{table.name}", table, each, coded) for each in bins]
+        parts = [bin_rows(places[table.name], table, each, coded) for each in bins]
         own, *wider = parts
         return pa.concat_tables([own, *(during(part, start_us, stop_us) for part in wider)], promote_options="none")
 
