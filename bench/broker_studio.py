@@ -51,7 +51,7 @@ def best_us(work: Callable[[int, int], None], count: int) -> float:
 
 def both(core: Core, work: Callable[[int, int], None], count: int) -> tuple[float, float]:
     without = best_us(work, count)
-    core.station.observation.observers.add(Watcher(core))
+    core.border.observation.observers.add(Watcher(core))
     return without, best_us(work, count)
 
 

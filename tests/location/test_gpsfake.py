@@ -141,7 +141,7 @@ def test_l4_a_client_of_a_broker_is_where_its_receiver_is(way: list[Fix], tmp_pa
             address = f"mqtt://127.0.0.1:{broker.addresses[0].port}"
             async with Client("bus", [address], location=location, tolerance_m=0) as bus:
                 while len(seen) < 8:
-                    position = broker.server.core.station.context_of("bus").position
+                    position = broker.server.core.border.context_of("bus").position
                     if position is not None:
                         seen[position] = None
                     await asyncio.sleep(0.01)

@@ -6,17 +6,15 @@ client drops what it does not want.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from roamcast.broker.advertising import Advertising
-from roamcast.broker.logical.following import Following
 from roamcast.broker.logical.reach import relaxed
 from roamcast.broker.logical.template import NOWHERE, State, Template
 from roamcast.broker.mesh.identity import EventIds
 from roamcast.broker.messages import Accepted, Attach, Early, Lost, Notified, Numbered, Pub, Resend
 from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.modulators.running import Modulators
-from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT, PeerMessages
 from roamcast.broker.session import Session, numbered
@@ -26,29 +24,33 @@ from roamcast.broker.wishes import Wish
 from roamcast.model.event import Event
 from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
-from roamcast.model.space import Space
 from roamcast.model.subject import subject_matches
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import CancelTimer, Does, Message, Note, Send, SetTimer
 
+if TYPE_CHECKING:
+    from roamcast.broker.broker import Broker
+
 Recipients: TypeAlias = Iterable[tuple[Session, tuple[str, ...]]]
 """Who gets an event, for which subscriptions."""
+AWAY = "away:"
+"""The timer of a client that stays away."""
 HOPS_MAX = 500
 """More than any tree of brokers is wide: an event that has gone so far goes round in a circle."""
 
 
 class Border:
-    def __init__(
-        self, neighbours: NeighbourBrokers, params: BrokerParams, space: Space, following: Following
-    ) -> None:
-        self.neighbours = neighbours
-        self.params = params
-        self.bounds = params.window_bounds
-        self.space = space
-        self.following = following
+    def __init__(self, broker: "Broker") -> None:
+        self.broker = broker
+        self.host = broker.host
+        self.neighbours = broker.neighbours
+        self.params = broker.params
+        self.bounds = broker.params.window_bounds
+        self.space = broker.space
+        self.following = broker.logical.following
         self.sessions: dict[str, Session] = {}
         self._wishes_made = 0
-        self.advertising: Advertising | None = None
+        self.advertising = Advertising(self.neighbours.router) if self.params.advertisements else None
         self.passing: Callable[[Event, int], None] | None = None
         """Who is told of every event that passes (R7)."""
         self.tracks_changes = False
@@ -120,7 +122,7 @@ class Border:
         """The client is back at the broker it was at: what it lacks goes to it at once."""
         session.epoch = attach.epoch
         session.attachment.attached = True
-        effects: list[Does] = [CancelTimer(f"away:{session.client}"), *self.report(session, attach.state or NOWHERE)]
+        effects: list[Does] = [CancelTimer(AWAY + session.client), *self.report(session, attach.state or NOWHERE)]
         effects += self.take_over(session, attach)
         session.window.acknowledge(attach.after)
         if session.attachment.awaits is None:
@@ -152,7 +154,7 @@ class Border:
 
     def close(self, session: Session) -> list[Does]:
         """Nothing of a session stays behind but what a claim may have been promised."""
-        effects: list[Does] = [CancelTimer(f"away:{session.client}")]
+        effects: list[Does] = [CancelTimer(AWAY + session.client)]
         for name in list(session.subscriptions):
             effects += self.unsubscribe(session, name)
         self.sessions.pop(session.client, None)
@@ -171,7 +173,7 @@ class Border:
             return []
         session.attachment.attached = False
         expires_us = now_us + round(self.params.counterpart_age_s_max * 1e6)
-        return [SetTimer(f"away:{client}", expires_us), *self.neighbours.send(self._followed(session))]
+        return [SetTimer(AWAY + client, expires_us), *self.neighbours.send(self._followed(session))]
 
     # Subscriptions.
 

@@ -9,11 +9,11 @@ in the order in which its publisher published; whoever of them moves, under ever
 that go down for less than the patience.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
 
-from roamcast.broker.advertising import Advertising
 from roamcast.broker.border import Border
 from roamcast.broker.handover import Handover
 from roamcast.broker.logical.ahead import Ahead
@@ -93,18 +93,16 @@ class Broker:
         space: Space | None = None,
         graph: MovementGraph | None = None,
         movement: MovementModel | None = None,
-        border: type[Border] = Border,
+        border: Callable[["Broker"], Border] = Border,
     ) -> None:
         """`life` must differ from one start of the broker to the next; `border` is how it meets its clients."""
         self.host = host
         self.params = params
-        space = space or Plane()
+        self.space = space = space or Plane()
         grid = Grid(params.mesh, space) if params.handover != "relocation" else None
         self.neighbours = NeighbourBrokers(life, params, space, partial(grid.in_tree, host) if grid else None)
         self.logical = Logical(self.neighbours, params.logical, graph)
-        self.border = border(self.neighbours, params, space, self.logical.following)
-        if params.advertisements:
-            self.border.advertising = Advertising(self.neighbours.router)
+        self.border = border(self)
         if grid is not None:
             self.border.ids = EventIds(host, life, 2 * grid.columns * grid.rows)
         self.handover: Handover = (

@@ -115,7 +115,7 @@ class Inbound:
     def _refusal_of_client(self, client: str) -> Refusal:
         full = self.server.write_ahead.full
         # Whoever has a session here may come: taking what waits makes room.
-        if full is not None and not self.server.core.station.knows(client):
+        if full is not None and client not in self.server.core.border.sessions:
             return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {full}"
         if self.server.backpressure.crowded:
             return Reason.QUOTA_EXCEEDED, "too much waits for the disk of the broker; try again"
@@ -124,7 +124,7 @@ class Inbound:
         return None
 
     def _refusal_of_user(self, client: str, user: str | None) -> Refusal:
-        session = self.server.core.station.sessions.get(client)
+        session = self.server.core.border.sessions.get(client)
         if session is not None and session.user != user:
             return Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS
         return None
@@ -188,7 +188,7 @@ class Inbound:
 
     def _pass_on(self, client: ClientSocket, batch: Batch) -> None:
         server = self.server
-        if server.core.announcing.on and server.core.announcing.asks(batch.topic, server.heard_us):
+        if server.core.border.announcing.on and server.core.border.announcing.asks(batch.topic, server.heard_us):
             self._announce(client, batch.topic)
         server.monitor.passed(0, len(batch.messages), batch.payload_bytes)
         server.pass_on(client.name, batch)
@@ -257,11 +257,11 @@ class Inbound:
 
     def _lasts(self, client: str) -> bool:
         """Whether its session outlives its connection."""
-        session = self.server.core.station.sessions.get(client)
+        session = self.server.core.border.sessions.get(client)
         return session is not None and session.expiry_s > 0
 
     def context_of(self, client: str) -> Context:
-        return self.server.core.station.context_of(client)
+        return self.server.core.border.context_of(client)
 
     def _asked(self, client: ClientSocket, event: events.SubscribeRequested) -> None:
         if self.server.write_ahead.full is not None:

@@ -82,7 +82,7 @@ class LinkDesk:
             self.remark("unknown_frame", f"{peer}: kind {kind}")
 
     def _heard(self, peer: str, data: bytes) -> None:
-        if self.server.passing and not self.server.core.station.in_step_with(peer):
+        if self.server.passing and not self.server.core.border.linking.in_step_with(peer):
             # It may be a hello, after which what waits in the stream goes once more: this came before it.
             self.server.pass_waiting()
         self.server.give(Heard(peer, data))

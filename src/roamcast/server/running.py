@@ -100,7 +100,7 @@ class RunningBroker:
             trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
         )
         if self._journal is not None:
-            core.station.observation.observers.add(self._journal)
+            core.border.observation.observers.add(self._journal)
         if settings.shows_studio:
             peers = [peer.name for peer in settings.links.peers]
             self.studio = Studio(
@@ -127,11 +127,11 @@ class RunningBroker:
         try:
             progress("reading what was stored")
             core = self._recovered(log)
-            if core.audience.asks_more_than_topics:
-                core.audience.warm_up()
+            if core.border.audience.asks_more_than_topics:
+                core.border.audience.warm_up()
             else:
-                core.audience.prepare = Thread(target=core.audience.warm_up, daemon=True).start
-            self._journal = open_journal(settings, max(core.station.now_us, time.time_ns() // 1_000))
+                core.border.audience.prepare = Thread(target=core.border.audience.warm_up, daemon=True).start
+            self._journal = open_journal(settings, max(core.border.now_us, time.time_ns() // 1_000))
             self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
         except BaseException:
             log.close()
@@ -142,7 +142,7 @@ class RunningBroker:
         """A broker of an overlay keeps nothing, and begins anew each time."""
         settings = self.settings
         core = OverlayCore(settings.name, time.time_ns() // 1_000, overlay, settings.keeping, settings.model_space())
-        core.station.now_us = time.time_ns() // 1_000
+        core.border.now_us = time.time_ns() // 1_000
         return core
 
     def _recovered(self, log: Log) -> Core:
@@ -269,7 +269,7 @@ class RunningBroker:
 
     def _measure(self) -> None:
         """What is only counted when somebody asks."""
-        sessions = self.server.core.station.sessions.values()
+        sessions = self.server.core.border.sessions.values()
         connected = sum(session.connected for session in sessions)
         self.metrics.sessions(connected, len(sessions) - connected)
         if self._journal is not None:
@@ -311,7 +311,7 @@ class RunningBroker:
             await self._commit.close()
         self.access.close()
         if self._journal is not None:
-            self.server.core.station.observation.observers.remove(self._journal)
+            self.server.core.border.observation.observers.remove(self._journal)
             self._journal.end(self.server.now_us())
 
     async def _settled(self, patience_s: float) -> bool:

@@ -116,15 +116,15 @@ class BrokerServer:
             self._give_finished,
         )
         self.backpressure = Backpressure(self.write_ahead)
-        self.ahead = core.station.ahead = Ahead()
+        self.ahead = core.border.ahead = Ahead()
         self.inbound = Inbound(self)
         self.told = self.inbound.told
         self._clock_us = clock_us
         self._stopwatch_s = stopwatch_s
         self._inputs = 0
-        self.heard_us = core.station.now_us
+        self.heard_us = core.border.now_us
         """When `now_us` was asked last, which is whenever bytes come."""
-        self._arrivals = core.station.now_us
+        self._arrivals = core.border.now_us
         """Numbers for those who come; no two lives of the broker have the same."""
         self._dirty: list[ClientSocket] = []
         self._finished: list[tuple[str, tuple[int, ...]]] = []
@@ -326,7 +326,7 @@ class BrokerServer:
         told = self.send_away(to)
         self.write_ahead.press()
         deadline = self.loop.time() + drain_s
-        sessions = self.core.station.sessions
+        sessions = self.core.border.sessions
         while self.loop.time() < deadline:
             if self.write_ahead.settled and (to is None or not any(each in sessions for each in told)):
                 break

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.broker.logical.params import LogicalParams
-from roamcast.broker.mqtt.core import CoreParams
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
 from roamcast.complaints import complaint, unreadable

@@ -310,7 +310,7 @@ class Mixture:
         kept = [
             {
                 topic: message.payload
-                for topic, (_, message) in each.server.core.retained.of.items()
+                for topic, (_, message) in each.server.core.border.retained.of.items()
                 if topic[0] == "k"
             }
             for each in brokers
@@ -325,6 +325,6 @@ class Mixture:
                 self.stage.run(0.001)
             if server.ahead.waiting or server.ahead.marked or not server.write_ahead.settled:
                 raise self.fail(f"something waits for the disk of {each.name} for ever")
-            known = server.core.groups.members.get((GROUP, "k/#"), {})
+            known = server.core.border.groups.members.get((GROUP, "k/#"), {})
             if known != {member.name: True for member in self.members}:
                 raise self.fail(f"{each.name} has as members {known}")

@@ -4,7 +4,7 @@ import itertools
 import json
 from typing import TypeVar
 
-from roamcast.broker.mqtt.core import CoreParams
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.params import BrokerParams
 from roamcast.model.places import MovementGraph
 from roamcast.mqtt.packets import AnyPacket, Disconnect, PubAck, Publish, PubRec, SubAck, Unsubscribe

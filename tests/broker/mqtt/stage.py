@@ -12,8 +12,9 @@ from random import Random
 
 from msgspec.structs import replace
 
-from roamcast.broker.mqtt.core import Core, CoreParams
+from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.inputs import AnyGiven, Restarted, decode_batch
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
 from roamcast.live.overlay.core import OverlayCore, granted
@@ -113,13 +114,13 @@ class SimBroker:
         )
         self.desk = LinkDesk(self.server, self)
         if self.observer is not None:
-            core.station.observation.observers.add(self.observer)
+            core.border.observation.observers.add(self.observer)
         self.server.give(Restarted())
 
     def observe(self, observer: Observer) -> None:
         """From now on, and in its next lives."""
         self.observer = observer
-        self.server.core.station.observation.observers.add(observer)
+        self.server.core.border.observation.observers.add(observer)
 
     def kill(self) -> None:
         self.alive = False

@@ -69,7 +69,7 @@ def test_of_two_arrivals_in_one_commit_the_later_has_the_session_p27(had_session
     client.connect("a", clean=True)
     scene.rest(1.0)
     assert client.ready
-    assert broker.server.clients["c"].mqtt.session is broker.server.core.station.sessions["c"]
+    assert broker.server.clients["c"].mqtt.session is broker.server.core.border.sessions["c"]
     scene.subscribe(client, "t")
     scene.publish(writer, "t", b"hello")
     assert client.taken == [b"hello"]
@@ -89,11 +89,11 @@ def test_what_is_stored_of_a_session_lets_nothing_go_of_the_next_one_l8() -> Non
     client, server = scene.client("c"), scene.stage.brokers["a"].server
     writer = scene.client("writer")
     scene.subscribe(client, "t")
-    before = server.core.station.sessions["c"]
+    before = server.core.border.sessions["c"]
     slow_disk(scene)
     client.connect("a", clean=True)
     scene.rest(0.2)
-    now = server.core.station.sessions["c"]
+    now = server.core.border.sessions["c"]
     assert now is not before
     scene.subscribe(client, "t")
     writer.publish("t", b"x", 1)
@@ -116,7 +116,7 @@ def test_a_broker_with_as_many_sessions_as_it_may_refuses_the_next_and_serves_th
     scene.subscribe(reader, "t")
     assert scene.publish(writer, "t", b"x") is Reason.SUCCESS
     assert reader.taken == [b"x"]
-    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
+    assert "c" not in scene.stage.brokers["a"].server.core.border.sessions
 
 
 @pytest.mark.parametrize("topic", ["secret/door", "$SYS/x"])
@@ -178,7 +178,7 @@ def test_a_session_that_ends_with_its_connection_is_not_ended_by_another_user_el
     scene.rest(2.0)
     assert [each.reason for each in other.connacks] == [Reason.CLIENT_IDENTIFIER_NOT_VALID]
     assert client.ready
-    assert scene.stage.brokers["a"].server.core.station.sessions["c"].connected
+    assert scene.stage.brokers["a"].server.core.border.sessions["c"].connected
 
 
 def test_the_will_of_a_client_that_takes_no_connack_is_not_published_p28() -> None:
@@ -211,7 +211,7 @@ def test_a_mistake_of_the_broker_costs_a_client_its_connection_and_nothing_else_
     broker = scene.stage.brokers["a"]
     said = broker.monitor.said
     broker.monitor.remark = lambda what, detail: said.append((what, detail))  # type: ignore[method-assign]
-    publishing = broker.server.core.publishing
+    publishing = broker.server.core.border.publishing
     right, publishing.publish = publishing.publish, mistaken  # type: ignore[method-assign]
     client.publish("t", b"x", 2)
     scene.rest(0.01)
@@ -220,7 +220,7 @@ def test_a_mistake_of_the_broker_costs_a_client_its_connection_and_nothing_else_
     assert dismissal(client).reason is Reason.UNSPECIFIED_ERROR
     assert "internal_error" in [what for what, _ in said]
     scene.rest(10.0)
-    assert "c" not in broker.server.core.station.sessions
+    assert "c" not in broker.server.core.border.sessions
     scene.move(client, "a")
     scene.rest(1.0)
     assert client.settled

@@ -200,7 +200,7 @@ def test_l3_a_session_that_ends_with_its_connection_is_not_fetched(noticed: bool
     writer.publish("t", b"anew", 1)
     stage.run(1.0)
     assert reader.taken == [b"anew"]
-    assert "reader" not in stage.brokers["a"].server.core.station.sessions
+    assert "reader" not in stage.brokers["a"].server.core.border.sessions
     assert "reader" not in stage.brokers["a"].server.clients
 
 

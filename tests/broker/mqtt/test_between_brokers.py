@@ -59,12 +59,12 @@ def test_after_a_message_that_no_link_takes_the_stream_goes_on_p61() -> None:
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.subscribe(reader, "t")
     broker = scene.stage.brokers["a"]
-    station = broker.server.core.station
+    border = broker.server.core.border
     large = Wish("x" * 5_000_000, "t", EVERYTHING)
-    neighbours = station.broker.neighbours
+    neighbours = border.neighbours
     effects = neighbours.numbered(neighbours.send([("b", Wanted(large))]))
-    station.perform(effects)
-    broker.server.outbound.perform(station.take_effects())
+    border.finish(effects)
+    broker.server.outbound.perform(border.take_effects())
     scene.rest()
     assert "unsendable" in scene.remarks("a")
     for payload in (b"behind it", json.dumps({f"k{number}": "v" * 40_000 for number in range(14)}).encode()):
@@ -78,7 +78,7 @@ def test_what_is_withdrawn_at_the_old_broker_while_a_client_moves_is_gone_at_the
     for pattern in ("x", "y"):
         scene.subscribe(client, pattern)
     old, b = scene.stage.brokers["a"], scene.stage.brokers["b"]
-    socket, heard = old.server.clients["c"], old.server.core.station.heard
+    socket, heard = old.server.clients["c"], old.server.core.border.linking.heard
 
     def hear(peer: str, message: boundary.Message) -> None:
         heard(peer, message)
@@ -86,13 +86,13 @@ def test_what_is_withdrawn_at_the_old_broker_while_a_client_moves_is_gone_at_the
             withdrawal = encode(Unsubscribe(9, ("x",)), V5)
             scene.stage.loop.after(10, lambda: socket.data_received(withdrawal))
 
-    old.server.core.station.heard = hear  # type: ignore[method-assign]
+    old.server.core.border.linking.heard = hear  # type: ignore[method-assign]
     client.stage.rng.random = lambda: 0.9  # type: ignore[method-assign]
     scene.move(client, "b")
-    assert list(b.server.core.station.sessions["c"].subscriptions) == ["y"]
+    assert list(b.server.core.border.sessions["c"].subscriptions) == ["y"]
     client.drop()
     scene.rest(10.0)
-    assert len(b.server.core.audience) == 0
+    assert len(b.server.core.border.audience) == 0
     scene.subscribe(reader, "x")
     scene.publish(writer, "x", b"m")
     assert reader.taken == [b"m"]
@@ -149,7 +149,7 @@ def test_a_client_whose_subscriptions_the_new_broker_has_no_room_for_keeps_its_s
     scene = Scene("ab")
     client, writer = scene.client("c", "a"), scene.client("writer", "a")
     scene.subscribe(client, "t")
-    scene.stage.brokers["b"].server.core.station.broker.neighbours.router.wishes_max = 1
+    scene.stage.brokers["b"].server.core.broker.neighbours.router.wishes_max = 1
     client.connect("b")
     scene.rest(2.0)
     assert client.connacks[-1].reason is Reason.QUOTA_EXCEEDED
@@ -208,7 +208,7 @@ def test_p30_a_delivery_held_on_the_way_keeps_the_form_that_was_asked_for() -> N
     roamer, writer = scene.client("roamer"), scene.client("writer", "b")
     scene.subscribe(roamer, "t", qos=1, subscription_id=7)
     roamer.connect("b")
-    sessions = scene.stage.brokers["b"].server.core.station.sessions
+    sessions = scene.stage.brokers["b"].server.core.border.sessions
     for _ in range(200):
         if "roamer" in sessions and sessions["roamer"].attachment.awaits is not None:
             break

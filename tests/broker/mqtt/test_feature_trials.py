@@ -82,7 +82,7 @@ class Trial:
         lasting = [int(each) for each in self.lasting.taken]
         assert sorted(lasting) == list(range(0, MESSAGES, 4)), f"seed {self.seed}: lasting"
         for broker in self.stage.brokers.values():
-            kept = {topic: message.payload for topic, (_, message) in broker.server.core.retained.of.items()}
+            kept = {topic: message.payload for topic, (_, message) in broker.server.core.border.retained.of.items()}
             assert kept == {"kept": b"%d" % (MESSAGES - 1)}, f"seed {self.seed}: retained at {broker.name}"
 
 

@@ -48,7 +48,7 @@ class Linked:
             self.writer.publish("t", b"%d" % number, 1)
 
     def stream(self, at: str, to: str) -> Stream:
-        return self.broker(at).server.core.station.broker.neighbours.streams.of[to]
+        return self.broker(at).server.core.broker.neighbours.streams.of[to]
 
     def events_in(self, data: bytes) -> list[str]:
         return [

@@ -11,7 +11,7 @@ SHARED = "$share/g/t"
 
 def members(scene: Scene) -> list[dict[str, bool]]:
     """As each broker has them."""
-    return [dict(each.server.core.groups.members.get(("g", "t"), {})) for each in scene.stage.brokers.values()]
+    return [dict(each.server.core.border.groups.members.get(("g", "t"), {})) for each in scene.stage.brokers.values()]
 
 
 def member_that_begins_anew(scene: Scene, expiry_s: int) -> SimClient:
@@ -85,7 +85,7 @@ def test_l3_nobody_goes_on_contradicting() -> None:
 
 
 def test_l8_a_state_without_doubts_is_restored() -> None:
-    groups = Core("a", 1).groups
+    groups = Core("a", 1).border.groups
     state = groups.__getstate__()
     del state["_doubtful"]
     groups.__setstate__(state)

@@ -87,4 +87,6 @@ def test_l2_the_look_for_what_grows_sees_what_a_client_leaves() -> None:
     scene.publish(client, "t", b"x")
     after = sizes_of(core)
     grown = [path for path, size in after.items() if size > before.get(path, 0)]
-    assert {".groups._turns", ".groups.members", ".audience._members", ".station.sessions"} <= set(grown)
+    assert {
+        f".border.{each}" for each in ("groups._turns", "groups.members", "audience._members", "sessions")
+    } <= set(grown)

@@ -61,11 +61,11 @@ def lose_a_will(trial: Mixture) -> None:
 
 
 def forget_a_member(trial: Mixture) -> None:
-    del trial.stage.brokers["b"].server.core.groups.members["g", "k/#"]
+    del trial.stage.brokers["b"].server.core.border.groups.members["g", "k/#"]
 
 
 def forget_what_is_retained(trial: Mixture) -> None:
-    trial.stage.brokers["b"].server.core.retained.of.popitem()
+    trial.stage.brokers["b"].server.core.border.retained.of.popitem()
 
 
 @pytest.mark.slow

@@ -55,9 +55,9 @@ def test_l8_a_broker_whose_observer_fails_serves_its_clients_and_comes_back_from
     scene.rest()
     assert reader.taken == [b"0", b"1", b"2"]
     assert third.taken == [b"0", b"1", b"2"]
-    station = scene.stage.brokers["a"].server.core.station
-    connected = {name: visitor.connected for name, visitor in station.sessions.items()}
+    border = scene.stage.brokers["a"].server.core.border
+    connected = {name: visitor.connected for name, visitor in border.sessions.items()}
     assert connected == {"reader": True, "writer": True, "third": False}
     scene.stage.brokers["a"].server.give(Left("third", 0, True))
     scene.rest()
-    assert "third" not in station.sessions
+    assert "third" not in border.sessions

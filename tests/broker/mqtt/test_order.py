@@ -65,7 +65,7 @@ def test_l2_a_plain_message_does_not_overtake_a_retained_one_that_a_new_subscrip
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.publish(writer, "t", b"0", 0, True)
     reader.subscribe("t", 0)
-    while "t" not in scene.stage.brokers["a"].server.core.station.sessions["reader"].subscriptions:
+    while "t" not in scene.stage.brokers["a"].server.core.border.sessions["reader"].subscriptions:
         scene.rest(0.0001)
     assert writer._up is not None
     writer._up.receive(encode(packet(1, "plain"), V5))

@@ -65,14 +65,14 @@ class OverlayTrial:
 
     def _relocate(self) -> None:
         broker = self.stage.brokers[self.rng.choice("abcd")]
-        guests = overlay_core(broker.server.core).guests
+        guests = overlay_core(broker.server.core).border.guests
         posts = list(guests.broker.clients.posts)
         if posts:
-            guests.station.now_us, to = broker.server.now_us(), self.rng.choice("abcd")
+            guests.border.now_us, to = broker.server.now_us(), self.rng.choice("abcd")
             place = guests.broker.relocation.departing.place
-            for effect in place(guests.station.now_us, self.rng.choice(posts), to):
+            for effect in place(guests.border.now_us, self.rng.choice(posts), to):
                 guests._perform(broker.name, effect)
-            broker.server.outbound.perform(guests.station.take_effects())
+            broker.server.outbound.perform(guests.border.take_effects())
 
     def check(self) -> None:
         assert all(writer.settled for writer in self.writers)

@@ -5,7 +5,8 @@ from typing import get_args
 
 import pytest
 
-from roamcast.broker.mqtt.core import Core, CoreParams
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.routing import Strategy
 from roamcast.mqtt.limits import SessionLimits
@@ -76,5 +77,5 @@ def test_p58_what_waits_for_a_client_that_is_away_is_not_cut_when_its_broker_sta
     core = Core("a", 1)
     assert not core.adopt(BrokerParams(), CoreParams(), None)
     assert core.adopt(BrokerParams(marks_max=7), CoreParams(), None)
-    assert not core.station.border.bounds.evicts
-    assert core.station.border.bounds.entries_max == SessionLimits().queue_messages_max
+    assert not core.border.bounds.evicts
+    assert core.border.bounds.entries_max == SessionLimits().queue_messages_max

@@ -142,9 +142,9 @@ def test_what_waited_for_its_topic_is_not_overtaken_by_what_the_same_publisher_s
     gate._say(Publish("t/x", b"1", user_properties=(("origin", origin(1)),)))
     scene.rest()
     server = scene.stage.brokers["a"].server
-    assert server.core.announcing._passing
+    assert server.core.border.announcing._passing
     scene.stage.heal()
-    while server.core.announcing._passing:
+    while server.core.border.announcing._passing:
         scene.rest(0.000_1)
     # What waited is in the effects of an input now, and not on disk yet.
     again = Publish("t/x", b"2", user_properties=(("origin", origin(2)),))

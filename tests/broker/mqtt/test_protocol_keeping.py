@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from roamcast.broker.mqtt.core import CoreParams
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.retained import ENDED_MAX, Retained
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -84,14 +84,14 @@ def test_a_neighbour_that_is_met_later_is_given_everything_p39() -> None:
     scene.rest(3.0)
     writer.publish("t/last", b"lasts", 1, False, 600, persist="true")
     scene.rest(3.0)
-    assert len(scene.stage.brokers["c"].server.core.retained) == 1
+    assert len(scene.stage.brokers["c"].server.core.border.retained) == 1
     scene.stage.heal()
     scene.rest(5.0)
-    stores = [broker.server.core.retained for broker in scene.stage.brokers.values()]
+    stores = [broker.server.core.border.retained for broker in scene.stage.brokers.values()]
     assert [{topic: event.id for topic, (event, _) in store.of.items()} for store in stores[1:]] == [
         {topic: event.id for topic, (event, _) in stores[0].of.items()}
     ] * 2
-    assert [len(broker.server.core.lasting) for broker in scene.stage.brokers.values()] == [1, 1, 1]
+    assert [len(broker.server.core.border.lasting) for broker in scene.stage.brokers.values()] == [1, 1, 1]
 
 
 def test_a_retained_message_is_matched_as_if_it_were_published_now_p40() -> None:
@@ -123,7 +123,7 @@ def test_a_message_that_is_to_last_needs_an_expiry_p41() -> None:
     assert scene.publish(writer, "t", b"x", persist="true") is Reason.IMPLEMENTATION_SPECIFIC_ERROR
     assert scene.publish(writer, "t", b"x", persist="true", expiry_s=9) is Reason.SUCCESS
     assert scene.publish(writer, "t", b"x", persist="false") is Reason.SUCCESS
-    assert len(scene.stage.brokers["a"].server.core.lasting) == 1
+    assert len(scene.stage.brokers["a"].server.core.border.lasting) == 1
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
@@ -186,7 +186,7 @@ def test_after_its_expiry_nobody_gets_it_and_nothing_is_kept_p44() -> None:
     assert reader.taken == []
     for broker in scene.stage.brokers.values():
         core = broker.server.core
-        assert (len(core.lasting), core.lasting.bytes, len(core.station.timers)) == (0, 0, 0)
+        assert (len(core.border.lasting), core.border.lasting.bytes, len(core.border.timers)) == (0, 0, 0)
 
 
 def test_a_shared_subscription_has_its_turn_when_the_message_is_published_p45() -> None:
@@ -245,5 +245,5 @@ def test_retained_messages_that_have_expired_make_room_p44_p56() -> None:
     assert scene.publish(client, "t/3", b"x", retain=True) is Reason.QUOTA_EXCEEDED
     scene.rest(4.0)
     assert scene.publish(client, "t/3", b"x", retain=True) is Reason.SUCCESS
-    assert list(scene.stage.brokers["a"].server.core.retained.of) == ["t/2", "t/3"]
+    assert list(scene.stage.brokers["a"].server.core.border.retained.of) == ["t/2", "t/3"]
     assert scene.publish(client, "t/4", b"x", retain=True) is Reason.QUOTA_EXCEEDED

@@ -59,7 +59,7 @@ def test_a_broker_that_stops_sends_its_clients_to_a_peer_which_fetches_their_ses
     scene.move(client, "b")
     scene.publish(writer, "t", b"there")
     assert client.taken == [b"there"]
-    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
+    assert "c" not in scene.stage.brokers["a"].server.core.border.sessions
 
 
 def test_a_frame_is_a_length_a_kind_and_a_payload_p61() -> None:
@@ -132,7 +132,7 @@ def test_what_every_broker_must_have_goes_to_all_p66() -> None:
     writer = scene.client("writer", "b")
     scene.publish(writer, "t", b"to all", retain=True)
     scene.publish(writer, "u", b"to nobody")
-    ids = [event.id for broker in scene.stage.brokers.values() for event in broker.server.core.retained.all()]
+    ids = [event.id for broker in scene.stage.brokers.values() for event in broker.server.core.border.retained.all()]
     assert ids == [ids[0]] * 4
     assert ids[0].endswith("!")
 

@@ -10,7 +10,8 @@ from roamcast.broker.mesh.grid import Grid, hops
 from roamcast.broker.mesh.handover import MeshHandover
 from roamcast.broker.mesh.params import MeshParams
 from roamcast.broker.messages import Forwarded, Routed, Sequenced
-from roamcast.broker.mqtt.core import Core, CoreParams
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.params import BrokerParams
 from roamcast.model.movement import Habits, MovementModel
 from roamcast.model.space import Plane
@@ -50,7 +51,7 @@ class MeshScene(Scene):
             self._listen(broker.server.core)
 
     def _listen(self, core: Core) -> None:
-        perform = core.station._perform_one
+        perform = core.border._perform
 
         def listening(effect: object) -> None:
             message = getattr(effect, "message", None)
@@ -60,10 +61,10 @@ class MeshScene(Scene):
                     self.crossed.append((message.message.to, cargo))
             perform(effect)  # type: ignore[arg-type]
 
-        core.station._perform_one = listening  # type: ignore[method-assign]
+        core.border._perform = listening  # type: ignore[method-assign]
 
     def handover(self, number: int) -> MeshHandover:
-        handover = self.stage.brokers[f"broker-{number}"].server.core.station.broker.handover
+        handover = self.stage.brokers[f"broker-{number}"].server.core.broker.handover
         assert isinstance(handover, MeshHandover)
         return handover
 

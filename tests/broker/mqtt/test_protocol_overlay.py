@@ -35,14 +35,14 @@ class OverlayScene(Scene):
 
     def put(self, subscription: str, at: str, to: str) -> None:
         """Has the modulator of a subscription relocated."""
-        guests = self.core(at).guests
-        guests.station.now_us = self.stage.loop.now_us
+        guests = self.core(at).border.guests
+        guests.border.now_us = self.stage.loop.now_us
         for effect in guests.broker.relocation.departing.place(self.stage.loop.now_us, subscription, to):
             guests._perform(at, effect)
-        self.stage.brokers[at].server.outbound.perform(guests.station.take_effects())
+        self.stage.brokers[at].server.outbound.perform(guests.border.take_effects())
 
     def home_of(self, client: str, broker: str) -> str | None:
-        return self.core(broker).guests.guests[f"@{client}>{broker}"].node.home
+        return self.core(broker).border.guests.guests[f"@{client}>{broker}"].node.home
 
 
 def test_o1_p86_messages_reach_clients_at_all_brokers_once_in_order() -> None:
@@ -110,11 +110,11 @@ def test_o4_p88_modulators_work_where_their_posts_are_and_their_state_goes_along
     scene.rest(2.0)
     for number in range(4):
         scene.publish(writer, "t", {"n": number})
-    posts = {name: list(scene.core(name).guests.broker.clients.posts) for name in "abcd"}
+    posts = {name: list(scene.core(name).border.guests.broker.clients.posts) for name in "abcd"}
     assert posts == {"a": ["@reader>a\0t"], "b": [], "c": [], "d": []}
     scene.put("@reader>a\0t", "a", "c")
     scene.rest(3.0)
-    assert list(scene.core("c").guests.broker.clients.posts) == ["@reader>a\0t"]
+    assert list(scene.core("c").border.guests.broker.clients.posts) == ["@reader>a\0t"]
     for number in range(4, 9):
         scene.publish(writer, "t", {"n": number})
     scene.rest(2.0)
@@ -153,7 +153,7 @@ def test_o6_p89_a_broker_that_is_overloaded_sends_a_modulator_elsewhere_and_noth
     for number in range(30):
         scene.publish(writer, "t", {"n": number})
     scene.rest(5.0)
-    assert sorted(len(scene.core(name).guests.broker.clients.posts) for name in "abcd") == [0, 0, 1, 1]
+    assert sorted(len(scene.core(name).border.guests.broker.clients.posts) for name in "abcd") == [0, 0, 1, 1]
     for reader in readers:
         assert [json.loads(each)["n"] for each in reader.taken] == list(range(0, 30, 3))
 
@@ -200,7 +200,7 @@ def test_p90_what_a_client_said_before_it_left_and_its_will_go_out(qos: int) -> 
     brief.drop()
     scene.rest(3.0)
     assert reader.taken == [b"word", b"will"]
-    assert scene.core("a").guests.guests == {}
+    assert scene.core("a").border.guests.guests == {}
 
 
 def test_p90_nothing_is_left_of_clients_that_have_gone() -> None:
@@ -212,13 +212,13 @@ def test_p90_nothing_is_left_of_clients_that_have_gone() -> None:
     writer.drop()
     scene.rest(5.0)
     for name in "abcd":
-        left = scene.core(name).guests.broker.left()
+        left = scene.core(name).border.guests.broker.left()
         assert {what: count for what, count in left.items() if what in ("sessions", "posts", "entries")} == {
             "sessions": 0,
             "posts": 0,
             "entries": 0,
         }
-        assert scene.core(name).guests.guests == {}
+        assert scene.core(name).border.guests.guests == {}
 
 
 def test_o7_p91_messages_find_another_way_when_a_link_is_cut_and_wait_where_there_is_none() -> None:

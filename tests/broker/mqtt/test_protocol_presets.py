@@ -3,7 +3,8 @@
 import pytest
 
 from roamcast.broker.logical.params import AheadParams
-from roamcast.broker.mqtt.core import Core, CoreParams
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.stored import BadState
 from roamcast.broker.params import BrokerParams
 from roamcast.mqtt.packets import PubAck, Publish, Will
@@ -51,10 +52,10 @@ def test_r1_p76_wishes_go_only_to_where_something_is_published() -> None:
     scene = Scene("abc", broker_params=ADVERTISING)
     reader, writer = scene.client("reader", "b"), scene.client("writer", "a")
     scene.subscribe(reader, "t/#")
-    routes = {name: scene.stage.brokers[name].server.core.station.broker.routes() for name in "ac"}
+    routes = {name: scene.stage.brokers[name].server.core.broker.routes() for name in "ac"}
     assert [each.wants for name in "ac" for each in routes[name].neighbours] == [(), ()]
     scene.publish(writer, "t/x", b"1", qos=0)
-    routes = {name: scene.stage.brokers[name].server.core.station.broker.routes() for name in "ac"}
+    routes = {name: scene.stage.brokers[name].server.core.broker.routes() for name in "ac"}
     assert [len(each.wants) for name in "ac" for each in routes[name].neighbours] == [1, 0]
     assert reader.taken == [b"1"]
 
@@ -115,7 +116,7 @@ def test_p76_a_topic_that_nobody_publishes_to_is_withdrawn_and_advertised_again_
     scene.rest(6.0)
     scene.publish(writer, "t", b"2", qos=0)
     scene.rest(8.0)
-    advertising = scene.stage.brokers["b"].server.core.station.broker.border.advertising
+    advertising = scene.stage.brokers["b"].server.core.broker.border.advertising
     assert advertising is not None
     assert list(advertising.heard) == ["t"]
     scene.rest(10.0)
@@ -130,7 +131,7 @@ def test_p76_topics_that_are_advertised_are_bounded() -> None:
     scene.subscribe(reader, "t/#")
     for number in range(5):
         scene.publish(writer, f"t/{number}", b"%d" % number, qos=number % 2)
-    assert list(scene.stage.brokers["a"].server.core.announcing.topics) == ["t/3", "t/4"]
+    assert list(scene.stage.brokers["a"].server.core.border.announcing.topics) == ["t/3", "t/4"]
     assert reader.taken == [b"0", b"1", b"2", b"3", b"4"]
 
 
@@ -151,7 +152,7 @@ def test_p76_a_topic_for_which_messages_wait_is_not_withdrawn_however_long_nobod
     healed(scene)
     assert reader.taken == [b"1"]
     scene.rest(10.0)
-    assert scene.stage.brokers["a"].server.core.announcing.topics == {}
+    assert scene.stage.brokers["a"].server.core.border.announcing.topics == {}
 
 
 def test_p76_topics_for_which_messages_wait_are_withdrawn_for_the_bound_when_they_have_gone_out() -> None:
@@ -161,7 +162,7 @@ def test_p76_topics_for_which_messages_wait_are_withdrawn_for_the_bound_when_the
     scene.rest(2.0)
     healed(scene)
     assert reader.taken == [b"0", b"1", b"2", b"3"]
-    assert list(scene.stage.brokers["a"].server.core.announcing.topics) == ["t/2", "t/3"]
+    assert list(scene.stage.brokers["a"].server.core.border.announcing.topics) == ["t/2", "t/3"]
 
 
 def test_p77_qos_0_reaches_clients_of_the_same_broker_at_once_and_others_when_they_are_known() -> None:
@@ -180,7 +181,7 @@ def test_p77_qos_0_of_a_client_that_has_gone_is_kept_too() -> None:
     scene.publish(writer, "t/x", b"1", qos=0)
     writer.drop()
     scene.rest()
-    assert "writer" not in scene.stage.brokers["a"].server.core.station.sessions
+    assert "writer" not in scene.stage.brokers["a"].server.core.border.sessions
     healed(scene)
     assert reader.taken == [b"1"]
 
@@ -200,7 +201,7 @@ def test_p78_the_will_of_a_session_that_ends_goes_out_when_its_topic_is_known(qo
     scene, writer, reader = apart(Will("t/will", b"bye", qos))
     writer.drop()
     scene.rest()
-    assert "writer" not in scene.stage.brokers["a"].server.core.station.sessions
+    assert "writer" not in scene.stage.brokers["a"].server.core.border.sessions
     healed(scene)
     assert reader.taken == [b"bye"]
 
@@ -259,7 +260,7 @@ def test_p79_an_expected_client_that_came_elsewhere_is_not_expected_any_more() -
     scene = Scene("abcd", broker_params=AHEAD)
     reader = scene.client("reader", "a")
     scene.subscribe(reader, "t")
-    ahead = scene.stage.brokers["d"].server.core.station.broker.handover
+    ahead = scene.stage.brokers["d"].server.core.broker.handover
     assert ahead.foretold("reader") is not None
     scene.move(reader, "b")
     assert ahead.foretold("reader") is None
@@ -270,7 +271,7 @@ def test_p79_an_expected_client_of_another_user_is_refused() -> None:
     scene = Scene("abcd", broker_params=AHEAD)
     reader = scene.client("reader", "a")
     scene.subscribe(reader, "t")
-    scene.stage.brokers["a"].server.core.station.sessions["reader"].user = "ann"
+    scene.stage.brokers["a"].server.core.border.sessions["reader"].user = "ann"
     scene.subscribe(reader, "u")
     reader.connect("d")
     scene.rest(2.0)
@@ -284,7 +285,7 @@ def test_p79_what_changed_since_a_client_was_foretold_holds() -> None:
     scene.report(reader, position=[5, 6])
     reader.drop()
     scene.move(reader, "d")
-    assert scene.stage.brokers["d"].server.core.station.context_of("reader").position is not None
+    assert scene.stage.brokers["d"].server.core.border.context_of("reader").position is not None
     scene.unsubscribe(reader, "t")
     scene.subscribe(reader, "u", qos=1)
     scene.move(reader, "a")
@@ -315,7 +316,7 @@ def test_p71_other_next_brokers_hold_from_the_next_start_and_none_at_all_is_anot
     core = Core("a", 1, AHEAD)
     other = BrokerParams(ahead=AheadParams(next_brokers={"a": ("c",)}))
     assert core.adopt(other, CoreParams(), None)
-    assert core.station.broker.params.ahead.next_brokers == {"a": ("c",)}
+    assert core.broker.params.ahead.next_brokers == {"a": ("c",)}
     with pytest.raises(BadState, match=r"protocol\.ahead\.next_brokers"):
         core.adopt(BrokerParams(), CoreParams(), None)
 
@@ -341,7 +342,7 @@ def test_p79_a_session_that_ends_with_its_connection_is_not_fetched_also_where_i
         scene.subscribe(client, "t")
     client.drop(noticed=False)
     scene.rest()
-    assert scene.stage.brokers["d"].server.core.station.broker.handover.foretold("c") is not None
+    assert scene.stage.brokers["d"].server.core.broker.handover.foretold("c") is not None
     client.connect("d")
     scene.rest(2.0)
     assert [each.session_present for each in client.connacks] == [False, False]

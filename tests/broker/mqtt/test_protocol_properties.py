@@ -63,7 +63,7 @@ def test_a_message_that_comes_late_is_for_who_was_near_when_it_was_published_p7(
     scene.report(comes, position=[0, 0])
     scene.report(goes, position=[5_000, 0])
     if snapshot:
-        audience = scene.stage.brokers["a"].server.core.publishing.audience
+        audience = scene.stage.brokers["a"].server.core.border.publishing.audience
         made, given = audience.__reduce__()
         assert callable(made)
         audience.__dict__ = made(*pickle.loads(pickle.dumps(given))).__dict__
@@ -93,7 +93,7 @@ def test_another_movement_graph_holds_for_subscriptions_that_are_there_p8() -> N
     scene.subscribe(reader, "t", filter="room IN myloc(1) AND near(position, 50)")
     scene.report(reader, position=[-10, 0], velocity=[1, 0], attributes={"place": "hall"})
     scene.publish(writer, "t", {"room": "roof", "position": [0, 0], "n": 1})
-    scene.stage.brokers["a"].server.core.audience.walk_on(movement_graph({"hall": ["roof"]}))
+    scene.stage.brokers["a"].server.core.border.audience.walk_on(movement_graph({"hall": ["roof"]}))
     scene.publish(writer, "t", {"room": "roof", "position": [0, 0], "n": 2})
     scene.publish(writer, "t", {"room": "roof", "position": [900, 0], "n": 3})
     assert [json.loads(each)["n"] for each in reader.taken] == [2]
@@ -135,7 +135,7 @@ def test_a_subscription_that_has_expired_is_gone_p10() -> None:
     scene.publish(writer, "t", b"late")
     assert reader.taken == [b"in time"]
     for broker in scene.stage.brokers.values():
-        left = broker.server.core.station.broker.left()
+        left = broker.server.core.broker.left()
         assert (left["wishes"], left["asked wishes"]) == (0, 0)
 
 
@@ -161,7 +161,7 @@ def test_a_property_that_cannot_be_understood_refuses_its_subscription_p12(name:
     text = last(client, SubAck).reason_text or ""
     assert name in text
     assert text.isprintable()  # mosquitto_sub drops a packet with a line break in it, and tells nobody why
-    assert "t" not in scene.stage.brokers["a"].server.core.station.sessions["c"].subscriptions
+    assert "t" not in scene.stage.brokers["a"].server.core.border.sessions["c"].subscriptions
     # mosquitto_sub does not show the text of SUBACK: whoever looks into the log finds it there.
     assert ("subscription_refused", f"c: {text}") in scene.stage.brokers["a"].monitor.said
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from roamcast.broker.logical.params import LogicalParams
 from roamcast.broker.modulators.spec import Aggregate, ByCount, Declarative, spec_to_text
 from roamcast.broker.mqtt.audience import Audience
-from roamcast.broker.mqtt.core import Core, CoreParams
+from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.effects import Admit, AnyEffect, Deliver
 from roamcast.broker.mqtt.inputs import (
     AnyGiven,
@@ -25,6 +25,7 @@ from roamcast.broker.mqtt.inputs import (
     Restarted,
     decode_batch,
 )
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.properties import subscription_of
 from roamcast.broker.mqtt.stored import STATE_VERSION, BadState
 from roamcast.broker.params import BrokerParams
@@ -132,23 +133,22 @@ def session_of(session: Session) -> tuple[Any, ...]:
 
 def state_of(core: Core) -> dict[str, Any]:
     """Everything that the broker's next steps depend on, in a form that can be compared."""
-    station = core.station
     return {
-        "sessions": {name: session_of(session) for name, session in station.sessions.items()},
-        "sought": core.admission.sought,
-        "timers": station.timers._at_us,
-        "left": station.broker.left(),
+        "sessions": {name: session_of(session) for name, session in core.border.sessions.items()},
+        "sought": core.border.admission.sought,
+        "timers": core.border.timers._at_us,
+        "left": core.broker.left(),
         "streams": {
             peer: (stream.sent, stream.got, list(stream.waiting), stream.up)
-            for peer, stream in station.broker.neighbours.streams.of.items()
+            for peer, stream in core.broker.neighbours.streams.of.items()
         },
-        "retained": core.retained.of,
-        "lasting": core.lasting.of,
+        "retained": core.border.retained.of,
+        "lasting": core.border.lasting.of,
         "audience": (
-            core.audience.contexts,
-            core.audience.away,
-            core.audience._turns,
-            sorted(core.audience._entries),
+            core.border.audience.contexts,
+            core.border.audience.away,
+            core.border.audience._turns,
+            sorted(core.border.audience._entries),
         ),
         "made": core.events.made,
     }
@@ -213,7 +213,7 @@ def test_where_a_kept_session_was_is_known_after_a_kill_half_a_second_later_p68(
     scene.rest(0.6)
     broker.kill()
     broker.start()
-    assert broker.server.core.station.sessions["kept"].context.position == Point(49, 0)
+    assert broker.server.core.border.sessions["kept"].context.position == Point(49, 0)
     reports = [each.given for each in entries_of(broker) if isinstance(each.given, ReportedTogether)]
     assert 1 <= len(reports) <= 3
 
@@ -233,7 +233,7 @@ def test_where_fleeting_sessions_are_is_written_down_when_something_comes_that_m
     scene.publish(fleeting, "t", b"{}", qos=1)
     broker.kill()
     broker.start()
-    waiting = broker.server.core.station.broker.border.sessions["kept"].window.entries
+    waiting = broker.server.core.broker.border.sessions["kept"].window.entries
     assert [each.event.attributes["position"] for each in waiting.values()] == [Point(49, 0)]
 
 
@@ -287,10 +287,10 @@ def test_other_bounds_and_another_graph_hold_from_the_next_start(tmp_path: Path)
         RunningBroker(before)._recovered(log)
         for _ in range(2):
             core = RunningBroker(after)._recovered(log)
-            assert (core.retained.messages_max, core.lasting.messages_max) == (7, 8)
-            assert core.audience.graph is not None
-            assert core.adopt(after.protocol, after.keeping, core.audience.graph) is False
-        assert RunningBroker(before)._recovered(log).audience.graph is None
+            assert (core.border.retained.messages_max, core.border.lasting.messages_max) == (7, 8)
+            assert core.border.audience.graph is not None
+            assert core.adopt(after.protocol, after.keeping, core.border.audience.graph) is False
+        assert RunningBroker(before)._recovered(log).border.audience.graph is None
     finally:
         log.close()
 
@@ -318,7 +318,7 @@ def test_messages_of_qos_0_that_are_not_logged_choose_no_member_for_one_that_is_
     lives[0].passing(EPOCH_US + 10, [("writer", batch_of(Message("t", b"not logged")))])
     for core in lives:
         core.handle(EPOCH_US + 20, Published("writer", 0, Message("t", b"kept", 0, True)))
-    assert lives[0].retained.of["t"] == lives[1].retained.of["t"]
+    assert lives[0].border.retained.of["t"] == lives[1].border.retained.of["t"]
 
 
 @pytest.mark.parametrize("asked_before", [False, True])

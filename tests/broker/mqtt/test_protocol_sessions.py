@@ -2,7 +2,7 @@
 
 import pytest
 
-from roamcast.broker.mqtt.core import CoreParams
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.mqtt.limits import SessionLimits
 from roamcast.mqtt.messages import packet_id_of
 from roamcast.mqtt.packets import Disconnect, PubAck, Publish, PubRec, SubAck, Will
@@ -16,10 +16,12 @@ def left_behind(scene: Scene) -> dict[str, int]:
     left: dict[str, int] = {}
     for broker in scene.stage.brokers.values():
         core = broker.server.core
-        counts = core.station.broker.left() | {
-            "sought": len(core.admission.sought),
-            "timers": len(core.station.timers),
-            "audience": len(core.audience) + len(core.audience.contexts) + len(core.audience.away),
+        counts = core.broker.left() | {
+            "sought": len(core.border.admission.sought),
+            "timers": len(core.border.timers),
+            "audience": len(core.border.audience)
+            + len(core.border.audience.contexts)
+            + len(core.border.audience.away),
         }
         left |= {f"{broker.name} {what}": count for what, count in counts.items() if count}
     return left
@@ -35,7 +37,7 @@ def test_a_session_ends_its_expiry_after_its_client_left_and_nothing_of_it_stays
     client.drop()
     scene.publish(writer, "t/x", {"n": 2})
     scene.rest(5.0)
-    assert "c" in scene.stage.brokers["c"].server.core.station.sessions
+    assert "c" in scene.stage.brokers["c"].server.core.border.sessions
     writer.drop()
     scene.rest(20.0)
     assert left_behind(scene) == {}
@@ -60,10 +62,10 @@ def test_connack_comes_when_the_whole_session_is_at_the_new_broker_p24() -> None
     scene.move(client, "c")
     assert client.connacks[-1].session_present
     core = scene.stage.brokers["c"].server.core
-    assert core.station.context_of("c").position is not None
+    assert core.border.context_of("c").position is not None
     scene.rest(5.0)
     assert client.taken == [b"%d" % number for number in range(100)]
-    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
+    assert "c" not in scene.stage.brokers["a"].server.core.border.sessions
 
 
 def test_a_client_whose_session_cannot_be_looked_for_is_to_try_again_and_loses_nothing_p25() -> None:
@@ -98,7 +100,7 @@ def test_a_clean_start_elsewhere_ends_the_session_p26() -> None:
     assert not client.connacks[-1].session_present
     scene.publish(writer, "t", b"for nobody either")
     assert client.taken == []
-    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
+    assert "c" not in scene.stage.brokers["a"].server.core.border.sessions
 
 
 def test_a_clean_start_counts_as_later_where_the_clock_is_behind_p26() -> None:
@@ -110,7 +112,7 @@ def test_a_clean_start_counts_as_later_where_the_clock_is_behind_p26() -> None:
     scene.rest(2.0)
     assert client.ready
     assert not client.connacks[-1].session_present
-    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
+    assert "c" not in scene.stage.brokers["a"].server.core.border.sessions
     scene.subscribe(client, "t")
     scene.publish(writer, "t", b"hello")
     assert client.taken == [b"hello"]

@@ -97,7 +97,7 @@ def test_topics_that_begin_with_a_dollar_are_refused_p5() -> None:
 
 
 def context_of(scene: Scene, client: str) -> Context:
-    return scene.stage.brokers["a"].server.core.station.context_of(client)
+    return scene.stage.brokers["a"].server.core.border.context_of(client)
 
 
 def test_a_report_says_where_and_what_a_client_is_and_keeps_what_it_leaves_out_p18() -> None:

@@ -1,7 +1,7 @@
 """L3: what a client asks of its old broker while it is being fetched holds at the new one as it was granted."""
 
-from roamcast.broker.mqtt.core import CoreParams
 from roamcast.broker.mqtt.inputs import Asked, Withdrew
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.subscribing import expiry_timer
 from roamcast.broker.session import Session
 from roamcast.mqtt.limits import SessionLimits
@@ -18,15 +18,15 @@ def asked(text: str, qos: int = 1, **properties: str) -> Subscription:
 
 
 def session_at(scene: Scene, broker: str) -> Session:
-    return scene.stage.brokers[broker].server.core.station.sessions["c"]
+    return scene.stage.brokers[broker].server.core.border.sessions["c"]
 
 
 def claims(scene: Scene, client: SimClient) -> None:
     """It comes to b, and b has just asked a for its session."""
     client.connect("b")
-    while "c" not in scene.stage.brokers["b"].server.core.station.sessions:
+    while "c" not in scene.stage.brokers["b"].server.core.border.sessions:
         scene.rest(0.0001)
-    assert "c" in scene.stage.brokers["a"].server.core.station.sessions
+    assert "c" in scene.stage.brokers["a"].server.core.border.sessions
 
 
 def meanwhile_asks(scene: Scene, *wanted: Subscription) -> None:
@@ -37,7 +37,7 @@ def meanwhile_asks(scene: Scene, *wanted: Subscription) -> None:
 def come(scene: Scene, client: SimClient) -> Session:
     scene.rest(2.0)
     assert client.ready
-    assert "c" not in scene.stage.brokers["a"].server.core.station.sessions
+    assert "c" not in scene.stage.brokers["a"].server.core.border.sessions
     return session_at(scene, "b")
 
 
@@ -49,7 +49,7 @@ def test_l3_a_subscription_made_meanwhile_ends_when_it_was_to_end() -> None:
     ends_us = session_at(scene, "a").subscriptions["t"].wanted.expires_us
     session = come(scene, client)
     assert session.subscriptions["t"].wanted.expires_us == ends_us
-    assert expiry_timer("c", "t") in scene.stage.brokers["b"].server.core.station.timers
+    assert expiry_timer("c", "t") in scene.stage.brokers["b"].server.core.border.timers
     scene.publish(writer, "t", b"in time")
     scene.rest(61.0)
     scene.publish(writer, "t", b"too late")
@@ -89,7 +89,7 @@ def test_l3_a_subscription_made_meanwhile_that_finds_no_room_is_dropped_and_coun
     scene = Scene("ab", CoreParams(session=SessionLimits(subscriptions_max=2)))
     client, writer = scene.client("c"), scene.client("writer", "b")
     scene.subscribe(client, "one")
-    scene.stage.brokers["b"].server.core.station.border.keep_within(SessionLimits(subscriptions_max=1))
+    scene.stage.brokers["b"].server.core.border.keep_within(CoreParams(session=SessionLimits(subscriptions_max=1)))
     claims(scene, client)
     meanwhile_asks(scene, asked("two"))
     session = come(scene, client)
@@ -119,6 +119,6 @@ def test_l3_a_subscription_that_was_withdrawn_meanwhile_has_no_timer_any_more() 
     claims(scene, client)
     scene.stage.brokers["a"].server.give(Withdrew("c", 9, ("t",)))
     come(scene, client)
-    assert expiry_timer("c", "t") not in scene.stage.brokers["b"].server.core.station.timers
+    assert expiry_timer("c", "t") not in scene.stage.brokers["b"].server.core.border.timers
     scene.publish(writer, "t", b"not wanted")
     assert client.taken == []

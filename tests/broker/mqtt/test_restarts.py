@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roamcast.broker.logical.params import AheadParams, LogicalParams
-from roamcast.broker.mqtt.core import CoreParams
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.stored import STATE_VERSION, BadState, check_same_kind, dumped
 from roamcast.broker.params import BrokerParams
 from roamcast.mqtt.limits import SessionLimits
@@ -122,7 +122,7 @@ def test_other_bounds_of_the_protocol_hold_from_the_next_start(tmp_path: Path) -
     given = BrokerParams(sessions_max=7, arrows_max=8, wishes_max=9, stream_patience_s=10, replay_wait_s_max=20)
     for _ in range(2):
         core = recovered(tmp_path, Settings("a", str(tmp_path), protocol=given)).core  # type: ignore[attr-defined]
-        broker = core.station.broker
+        broker = core.broker
         assert broker.params == broker.border.params == broker.neighbours.params == given
         assert broker.neighbours.router.wishes_max == 9
         assert broker.handover.arrows.arrows_max == 8
@@ -133,7 +133,7 @@ def test_sessions_that_are_there_have_the_other_bounds_too() -> None:
     scene.client("c")
     core = scene.stage.brokers["a"].server.core
     assert core.adopt(BrokerParams(marks_max=6), CoreParams(session=SessionLimits(queue_messages_max=5)), None)
-    bounds = core.station.sessions["c"].window.bounds
+    bounds = core.border.sessions["c"].window.bounds
     assert (bounds.entries_max, bounds.marks_max) == (5, 6)
 
 
@@ -189,5 +189,5 @@ def test_a_client_that_never_left_is_away_after_a_restart_p24() -> None:
     scene = Scene()
     scene.client("c")
     restart(scene)
-    assert not scene.stage.brokers["a"].server.core.station.sessions["c"].connected
+    assert not scene.stage.brokers["a"].server.core.border.sessions["c"].connected
     scene.move(SimClient(scene.stage, "c"), "a")

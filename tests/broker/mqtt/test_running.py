@@ -101,7 +101,7 @@ def test_l3_a_broker_that_stops_sends_its_clients_to_its_peer_with_their_session
         peer = {"name": "b", "host": "127.0.0.1", "port": port_of(b, "links"), "clients": elsewhere}
         a = RunningBroker(settings_of(tmp_path, "a", links={"peers": [peer]}, http={"port": 0}))
         await a.start()
-        await until(lambda: a.server.core.station.has_neighbours() and b.server.core.station.has_neighbours())
+        await until(lambda: a.server.core.border.has_neighbours() and b.server.core.border.has_neighbours())
         publisher, _ = await connect(b, "p")
         talk, _ = await connect(a, "c")
         await talk.say(Subscribe(1, (Wish("t", 1),)))
@@ -133,14 +133,14 @@ def test_l8_a_broker_that_stopped_in_order_has_nothing_to_read_again(tmp_path: P
         peer = {"name": "b", "host": "127.0.0.1", "port": port_of(b, "links")}
         a = RunningBroker(settings_of(tmp_path, "a", links={"peers": [peer]}))
         await a.start()
-        await until(lambda: a.server.core.station.has_neighbours() and b.server.core.station.has_neighbours())
+        await until(lambda: a.server.core.border.has_neighbours() and b.server.core.border.has_neighbours())
         talk, _ = await connect(a, "c")
         await talk.say(Subscribe(1, (Wish("t", 1),)))
         await a.stop()
         again = RunningBroker(settings_of(tmp_path, "a", links={"peers": [peer]}))
         await again.start()
         assert again.replayed == 0
-        assert "c" in again.server.core.station.sessions
+        assert "c" in again.server.core.border.sessions
         await again.stop()
         await b.stop()
 

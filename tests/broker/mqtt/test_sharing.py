@@ -40,7 +40,7 @@ def test_clients_that_see_a_message_alike_share_one_delivery() -> None:
     want = Subscription(parse_filter("t"), 1)
     core = core_with(("ann", want), ("bob", want))
     assert published(core) == [(1, [("ann", 1), ("bob", 1)])]
-    one, other = (core.station.sessions[name].window.entries[1] for name in ("ann", "bob"))
+    one, other = (core.border.sessions[name].window.entries[1] for name in ("ann", "bob"))
     assert one is other
 
 
@@ -64,7 +64,7 @@ STEPS = st.one_of(
 def windows(core: Core) -> dict[str, Any]:
     return {
         name: (each.window.after(0), each.window.state(), each.window.first, each.window.bytes, each.connected)
-        for name, each in core.station.sessions.items()
+        for name, each in core.border.sessions.items()
     }
 
 

@@ -39,7 +39,7 @@ def test_l4_a_phone_with_owntracks_is_where_it_says_and_what_was_not_used_is_in_
                 for age_s, longitude in ((0, 24.94), (7_200, 3.0), (-1, 24.941)):
                     said = {"_type": "location", "lat": 60.17, "lon": longitude, "tst": int(time.time() - age_s)}
                     await phone.publish("owntracks/ann/phone", json.dumps(said).encode())
-                    found.append(broker.server.core.station.context_of("phone").position)
+                    found.append(broker.server.core.border.context_of("phone").position)
         finally:
             await broker.stop()
         return found, broker.metrics.render().decode()

@@ -58,7 +58,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 def known(made: Town, client: str) -> Context:
     """What the broker knows of a client."""
-    return made.brokers["a"].server.core.station.context_of(client)
+    return made.brokers["a"].server.core.border.context_of(client)
 
 
 def test_l4_a_client_moves_by_its_source_from_the_beginning(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ async def two_brokers(folder: Path) -> AsyncIterator[tuple[RunningBroker, Runnin
     async with broker_at(folder, "b1", links={"port": 0}) as one:
         peer = {"name": "b1", "host": "127.0.0.1", "port": port_of(one, "links")}
         async with broker_at(folder, "b2", links={"peers": [peer]}) as other:
-            await until(lambda: all(each.server.core.station.has_neighbours() for each in (one, other)))
+            await until(lambda: all(each.server.core.border.has_neighbours() for each in (one, other)))
             yield one, other
 
 

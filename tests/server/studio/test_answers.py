@@ -203,7 +203,7 @@ def test_l5_of_who_is_away_it_is_told_whether_the_event_waits(tmp_path: Path, qo
         async with broker_at(tmp_path) as broker, clients(broker, "w") as (writer,):
             async with clients(broker, "r") as (reader,):
                 await subscribe(reader, "t", qos=1)
-            await until(lambda: not broker.server.core.station.sessions["r"].connected)
+            await until(lambda: not broker.server.core.border.sessions["r"].connected)
             await publish(writer, "t", qos=qos)
             await until(lambda: len(studio_of(broker).watcher.ways) == 1)
             failed, why = (await missed(broker, "t"))["r"]
@@ -225,7 +225,7 @@ def test_l5_each_broker_tells_its_part_of_the_way_and_the_parts_fit(tmp_path: Pa
             clients(other, "car-9") as (reader,),
         ):
             await subscribe(reader, "traffic/#")
-            await until(lambda: bool(one.server.core.station.broker.neighbours.router.table.of("b2")))
+            await until(lambda: bool(one.server.core.broker.neighbours.router.table.of("b2")))
             for qos in (0, 1):
                 subject = f"traffic/{qos}"
                 await publish(writer, subject, {"severity": 4}, qos=qos)
@@ -249,7 +249,7 @@ def test_l5_an_event_that_waited_for_a_roaming_client_is_told_of_where_it_got_it
         async with two_brokers(tmp_path) as (one, other), clients(one, "w") as (writer,):
             async with clients(one, "r", clean=False) as (reader,):
                 await subscribe(reader, "t")
-            await until(lambda: not one.server.core.station.sessions["r"].connected)
+            await until(lambda: not one.server.core.border.sessions["r"].connected)
             await publish(writer, "t", {"n": 1})
             async with clients(other, "r", clean=False) as (reader,):
                 assert json.loads(await next_payload(reader)) == {"n": 1}
@@ -456,7 +456,7 @@ def test_l5_what_comes_from_another_broker_is_explained_by_where_clients_were_wh
             await report(reader, 10.0, 0.0)
             audience = Scope(Circle(Point(0.0, 0.0), 200.0))
             late = Event("b2~1.1", "t", publisher, published_us, published_us, audience=audience)
-            assert core.audience.of(late, broker.server.now_us()) == []
+            assert core.border.audience.of(late, broker.server.now_us()) == []
             studio_of(broker).watcher.heard(broker.server.now_us(), "b2", late)
             failed, why = (await missed(broker, "t"))["r"]
             assert (failed, "r is 500 m away" in why) == ("audience", True)

@@ -314,9 +314,9 @@ def test_l5_who_does_not_look_costs_nothing(tmp_path: Path, monkeypatch: pytest.
     async def work() -> None:
         async with broker_at(tmp_path, studio={"enabled": False}) as broker:
             assert broker.studio is None
-            assert not broker.server.core.station.observation.on
+            assert not broker.server.core.border.observation.on
         async with broker_at(tmp_path) as broker, clients(broker, "w") as (writer,):
-            observation, studio = broker.server.core.station.observation, studio_of(broker)
+            observation, studio = broker.server.core.border.observation, studio_of(broker)
             async with page_of(broker) as page:
                 await asyncio.sleep(0.2)
                 assert studio.watcher.attendant is studio.feed
@@ -353,7 +353,7 @@ def test_l5_a_mistake_in_a_frame_closes_the_pages_and_costs_the_broker_nothing(
                     await look(broker, breaks)
             await publish(writer, "t", "still here")
             assert str((await anext(reader.messages)).topic) == "t"
-            assert not broker.server.core.station.observation.on
+            assert not broker.server.core.border.observation.on
             assert b'roamcast_mistakes_total{part="observer"} 1.0' in broker.metrics.render()
 
     run(work)
@@ -364,6 +364,6 @@ def test_l5_a_broker_with_a_studio_is_stored_without_it(tmp_path: Path) -> None:
         async with broker_at(tmp_path) as broker, clients(broker, "w") as (writer,):
             await publish(writer, "before")
             core = Core.restored(broker.server.core.snapshot())
-            assert not core.station.observation.on
+            assert not core.border.observation.on
 
     run(work)

@@ -9,15 +9,15 @@ One that starts clean wants no session, but the one that it ends must be its own
 count as later than what it did there, whatever the clocks say. So that session is looked for too, and not for long.
 """
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from roamcast.broker.border import AWAY
 from roamcast.broker.messages import Attach, Remind, Reminded
 from roamcast.broker.mqtt.effects import Admit, Deny, Dismiss, Remark
 from roamcast.broker.mqtt.inputs import Arrived, Left
 from roamcast.broker.mqtt.publishing import Publishing
-from roamcast.broker.mqtt.station import AWAY, Station
 from roamcast.broker.mqtt.subscribing import Subscribing
 from roamcast.broker.mqtt.travelling import Travelling
 from roamcast.broker.session import Session
@@ -25,7 +25,9 @@ from roamcast.broker.transfer import BadTransfer, SessionState, check
 from roamcast.broker.window import NUMBER_MAX
 from roamcast.mqtt.packets import NEVER_S
 from roamcast.mqtt.reasons import Reason
-from roamcast.node.boundary import TimerFired
+
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 OTHERS = "this client id has a session of another user"
 ANEW_WAIT_US = 2_000_000
@@ -36,13 +38,13 @@ Came: TypeAlias = Literal["first", "again", "restarted"]
 class Admission:
     def __init__(
         self,
-        station: Station,
+        border: "MqttBorder",
         subscribing: Subscribing,
         publishing: Publishing,
         travelling: Travelling,
         reminder_wait_s: float,
     ) -> None:
-        self.station = station
+        self.border = border
         self.subscribing = subscribing
         self.publishing = publishing
         self.travelling = travelling
@@ -54,7 +56,7 @@ class Admission:
 
     def arrived(self, given: Arrived) -> None:
         client = given.client
-        session, sought = self.station.sessions.get(client), self.sought.get(client)
+        session, sought = self.border.sessions.get(client), self.sought.get(client)
         known = session if session is not None else sought
         if known is not None and known.user != given.user:
             self._deny(given, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
@@ -67,7 +69,7 @@ class Admission:
         if session is not None and session.connected:
             # Its last connection is gone and nobody has said so.
             self.left(Left(client, None, False))
-            session = self.station.sessions.get(client)
+            session = self.border.sessions.get(client)
         if session is not None and session.coming and given.clean_start:
             # It waits for its session, and now wants none. The will that it waited with was never accepted.
             session.coming, session.will = False, None
@@ -89,7 +91,7 @@ class Admission:
         self._look_at(session)
 
     def _come(self, given: Arrived) -> None:
-        if given.is_new or not self.station.has_neighbours():
+        if given.is_new or not self.border.has_neighbours():
             self._begin(given, "first")
         else:
             self._ask(given)
@@ -99,7 +101,7 @@ class Admission:
         session.arrival, session.user = given.arrival, given.user
 
     def _deny(self, given: Arrived, reason: Reason, text: str) -> None:
-        self.station.emit(Deny(given.client, reason, text, given.arrival))
+        self.border.emit(Deny(given.client, reason, text, given.arrival))
 
     def _begin(self, given: Arrived, came: Came, known_epoch: int = 0) -> None:
         session = self._attach(given.client, came, known_epoch)
@@ -109,22 +111,22 @@ class Admission:
         self._arrange(session, given)
         if came == "restarted":
             # Another broker may have had a session of it, and does not know how it ended.
-            self.station.observation.gone(session.client)
+            self.border.observation.gone(session.client)
         self.subscribing.groups.left_all(session.client)
         self.subscribing.welcome(session)
         self._admit(session, present=False)
 
     def _attach(self, client: str, came: Came, known_epoch: int, state: SessionState | None = None) -> Session | None:
         """None if the broker has no room for it."""
-        arrow = self.station.broker.handover.arrow_of(client)
+        arrow = self.border.broker.handover.arrow_of(client)
         turned = 0 if arrow is None else arrow.claim.epoch
-        epoch = max(self.station.now_us, known_epoch + 1, turned + 1)
-        session = self.station.sessions.get(client)
+        epoch = max(self.border.now_us, known_epoch + 1, turned + 1)
+        session = self.border.sessions.get(client)
         if session is not None:
             # Wherever it said that it would go, it is here.
             session.next_broker = ""
         self.travelling.attach(client, Attach(epoch, 0, came, None, session=state))
-        return self.station.sessions.get(client)
+        return self.border.sessions.get(client)
 
     def _admit(self, session: Session, present: bool) -> None:
         session.connected, session.coming = True, False
@@ -133,27 +135,27 @@ class Admission:
         self.subscribing.groups.joined(client, session.asked, True)
         lasting = self.publishing.keeping.lasting
         session.seen = {event_id: names for event_id, names in session.seen.items() if event_id in lasting}
-        self.station.observation.moved(session.context.at(self.station.now_us, self.station.space))
+        self.border.observation.moved(session.context.at(self.border.now_us, self.border.space))
         self.travelling.admitted(session)
-        self.station.border.observe_waiting(session)
-        self.station.emit(Admit(client, session, present, session.arrival, session.window.next_number - 1))
+        self.border.observe_waiting(session)
+        self.border.emit(Admit(client, session, present, session.arrival, session.window.next_number - 1))
 
     # Its session is somewhere.
 
     def _ask(self, given: Arrived) -> None:
         client = given.client
         self.sought[client] = given
-        foretold = None if given.clean_start else self.station.broker.handover.foretold(client)
+        foretold = None if given.clean_start else self.border.broker.handover.foretold(client)
         if foretold is not None:
             self._reminded(client, Reminded(0, True, foretold.epoch, foretold.session))
             return
         wait_us = min(self.reminder_wait_us, ANEW_WAIT_US) if given.clean_start else self.reminder_wait_us
-        self.station.timers.set(f"reminder:{client}", self.station.now_us + wait_us)
-        self.station.perform(self.station.broker.memory.remind(client, Remind(self.station.now_us)))
+        self.border.timers.set(f"reminder:{client}", self.border.now_us + wait_us)
+        self.border.finish(self.border.broker.memory.remind(client, Remind(self.border.now_us)))
         self.look_around()
 
     def _seek_no_more(self, client: str) -> Arrived | None:
-        self.station.timers.cancel(f"reminder:{client}")
+        self.border.timers.cancel(f"reminder:{client}")
         return self.sought.pop(client, None)
 
     def reminder_over(self, client: str) -> None:
@@ -168,7 +170,7 @@ class Admission:
 
     def look_around(self) -> None:
         """What neighbours have said of clients here, or timers."""
-        border = self.station.border
+        border = self.border
         reminded, border.reminded = border.reminded, {}
         for client, answer in reminded.items():
             if client in self.sought:
@@ -176,9 +178,9 @@ class Admission:
         departed, border.departed = border.departed, []
         for session in departed:
             self._gone(session)
-        touched, self.station.touched = self.station.touched, {}
+        touched, self.border.linking.touched = self.border.linking.touched, {}
         for client in [*touched, *reminded]:
-            found = self.station.sessions.get(client)
+            found = self.border.sessions.get(client)
             if found is not None:
                 self._look_at(found)
 
@@ -194,7 +196,7 @@ class Admission:
             self._deny(given, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
         elif anew or state.stays or not self._is_possible(client, state):
             self._begin(given, "restarted", epoch)
-        elif state.interests and self.station.broker.neighbours.router.full():
+        elif state.interests and self.border.neighbours.router.full():
             # Nothing of it has been claimed yet: the session stays where it is.
             self._deny(given, Reason.QUOTA_EXCEEDED, "this broker has as many subscriptions as it may")
         else:
@@ -204,12 +206,12 @@ class Admission:
         try:
             check(state, client)
         except BadTransfer as problem:
-            self.station.emit(Remark("bad_transfer", f"{client}: {problem}"))
+            self.border.emit(Remark("bad_transfer", f"{client}: {problem}"))
             return False
         return True
 
     def _fetch(self, given: Arrived, epoch: int, state: SessionState) -> None:
-        self.station.emit(Remark("roamed_in", given.client))
+        self.border.emit(Remark("roamed_in", given.client))
         session = self._attach(given.client, "again", epoch, state)
         if session is None:
             self._deny(given, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
@@ -238,20 +240,20 @@ class Admission:
         client = session.client
         self.subscribing.forget(session)
         self._cancel(client)
-        self.station.emit(Remark("roamed_out", client))
-        arrow = self.station.broker.handover.arrow_of(client)
-        self.station.observation.gone(client, arrow.claim.path[0] if arrow and arrow.claim.path else "")
+        self.border.emit(Remark("roamed_out", client))
+        arrow = self.border.broker.handover.arrow_of(client)
+        self.border.observation.gone(client, arrow.claim.path[0] if arrow and arrow.claim.path else "")
         if session.connected:
-            self.station.emit(Dismiss(client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
+            self.border.emit(Dismiss(client, Reason.SESSION_TAKEN_OVER, "the client is at another broker"))
         elif session.coming:
             text = "the client is at another broker; try again"
-            self.station.emit(Deny(client, Reason.SERVER_BUSY, text, session.arrival))
+            self.border.emit(Deny(client, Reason.SERVER_BUSY, text, session.arrival))
 
     # Going.
 
     def left(self, given: Left) -> None:
         self._seek_no_more(given.client)
-        session = self.station.sessions.get(given.client)
+        session = self.border.sessions.get(given.client)
         if session is None:
             return
         if session.connected:
@@ -261,7 +263,7 @@ class Admission:
             session.observed_through = window.next_number - 1
         session.connected = session.coming = False
         self.subscribing.audience.connected(session.client, False)
-        self.station.observation.disconnected(session.client)
+        self.border.observation.disconnected(session.client)
         self.subscribing.groups.joined(session.client, session.asked, False)
         if given.expiry_s is not None:
             session.expiry_s = given.expiry_s
@@ -271,30 +273,30 @@ class Admission:
         if session.context is not before:
             # Its last word was a report: what comes for it while it is away is judged by that.
             self.subscribing.audience.moved(session.context)
-            self.station.observation.moved(session.context)
+            self.border.observation.moved(session.context)
         self._away(session)
         if given.in_order:
             session.will = None
         elif session.will is not None and session.will.delay_s:
-            self.station.timers.set(f"will:{session.client}", self.station.now_us + session.will.delay_s * 1_000_000)
+            self.border.timers.set(f"will:{session.client}", self.border.now_us + session.will.delay_s * 1_000_000)
         else:
             self._publish_will(session)
         if session.expiry_s == 0:
             self.end(session)
 
     def _away(self, session: Session) -> None:
-        self.station.perform(self.station.border.away(session))
+        self.border.finish(self.border.away(session))
         if session.expiry_s != NEVER_S:
-            ends_us = self.station.now_us + session.expiry_s * 1_000_000
-            self.station.timers.set(f"session:{session.client}", ends_us)
+            ends_us = self.border.now_us + session.expiry_s * 1_000_000
+            self.border.timers.set(f"session:{session.client}", ends_us)
 
     def session_over(self, client: str) -> None:
-        session = self.station.sessions.get(client)
+        session = self.border.sessions.get(client)
         if session is not None and not session.connected:
             self.end(session)
 
     def will_due(self, client: str) -> None:
-        session = self.station.sessions.get(client)
+        session = self.border.sessions.get(client)
         if session is not None:
             self._publish_will(session)
 
@@ -305,7 +307,7 @@ class Admission:
 
     def _cancel(self, client: str) -> None:
         for kind in ("session", "will", "reminder"):
-            self.station.timers.cancel(f"{kind}:{client}")
+            self.border.timers.cancel(f"{kind}:{client}")
 
     def end(self, session: Session) -> None:
         """The session is over: nothing of it stays behind, here or elsewhere."""
@@ -315,16 +317,16 @@ class Admission:
         self.subscribing.groups.left(session.client, session.asked)
         self.subscribing.forget(session)
         session.attachment.attached = False
-        self.station.give(TimerFired(AWAY + session.client))
-        self.station.border.departed.remove(session)
-        self.station.observation.gone(session.client)
+        self.border.linking.fired(AWAY + session.client)
+        self.border.departed.remove(session)
+        self.border.observation.gone(session.client)
 
     def restarted(self) -> None:
-        for peer in list(self.station.broker.neighbours.streams.of):
-            self.station.link(peer, up=False)
+        for peer in list(self.border.neighbours.streams.of):
+            self.border.linking.changed(peer, up=False)
         for client in list(self.sought):
             self._seek_no_more(client)
-        for session in list(self.station.sessions.values()):
+        for session in list(self.border.sessions.values()):
             self._tell_again(session)
             # Nobody knows what was sent, so everything counts as sent.
             session.window.sent_through = session.window.next_number - 1
@@ -333,8 +335,8 @@ class Admission:
 
     def _tell_again(self, session: Session) -> None:
         """A journal may have begun after the session, and one of a broker that was killed lacks its last moments."""
-        now_us, observation = self.station.now_us, self.station.observation
-        observation.moved(session.context.at(now_us, self.station.space))
+        now_us, observation = self.border.now_us, self.border.observation
+        observation.moved(session.context.at(now_us, self.border.space))
         for interest in session.subscriptions.values():
             if interest.asked is not None:
                 observation.subscribed(interest.asked, replace(interest.wanted, issued_us=now_us))

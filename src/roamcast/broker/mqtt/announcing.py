@@ -16,16 +16,19 @@ withdrawn, or that would go out to nobody. When the topic has settled
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from roamcast.broker.messages import Notified, Pub
 from roamcast.broker.mqtt.effects import Remark
-from roamcast.broker.mqtt.station import Station
 from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
 from roamcast.model.event import Event
+
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 HOUSE = "\0house"
 """As whose the broker advertises: no client can be called so."""
@@ -43,8 +46,8 @@ class Held(Struct, frozen=True):
 
 
 class Announcing:
-    def __init__(self, station: Station, topics_max: int, idle_s: float) -> None:
-        self.station = station
+    def __init__(self, border: "MqttBorder", topics_max: int, idle_s: float) -> None:
+        self.border = border
         self.topics_max = topics_max
         self.idle_us = round(idle_s * 1e6)
         self.topics: dict[str, int] = {}
@@ -52,16 +55,10 @@ class Announcing:
         self.clients: dict[str, None] = {}
         """Those of whom publications wait in their sessions."""
         self.held: deque[Held] = deque()
-        self.release: Callable[[Event], None] | None = None
-        """What hands a message of QoS 0 on to other brokers."""
         self._passing: dict[str, list[Event]] = {}
         """By topic."""
         self._passing_count = self._passing_bytes = 0
-        advertising = station.broker.border.advertising
-        self.on = advertising is not None
-        if advertising is not None:
-            station.border.advertised = self.is_settled
-            station.border.leave_behind = self._left_behind
+        self.on = border.advertising is not None
 
     def __getstate__(self) -> dict[str, object]:
         """Without what is not logged: QoS 0 dies with its broker, whether that goes on from a snapshot or the log."""
@@ -74,35 +71,34 @@ class Announcing:
         said_us = self.topics.get(topic)
         if not self.on or (said_us is not None and now_us - said_us < self.idle_us // 2):
             return False
-        return self.station.has_neighbours() and self._may_be_advertised(topic)
+        return self.border.has_neighbours() and self._may_be_advertised(topic)
 
     def announce(self, topic: str) -> None:
         """Something is published to a topic."""
         if not self.on:
             return
         if not self._may_be_advertised(topic):
-            self.station.emit(Remark("advertisement_refused", topic))
+            self.border.emit(Remark("advertisement_refused", topic))
             return
         is_new = self.topics.pop(topic, None) is None
-        self.topics[topic] = self.station.now_us
+        self.topics[topic] = self.border.now_us
         if not is_new:
             return
         self._say(topic)
         self._make_room()
-        if TIMER not in self.station.timers:
-            self.station.timers.set(TIMER, self.station.now_us + self.idle_us)
+        if TIMER not in self.border.timers:
+            self.border.timers.set(TIMER, self.border.now_us + self.idle_us)
 
     def _may_be_advertised(self, topic: str) -> bool:
         """What is not, for a bound, goes to where it is wanted already."""
         if topic in self.topics:
             return True
-        return not self.station.broker.neighbours.router.full()
+        return not self.border.neighbours.router.full()
 
     def _say(self, topic: str) -> None:
-        broker = self.station.broker
-        if broker.border.advertising is not None:
-            outgoing = broker.border.advertising.advertise(CLIENT + HOUSE, topic)
-            self.station.perform(broker.neighbours.send(outgoing))
+        if self.border.advertising is not None:
+            outgoing = self.border.advertising.advertise(CLIENT + HOUSE, topic)
+            self.border.finish(self.border.neighbours.send(outgoing))
 
     def _make_room(self) -> None:
         """As far as the oldest have settled; the others are few, for the router has a bound of its own."""
@@ -110,15 +106,14 @@ class Announcing:
             self._withdraw(oldest)
 
     def _withdraw(self, topic: str) -> None:
-        broker = self.station.broker
         del self.topics[topic]
-        if broker.border.advertising is not None:
-            outgoing = broker.border.advertising.unadvertise(CLIENT + HOUSE, topic)
-            self.station.perform(broker.neighbours.send(outgoing))
+        if self.border.advertising is not None:
+            outgoing = self.border.advertising.unadvertise(CLIENT + HOUSE, topic)
+            self.border.finish(self.border.neighbours.send(outgoing))
 
     def look_for_idle(self, _: str) -> None:
         """Nobody need be asked any more for what nobody publishes."""
-        now_us = self.station.now_us
+        now_us = self.border.now_us
         for topic in [each for each, said_us in self.topics.items() if now_us - said_us >= self.idle_us]:
             if self.is_settled(topic):
                 self._withdraw(topic)
@@ -127,12 +122,12 @@ class Announcing:
                 self.topics[topic] = now_us
         oldest_us = next(iter(self.topics.values()), None)
         if oldest_us is not None:
-            self.station.timers.set(TIMER, oldest_us + self.idle_us)
+            self.border.timers.set(TIMER, oldest_us + self.idle_us)
 
     def is_settled(self, topic: str) -> bool:
         """Whether everybody who wants something of a topic has been heard; of one that is not advertised, nobody is
         waited for."""
-        advertising = self.station.broker.border.advertising
+        advertising = self.border.advertising
         return advertising is None or topic not in self.topics or advertising.is_settled(HOUSE, topic)
 
     # What waits.
@@ -148,15 +143,17 @@ class Announcing:
             publications, session.publications = session.publications, []
             self._inherit(session.client, publications)
 
-    def _left_behind(self, session: Session) -> None:
+    def leave_behind(self, session: Session) -> None:
         """It goes to another broker, where its client says again what was not acknowledged: not its will."""
+        if not self.on:
+            return
         unsaid = [pub for pub in session.publications if pub.serial not in session.unaccepted]
         self._inherit(session.client, unsaid)
 
     def _inherit(self, client: str, publications: Iterable[Pub]) -> None:
         for pub in publications:
-            if len(self.held) >= self.station.broker.params.publications_max:
-                self.station.emit(Remark("publication_dropped", client))
+            if len(self.held) >= self.border.params.publications_max:
+                self.border.emit(Remark("publication_dropped", client))
             else:
                 self.held.append(Held(pub.event, pub.serial))
 
@@ -166,7 +163,7 @@ class Announcing:
             return False
         size = len(event.body or b"")
         if self._passing_count >= PASSING_MAX or self._passing_bytes + size > PASSING_BYTES_MAX:
-            self.station.emit(Remark("passing_dropped", event.subject))
+            self.border.emit(Remark("passing_dropped", event.subject))
             return True
         self._passing.setdefault(event.subject, []).append(event)
         self._passing_count += 1
@@ -175,7 +172,7 @@ class Announcing:
 
     def let_out(self) -> None:
         """After each input: whatever need not wait any more."""
-        border = self.station.border
+        border = self.border
         if border.settled_together:
             border.settled_together = False
             self._let_clients_publish()
@@ -184,19 +181,18 @@ class Announcing:
             self._make_room()
 
     def _let_clients_publish(self) -> None:
-        broker = self.station.broker
         for name in list(self.clients):
-            session = broker.border.sessions.get(name)
+            session = self.border.sessions.get(name)
             if session is None or not session.publications:
                 del self.clients[name]
             elif session.attachment.awaits is None and self.is_settled(session.publications[0].event.subject):
-                self.station.perform(broker.border.publish_held(session))
+                self.border.finish(self.border.publish_held(session))
                 if not session.publications:
                     del self.clients[name]
 
     def _let_out_held(self) -> None:
         """In their order, those of one publisher: another topic may have settled before."""
-        broker, blocked = self.station.broker, dict[str, None]()
+        border, blocked = self.border, dict[str, None]()
         staying: deque[Held] = deque()
         for each in self.held:
             publisher = each.event.publisher.host
@@ -204,9 +200,8 @@ class Announcing:
                 blocked[publisher] = None
                 staying.append(each)
                 continue
-            event_id = None if broker.border.ids is None else broker.border.ids.next()
-            routed = broker.border.route(Notified(each.event, each.serial, event_id), CLIENT)
-            self.station.perform(routed)
+            event_id = None if border.ids is None else border.ids.next()
+            border.finish(border.route(Notified(each.event, each.serial, event_id), CLIENT))
         self.held = staying
 
     def _let_out_passing(self) -> None:
@@ -214,6 +209,5 @@ class Announcing:
             for event in self._passing.pop(topic):
                 self._passing_count -= 1
                 self._passing_bytes -= len(event.body or b"")
-                if self.release is not None:
-                    self.station.goes_ahead(event.publisher.host, topic)
-                    self.release(event)
+                self.border.goes_ahead(event.publisher.host, topic)
+                self.border.publishing.to_neighbours(event)

@@ -15,7 +15,7 @@ modulators or an expiry is a group at each broker; where some have, the others a
 """
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -25,12 +25,14 @@ from roamcast.broker.mqtt.effects import Remark
 from roamcast.broker.mqtt.events import Events
 from roamcast.broker.mqtt.properties import is_common
 from roamcast.broker.mqtt.retained import Retained
-from roamcast.broker.mqtt.station import Station
 from roamcast.broker.router import CLIENT
 from roamcast.model.context import Context
 from roamcast.model.topics import TopicTrie
 from roamcast.mqtt.messages import Choice, Message
 from roamcast.mqtt.messages import Subscription as Asked
+
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 GROUP_TOPIC = "$roam/group/"
 Key: TypeAlias = tuple[str, str]
@@ -52,8 +54,8 @@ _decoder = msgspec.msgpack.Decoder(Member)
 
 
 class Groups:
-    def __init__(self, station: Station, events: Events, retained: Retained) -> None:
-        self.station = station
+    def __init__(self, border: "MqttBorder", events: Events, retained: Retained) -> None:
+        self.border = border
         self.events = events
         self.retained = retained
         self.members: dict[Key, dict[str, bool]] = {}
@@ -100,10 +102,9 @@ class Groups:
         message = Message(GROUP_TOPIC + _encoder.encode(member).hex(), state, 1, True)
         before = self.retained.of.get(message.topic)
         # Later than what it contradicts, though the clock of another broker may be ahead of this one's.
-        now_us = self.station.now_us if before is None else max(self.station.now_us, before[0].published_us + 1)
-        event = self.events.event_of(Context(self.station.host), message, now_us)
-        broker = self.station.broker
-        self.station.perform(broker.border.route(Notified(event, 0), CLIENT))
+        now_us = self.border.now_us if before is None else max(self.border.now_us, before[0].published_us + 1)
+        event = self.events.event_of(Context(self.border.host), message, now_us)
+        self.border.finish(self.border.route(Notified(event, 0), CLIENT))
 
     # Of clients anywhere.
 
@@ -112,7 +113,7 @@ class Groups:
         try:
             member = _decoder.decode(bytes.fromhex(topic.removeprefix(GROUP_TOPIC)))
         except (msgspec.MsgspecError, ValueError) as problem:
-            self.station.emit(Remark("bad_hand_over", f"{topic}: {problem}"))
+            self.border.emit(Remark("bad_hand_over", f"{topic}: {problem}"))
             return
         if state != CONNECTED and not from_here:
             self._doubtful[member] = None
@@ -133,7 +134,7 @@ class Groups:
         """Contradicts what was said of members that are connected here."""
         doubtful, self._doubtful = self._doubtful, {}
         for member in doubtful:
-            session = self.station.sessions.get(member.client)
+            session = self.border.sessions.get(member.client)
             if session is not None and session.connected:
                 mine = (each for each in session.asked if each.filter.group == member.group)
                 self.joined(member.client, (each for each in mine if each.filter.pattern == member.pattern), True)

@@ -6,6 +6,7 @@ it goes on from there to all behind it, as any other event.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,10 +17,12 @@ from roamcast.broker.mqtt.groups import GROUP_TOPIC, Groups
 from roamcast.broker.mqtt.lasting import LOOK_EVERY_US, TIMER, Lasting
 from roamcast.broker.mqtt.properties import is_lasting
 from roamcast.broker.mqtt.retained import Retained
-from roamcast.broker.mqtt.station import Station
 from roamcast.broker.router import PeerMessages
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 KEPT_TOPIC = "$roam/kept"
 PIECE_BYTES_MAX = 256 * 1024
@@ -31,14 +34,14 @@ _event_decoder = msgspec.msgpack.Decoder(Event)
 
 class Keeping:
     def __init__(
-        self, station: Station, events: Events, retained: Retained, lasting: Lasting, groups: Groups
+        self, border: "MqttBorder", events: Events, retained: Retained, lasting: Lasting, groups: Groups
     ) -> None:
-        self.station = station
+        self.border = border
         self.groups = groups
         self.events = events
         self.retained = retained
         self.lasting = lasting
-        station.broker.neighbours.router.to_all = goes_to_all
+        border.neighbours.router.to_all = goes_to_all
 
     def take(self, event: Event) -> bool:
         """An event that goes to all has come here; whether clients may want it."""
@@ -49,44 +52,42 @@ class Keeping:
             for each in _decoder.decode(event.body or b""):
                 self._keep(_event_decoder.decode(each))
         except (msgspec.MsgspecError, ValueError) as problem:
-            self.station.emit(Remark("bad_hand_over", f"{event.id}: {problem}"))
+            self.border.emit(Remark("bad_hand_over", f"{event.id}: {problem}"))
         return False
 
     def _keep(self, event: Event) -> None:
         message = self.events.message_of(event)
         if message is None:
             return
-        if message.retain and not self.retained.keep(event, message, self.station.now_us):
-            self.station.emit(Remark("retained_dropped", message.topic))
+        if message.retain and not self.retained.keep(event, message, self.border.now_us):
+            self.border.emit(Remark("retained_dropped", message.topic))
         elif message.topic.startswith(GROUP_TOPIC):
-            from_here = event.publisher.host == self.station.host
+            from_here = event.publisher.host == self.border.host
             self.groups.heard(message.topic, self.retained.payload_of(message.topic), from_here)
-        if is_lasting(message) and event.expires_us > self.station.now_us:
+        if is_lasting(message) and event.expires_us > self.border.now_us:
             if not self.lasting.keep(event, message):
-                self.station.emit(Remark("lasting_dropped", message.topic))
+                self.border.emit(Remark("lasting_dropped", message.topic))
             self.look_later()
 
     def look_later(self) -> None:
-        if len(self.lasting) and TIMER not in self.station.timers:
-            self.station.timers.set(TIMER, self.station.now_us + LOOK_EVERY_US)
+        if len(self.lasting) and TIMER not in self.border.timers:
+            self.border.timers.set(TIMER, self.border.now_us + LOOK_EVERY_US)
 
     def hand_over(self) -> None:
         """To neighbours that were met since somebody looked."""
-        met, self.station.met = self.station.met, {}
+        met, self.border.linking.met = self.border.linking.met, {}
         for peer in met:
-            if peer in self.station.broker.neighbours.router.neighbours:
+            if peer in self.border.neighbours.router.neighbours:
                 self._hand_over(peer)
 
     def _hand_over(self, peer: str) -> None:
-        neighbours, now_us = self.station.broker.neighbours, self.station.now_us
+        neighbours, now_us = self.border.neighbours, self.border.now_us
         kept = [*self.retained.all(), *self.lasting.all()]
         outgoing: PeerMessages = []
         for body in pieces(kept):
-            event = Event(
-                self.events.next_id(True), KEPT_TOPIC, Context(self.station.host), now_us, now_us, body=body
-            )
+            event = Event(self.events.next_id(True), KEPT_TOPIC, Context(self.border.host), now_us, now_us, body=body)
             outgoing.append((peer, Notified(event, 0)))
-        self.station.perform(neighbours.send(outgoing))
+        self.border.finish(neighbours.send(outgoing))
 
 
 def goes_to_all(event: Event) -> bool:

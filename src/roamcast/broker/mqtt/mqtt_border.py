@@ -5,67 +5,102 @@ with the numbers that it has in the windows of all who get it, an accepted publi
 are asked of neighbours for all clients together, and judged exactly here (`audience.py`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from roamcast.broker.border import Border, Recipients
-from roamcast.broker.messages import Accepted, Attach, Lost, Notified, Numbered, Pub, Reminded
-from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.border import AWAY, Border, Recipients
+from roamcast.broker.broker import Broker
+from roamcast.broker.messages import Accepted, Attach, Lost, Notified, Numbered, Pub, Reminded, Sequenced
 from roamcast.broker.modulators.running import Modulators
-from roamcast.broker.mqtt.effects import Acknowledge, AnyEffect, Deliver, Remark
-from roamcast.broker.mqtt.events import Events, asks_origin
+from roamcast.broker.mqtt.admission import Admission
+from roamcast.broker.mqtt.ahead import Ahead
+from roamcast.broker.mqtt.announcing import Announcing
+from roamcast.broker.mqtt.audience import Audience
+from roamcast.broker.mqtt.effects import Acknowledge, AnyEffect, Cut, Deliver, Release, Remark, Tell
+from roamcast.broker.mqtt.events import Events
+from roamcast.broker.mqtt.forms import RETAINED, asked_by, form_of
+from roamcast.broker.mqtt.groups import Groups
+from roamcast.broker.mqtt.inputs import Received
+from roamcast.broker.mqtt.keeping import Keeping
+from roamcast.broker.mqtt.lasting import Lasting
+from roamcast.broker.mqtt.linking import Linking
 from roamcast.broker.mqtt.observation import Observation
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.properties import subscription_id
+from roamcast.broker.mqtt.publishing import Publishing
+from roamcast.broker.mqtt.retained import Retained
+from roamcast.broker.mqtt.subscribing import Subscribing
+from roamcast.broker.mqtt.timers import Timers
+from roamcast.broker.mqtt.travelling import Travelling
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT, PeerMessages
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import BadTransfer, SessionState, check, interest_of
 from roamcast.broker.window import SPAN_MAX, Bounds, Delivery, Window
+from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.mqtt.limits import SessionLimits
+from roamcast.model.places import MovementGraph
 from roamcast.mqtt.messages import Form, Message
 from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.mqtt.origin import ORIGIN_PROPERTY
 from roamcast.node import boundary
-from roamcast.node.boundary import Does, Note
+from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, SetTimer
 
-RETAINED = "\0retained"
-"""Stands first among the subscriptions of a delivery that was there before them."""
 TELLS_ORIGIN = (ORIGIN_PROPERTY, "true")
 Part: TypeAlias = tuple[Event, tuple[str, ...]]
-Emit: TypeAlias = Callable[[AnyEffect], None]
 
 
 class MqttBorder(Border):
-    events: Events
-    emit: Emit
-    observation: Observation
-    audience: Callable[[Event], Recipients]
-    """Who of the clients gets an event into the session, for which subscriptions."""
-    advertised: Callable[[str], bool] | None = None
-    """Whether a subject has settled that is advertised for all clients together."""
-    leave_behind: Callable[[Session], None] | None = None
-    """Keeps what a session had not published yet that goes to another broker."""
-    now_us = 0
-    modulator_limits = Limits()
+    publishing_kind = Publishing
+    subscribing_kind = Subscribing
+    ahead: Ahead | None = None
+    """Of this life of the process alone."""
 
-    def begin(self, events: Events, emit: Emit, observation: Observation, limits: SessionLimits) -> None:
+    def __init__(self, broker: Broker, events: Events, params: CoreParams, graph: MovementGraph | None) -> None:
+        super().__init__(broker)
         self.events = events
-        self.emit = emit
-        self.observation = observation
+        self.now_us = 0
+        self.timers = Timers()
+        self.observation = Observation(self)
+        self._effects: list[AnyEffect] = []
+        self._deliver: dict[int, Deliver] = {}
+        """By delivery, what this input has it sent to."""
+        self._shared: dict[tuple[str, tuple[str, ...], Form], Delivery] = {}
         self.settled_together = False
-        """Whether a subject has settled since somebody looked."""
+        """Whether a subject has settled since somebody looked that is advertised for all clients together."""
         self.reminded: dict[str, Reminded] = {}
         """Answers that came since somebody looked, by client."""
         self.departed: list[Session] = []
         """Sessions that another broker has now, since somebody looked."""
-        self._deliver: dict[int, Deliver] = {}
-        """By delivery, what this input has it sent to."""
-        self._shared: dict[tuple[str, tuple[str, ...], Form], Delivery] = {}
-        self.keep_within(limits)
+        self._make_parts(params, graph)
+        self.keep_within(params)
 
-    def keep_within(self, limits: SessionLimits) -> None:
-        self.limits = limits
+    def _make_parts(self, params: CoreParams, graph: MovementGraph | None) -> None:
+        self.linking = Linking(self)
+        self.travelling = Travelling(self)
+        self.audience = Audience(self.space, graph)
+        self.retained = Retained(params.retained_messages_max, params.retained_bytes_max)
+        self.lasting = Lasting(params.lasting_messages_max, params.lasting_bytes_max)
+        self.groups = Groups(self, self.events, self.retained)
+        self.keeping = Keeping(self, self.events, self.retained, self.lasting, self.groups)
+        self.announcing = Announcing(self, params.advertised_topics_max, params.advertised_idle_s)
+        self.publishing = self.publishing_kind(
+            self, self.audience, self.events, self.keeping, self.announcing, self.travelling
+        )
+        self.subscribing = self.subscribing_kind(self, self.audience, self.retained, self.groups, self.travelling)
+        self.admission = Admission(self, self.subscribing, self.publishing, self.travelling, params.reminder_wait_s)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "ahead"}
+
+    def keep_within(self, params: CoreParams) -> None:
+        """What clients have already stays, also where the bounds are smaller."""
+        self.limits, self.modulator_limits = params.session, params.modulators
+        self.retained.messages_max, self.retained.bytes_max = params.retained_messages_max, params.retained_bytes_max
+        self.lasting.messages_max, self.lasting.bytes_max = params.lasting_messages_max, params.lasting_bytes_max
+        self.announcing.topics_max = params.advertised_topics_max
+        self.announcing.idle_us = round(params.advertised_idle_s * 1e6)
+        self.admission.reminder_wait_us = round(params.reminder_wait_s * 1e6)
         self.adopt(self.params)
 
     def adopt(self, params: BrokerParams) -> None:
@@ -76,6 +111,52 @@ class MqttBorder(Border):
         )
         for session in self.sessions.values():
             session.window.bounds = self.bounds
+
+    # Effects.
+
+    def emit(self, effect: AnyEffect) -> None:
+        self._effects.append(effect)
+
+    def take_effects(self) -> list[AnyEffect]:
+        self.observation.flush()
+        effects, self._effects = self._effects, []
+        effects += self._take_deliveries()
+        return effects
+
+    def finish(self, effects: list[Does]) -> None:
+        """Effects of one of the broker's parts, and what follows from them."""
+        self.perform(self.broker.finish(self.now_us, effects))
+
+    def perform(self, effects: list[Does]) -> None:
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: Does) -> None:
+        match effect:
+            case Send(to, message):
+                self.emit(Tell(to, message))
+                if self.observation.on and isinstance(message, Sequenced) and isinstance(message.message, Notified):
+                    self.observation.forwarded(to, message.message.event)
+            case SetTimer(name, at_us):
+                # Each session of MQTT says itself how long its client may stay away.
+                if not name.startswith(AWAY):
+                    self.timers.set(name, at_us)
+            case CancelTimer(name):
+                self.timers.cancel(name)
+            case Disconnect(peer):
+                self.emit(Cut(peer))
+            case Note(what, detail):
+                self.emit(Remark(what, detail))
+            case _:
+                self.emit(Remark("unexpected_effect", type(effect).__name__))
+
+    def goes_ahead(self, publisher: str, topic: str) -> None:
+        """A message of QoS 0 is in the effects of an input that is logged."""
+        if self.ahead is not None:
+            self.ahead.mark(publisher, topic)
+
+    def has_neighbours(self) -> bool:
+        return bool(self.neighbours.streams.of)
 
     # Sessions.
 
@@ -122,8 +203,7 @@ class MqttBorder(Border):
         session.missing = session.missing or told.stays
 
     def close(self, session: Session) -> list[Does]:
-        if self.leave_behind is not None:
-            self.leave_behind(session)
+        self.announcing.leave_behind(session)
         self.departed.append(session)
         return super().close(session)
 
@@ -139,13 +219,30 @@ class MqttBorder(Border):
         """A client whose session did not come as a whole begins anew, and learns it from CONNACK."""
         return []
 
+    def context_of(self, client: str) -> Context:
+        session = self.sessions.get(client)
+        return Context(client) if session is None else session.context
+
+    # What clients say of deliveries.
+
+    def finished(self, client: str, numbers: tuple[int, ...]) -> None:
+        session = self.sessions.get(client)
+        if session is not None:
+            for number in numbers:
+                session.window.finish(number)
+
+    def received(self, given: Received) -> None:
+        session = self.sessions.get(given.client)
+        if session is not None and session.window.receive(given.number):
+            self.emit(Release(given.client, given.number))
+
     # Events.
 
     def _ways(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:
         return self.neighbours.router.to_neighbours(notified, source), []
 
     def recipients(self, event: Event, clients: list[str]) -> Recipients:
-        return self.audience(event)
+        return self.publishing.recipients(event)
 
     def give_all(self, event: Event, serial: int, recipients: Recipients) -> list[Does]:
         """Nearly all clients are connected and get the event itself for one subscription: these share a delivery."""
@@ -295,7 +392,7 @@ class MqttBorder(Border):
             deliver.receivers.append((session, number))
         return []
 
-    def take_deliveries(self) -> Iterable[Deliver]:
+    def _take_deliveries(self) -> Iterable[Deliver]:
         """All of an input, in the order of their numbers for each client."""
         if self._shared:
             self._shared = {}
@@ -330,32 +427,7 @@ class MqttBorder(Border):
         return super().settled(client)
 
     def _advertise_for(self, session: Session, pub: Pub) -> list[Does]:
-        return [] if self.advertised is not None else super()._advertise_for(session, pub)
+        return []
 
     def _may_publish(self, session: Session, pub: Pub) -> bool:
-        if self.advertised is not None:
-            return self.advertised(pub.event.subject)
-        return super()._may_publish(session, pub)
-
-
-def asked_by(session: Session, names: Iterable[str]) -> list[Asked]:
-    """Those of its subscriptions with these names that are there still."""
-    known, told = session.subscriptions, session.attachment.told
-    if session.attachment.claim is not None and told is not None:
-        # It has gone on, and wants nothing here any more: what was held for it is seen as its last broker said.
-        known = {each.name: each for each in told.interests}
-    asked = [known[name].asked for name in names if name in known]
-    return [each for each in asked if each is not None]
-
-
-def form_of(message: Message, asked: Sequence[Asked], retained: bool = False) -> Form:
-    """How a client sees a message: as its subscriptions say, or as it was published if they are gone."""
-    if len(asked) == 1 and not (retained or message.retain):
-        # Nearly always.
-        [only] = asked
-        ids = () if only.subscription_id is None else (only.subscription_id,)
-        return Form(min(message.qos, only.qos), False, ids, bool(only.user_properties) and asks_origin(asked))
-    granted = max((each.qos for each in asked), default=message.qos)
-    retain = retained or (message.retain and any(each.retain_as_published for each in asked))
-    all_ids = tuple(sorted({each.subscription_id for each in asked if each.subscription_id is not None}))
-    return Form(min(message.qos, granted), retain, all_ids, asks_origin(asked))
+        return self.announcing.is_settled(pub.event.subject)

@@ -33,14 +33,14 @@ from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.node.observer import Observer, Observers, SubscriptionIds
 
 if TYPE_CHECKING:
-    from roamcast.broker.mqtt.station import Station
+    from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 RETAINED_GIVEN = "retained_given"
 
 
 class Observation:
-    def __init__(self, station: "Station") -> None:
-        self.station = station
+    def __init__(self, border: "MqttBorder") -> None:
+        self.border = border
         self._begin()
 
     def _begin(self) -> None:
@@ -51,7 +51,7 @@ class Observation:
         self._subscription_ids: list[str | None] = []
 
     def __getstate__(self) -> dict[str, object]:
-        return {"station": self.station}
+        return {"border": self.border}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -63,36 +63,36 @@ class Observation:
         return bool(self.observers.all)
 
     def _failed(self, observer: Observer, why: str) -> None:
-        self.station.emit(Remark("observer_failed", f"{type(observer).__name__}, {why}"))
+        self.border.emit(Remark("observer_failed", f"{type(observer).__name__}, {why}"))
 
     # Clients.
 
     def moved(self, context: Context) -> None:
         if self.observers.all:
             self.flush()
-            self.observers.moved(self.station.now_us, context)
+            self.observers.moved(self.border.now_us, context)
 
     def disconnected(self, client: str) -> None:
         if self.observers.all:
             self.flush()
-            self.observers.disconnected(self.station.now_us, client)
+            self.observers.disconnected(self.border.now_us, client)
 
     def gone(self, client: str, to: str | None = None) -> None:
         if self.observers.all:
             self.flush()
-            self.observers.gone(self.station.now_us, client, to)
+            self.observers.gone(self.border.now_us, client, to)
 
     def subscribed(self, asked: Asked, wanted: Subscription) -> None:
         if self.observers.all:
             self.flush()
             tell = self.observers.subscribed if is_modelled(asked) else self.observers.subscribed_unmodelled
-            tell(self.station.now_us, wanted.subscriber, wanted)
+            tell(self.border.now_us, wanted.subscriber, wanted)
 
     def unsubscribed(self, asked: Asked, wanted: Subscription) -> None:
         if self.observers.all:
             self.flush()
             tell = self.observers.unsubscribed if is_modelled(asked) else self.observers.unsubscribed_unmodelled
-            tell(self.station.now_us, wanted.subscriber, wanted.id)
+            tell(self.border.now_us, wanted.subscriber, wanted.id)
 
     # Events.
 
@@ -101,7 +101,7 @@ class Observation:
             self.flush()
             if not event.instantaneous and not is_lasting(message):
                 event = replace(event, expires_us=event.published_us)
-            self.observers.published(self.station.now_us, client, event)
+            self.observers.published(self.border.now_us, client, event)
 
     def delivered(self, client: str, event: Event, asked: Iterable[Asked]) -> None:
         if not self.observers.all:
@@ -117,7 +117,7 @@ class Observation:
         """All deliveries of an event at once."""
         if self.observers.all:
             self.flush()
-            self.observers.fanned_out(self.station.now_us, event, clients, subscription_ids)
+            self.observers.fanned_out(self.border.now_us, event, clients, subscription_ids)
 
     def given_retained(self, client: str, event: Event, message: Message, asked: Iterable[Asked]) -> None:
         """To a subscription that came after it."""
@@ -126,18 +126,18 @@ class Observation:
         elif self.observers.all:
             self.flush()
             event = original(event)
-            self.observers.noted(self.station.now_us, client, RETAINED_GIVEN, event.id)
-            self.observers.fanned_out(self.station.now_us, event, (client,), (None,))
+            self.observers.noted(self.border.now_us, client, RETAINED_GIVEN, event.id)
+            self.observers.fanned_out(self.border.now_us, event, (client,), (None,))
 
     def heard(self, peer: str, event: Event) -> None:
         if self.observers.all:
             self.flush()
-            self.observers.heard(self.station.now_us, peer, event)
+            self.observers.heard(self.border.now_us, peer, event)
 
     def forwarded(self, peer: str, event: Event) -> None:
         if self.observers.all:
             self.flush()
-            self.observers.forwarded(self.station.now_us, peer, event)
+            self.observers.forwarded(self.border.now_us, peer, event)
 
     def flush(self) -> None:
         """Tells of the deliveries that were collected: before anything else is told, and at the end of an input."""
@@ -145,7 +145,7 @@ class Observation:
         if event is not None:
             hosts, self._hosts = self._hosts, []
             subscription_ids, self._subscription_ids = self._subscription_ids, []
-            self.observers.fanned_out(self.station.now_us, original(event), hosts, subscription_ids)
+            self.observers.fanned_out(self.border.now_us, original(event), hosts, subscription_ids)
 
 
 def is_modelled(asked: Asked) -> bool:

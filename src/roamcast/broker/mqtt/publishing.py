@@ -1,6 +1,7 @@
 """What clients publish, on its way to clients here and to other brokers."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -15,7 +16,6 @@ from roamcast.broker.mqtt.inputs import Published, Released
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.mqtt.properties import BadProperty, is_lasting, subscription_id
-from roamcast.broker.mqtt.station import Station
 from roamcast.broker.mqtt.travelling import Travelling
 from roamcast.broker.mqtt.wishes import Plan, Recipients, alike
 from roamcast.broker.router import CLIENT
@@ -26,51 +26,52 @@ from roamcast.mqtt.batches import Batch, batch_of, merged
 from roamcast.mqtt.messages import SECOND_US, Message, Subscription, WillMessage
 from roamcast.mqtt.reasons import Reason
 
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.mqtt_border import MqttBorder
+
 
 class Publishing:
     def __init__(
         self,
-        station: Station,
+        border: "MqttBorder",
         audience: Audience,
         events: Events,
         keeping: Keeping,
         announcing: Announcing,
         travelling: Travelling,
     ) -> None:
-        self.station = station
+        self.border = border
         self.audience = audience
         self.events = events
         self.keeping = keeping
         self.announcing = announcing
         self.travelling = travelling
-        announcing.release = self._to_neighbours
-        self.station.border.audience = self._audience
 
     def publish(self, given: Published) -> None:
-        session = self.station.sessions.get(given.client)
+        session = self.border.sessions.get(given.client)
         if session is None:
             return
         message, packet_id = given.message, given.packet_id
         if message.qos == 2 and packet_id:
             if packet_id in session.received:
                 if packet_id not in session.unaccepted.values():
-                    self.station.emit(Acknowledge(given.client, packet_id))
+                    self.border.emit(Acknowledge(given.client, packet_id))
                 return
             session.received[packet_id] = None
         if message.topic == REPORT_TOPIC:
             self._report(session, message, packet_id)
             return
         if message.qos and self.events.is_copy(None, message):
-            self.station.emit(Acknowledge(given.client, packet_id))
+            self.border.emit(Acknowledge(given.client, packet_id))
             return
         # By the turns that are logged, for this is logged too, and a choice may be kept with its message.
         message = self._with_choice(message, False)
         try:
-            event = self.events.event_of(session.context, message, self.station.now_us)
+            event = self.events.event_of(session.context, message, self.border.now_us)
         except (BadProperty, BadValue) as problem:
             self._refuse(session, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return
-        if message.retain and not self.keeping.retained.has_room(message, self.station.now_us):
+        if message.retain and not self.keeping.retained.has_room(message, self.border.now_us):
             self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can be retained")
             return
         if is_lasting(message) and not self.keeping.lasting.has_room(message):
@@ -79,22 +80,22 @@ class Publishing:
         self._publish(session, event, message, packet_id)
 
     def _publish(self, session: Session, event: Event, message: Message, packet_id: int) -> None:
-        self.station.observation.published(session.client, event, message)
+        self.border.observation.published(session.client, event, message)
         self.announcing.announce(event.subject)
         if message.qos == 0 and not goes_to_all(event):
             self._route_passing(event, message, CLIENT, 0)
             return
         if message.qos == 0:
             # Its event may have another publisher, for whom this client speaks.
-            self.station.goes_ahead(session.client, message.topic)
-        session.serial = max(self.station.now_us, session.serial + 1, session.published + 1)
+            self.border.goes_ahead(session.client, message.topic)
+        session.serial = max(self.border.now_us, session.serial + 1, session.published + 1)
         if message.qos and packet_id:
             if session.unaccepted:
                 # A resent packet id replaces its pending entry.
                 others = {each: known for each, known in session.unaccepted.items() if known != packet_id}
                 session.unaccepted = others
             session.unaccepted[session.serial] = packet_id
-        self.station.perform(self.station.border.publish(session, Pub(session.serial, event)))
+        self.border.finish(self.border.publish(session, Pub(session.serial, event)))
         self.announcing.published(session)
         if was_refused(session, session.serial):
             # The client of the protocols would say it again; one of MQTT is told, and does as it likes.
@@ -109,45 +110,46 @@ class Publishing:
     def _refuse(self, session: Session, message: Message, packet_id: int, reason: Reason, text: str) -> None:
         session.received.pop(packet_id, None)
         if message.qos:
-            self.station.emit(Acknowledge(session.client, packet_id, reason, text))
+            self.border.emit(Acknowledge(session.client, packet_id, reason, text))
         else:
-            self.station.emit(Remark("message_refused", f"{session.client}: {text}"))
+            self.border.emit(Remark("message_refused", f"{session.client}: {text}"))
 
     def _report(self, session: Session, message: Message, packet_id: int) -> None:
         try:
-            context = context_reported(message.payload, session.context, self.station.now_us, self.station.space)
+            context = context_reported(message.payload, session.context, self.border.now_us, self.border.space)
         except BadReport as problem:
             self._refuse(session, message, packet_id, Reason.PAYLOAD_FORMAT_INVALID, str(problem))
             return
         session.context = context
-        self.audience.moved(context, self.station.has_neighbours())
-        self.station.observation.moved(context)
+        self.audience.moved(context, self.border.has_neighbours())
+        self.border.observation.moved(context)
         self.travelling.moved(session)
-        self.station.emit(Acknowledge(session.client, packet_id))
+        self.border.emit(Acknowledge(session.client, packet_id))
 
     def released(self, given: Released) -> None:
-        session = self.station.sessions.get(given.client)
+        session = self.border.sessions.get(given.client)
         if session is not None:
             session.received.pop(given.packet_id, None)
-            self.station.emit(Complete(given.client, given.packet_id))
+            self.border.emit(Complete(given.client, given.packet_id))
 
     def publish_will(self, session: Session, will: WillMessage) -> None:
-        now_us = self.station.now_us
+        now_us = self.border.now_us
         expires_us = None if will.expiry_s is None else now_us + will.expiry_s * SECOND_US
         self.publish(Published(session.client, 0, replace(will.message, expires_us=expires_us)))
 
     # QoS 1 and 2: the broker asks who gets an event that has come to it.
 
-    def _audience(self, event: Event) -> Iterable[tuple[Session, tuple[str, ...]]]:
+    def recipients(self, event: Event) -> Iterable[tuple[Session, tuple[str, ...]]]:
+        """Who of the clients gets an event into the session, for which subscriptions."""
         if goes_to_all(event) and not self.keeping.take(event):
             return []
         message = self.events.message_of(event)
         if message is not None and not message.qos:
-            self.station.goes_ahead(event.publisher.host, event.subject)
+            self.border.goes_ahead(event.publisher.host, event.subject)
         if message is not None and self.events.is_copy(event, message):
             return []
         chosen = () if message is None else message.chosen
-        return self._parted(event, self.audience.of(event, self.station.now_us, chosen))
+        return self._parted(event, self.audience.of(event, self.border.now_us, chosen))
 
     def _parted(self, event: Event, recipients: Recipients) -> list[tuple[Session, tuple[str, ...]]]:
         """Who is to get an event into the session. The others of the recipients are handed it at once."""
@@ -157,7 +159,7 @@ class Publishing:
         reliable: list[tuple[Session, tuple[str, ...]]] = []
         lasts = event.id in self.keeping.lasting
         for client, asked in recipients:
-            session = self.station.sessions.get(client)
+            session = self.border.sessions.get(client)
             if session is None:
                 continue
             if lasts:
@@ -176,7 +178,7 @@ class Publishing:
 
     def _has_room(self, session: Session, message: Message) -> bool:
         """Of what waits to be numbered; when it is, room is asked for again."""
-        return session.attachment.awaits is None or self.station.border.has_room(session, message)
+        return session.attachment.awaits is None or self.border.has_room(session, message)
 
     def _for_session(self, session: Session, message: Message, asked: list[Subscription]) -> list[Subscription]:
         """Those for which it is QoS 1 or 2. All that see the message itself go together, as one delivery."""
@@ -195,17 +197,17 @@ class Publishing:
         self, session: Session, event: Event, message: Message, asked: list[Subscription], passing: bool
     ) -> None:
         if not passing and not message.qos:
-            self.station.goes_ahead(event.publisher.host, event.subject)
+            self.border.goes_ahead(event.publisher.host, event.subject)
         plain = [each for each in asked if each.filter.text not in session.modulators]
         if plain:
             seen = with_origin(event, message, plain)
             self._hand(batch_of(seen), alike([(session.client, plain)]))
         for each in asked:
             if each not in plain:
-                for made in self.station.border.messages_for(session, event, message, each.filter.text, passing):
+                for made in self.border.messages_for(session, event, message, each.filter.text, passing):
                     self._hand(batch_of(made), alike([(session.client, [each])]))
         if session.connected:
-            self.station.observation.delivered(session.client, event, asked)
+            self.border.observation.delivered(session.client, event, asked)
 
     # Messages that last.
 
@@ -219,32 +221,32 @@ class Publishing:
 
     def look_for_newcomers(self, _: str) -> None:
         """Who has come into the reach of messages that last."""
-        station, lasting = self.station, self.keeping.lasting
-        for event_id in lasting.expire(station.now_us):
-            for each in station.sessions.values():
+        border, lasting = self.border, self.keeping.lasting
+        for event_id in lasting.expire(border.now_us):
+            for each in border.sessions.values():
                 each.seen.pop(event_id, None)
         events = list(lasting.all())
-        for event, recipients in zip(events, self.audience.of_lasting(events, station.now_us), strict=True):
+        for event, recipients in zip(events, self.audience.of_lasting(events, border.now_us), strict=True):
             # Of whom it is not known yet what it has had, it will be at the next look.
-            known = [each for each in recipients if is_settled(station.sessions.get(each[0]))]
+            known = [each for each in recipients if is_settled(border.sessions.get(each[0]))]
             for session, wanted in self._parted(event, known):
-                station.perform(station.border.give(session, event, 0, wanted))
+                border.finish(border.give(session, event, 0, wanted))
         self.keeping.look_later()
 
     def _hand(self, batch: Batch, plan: Plan) -> None:
         for receivers in plan:
             retain = batch.messages[0].retain and receivers.retain_as_published
-            self.station.emit(Hand(receivers.clients, batch, retain, receivers.subscription_ids))
+            self.border.emit(Hand(receivers.clients, batch, retain, receivers.subscription_ids))
 
     # QoS 0.
 
     def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
         """All that came in a tick: those whose recipients depend on what they say are matched in one call."""
         waiting, alike_sent = list[tuple[Message, Event]](), list[Batch]()
-        router, observed = self.station.broker.neighbours.router, self.station.observation.on
-        linked, announces = self.station.has_neighbours(), self.announcing.on
+        router, observed = self.border.neighbours.router, self.border.observation.on
+        linked, announces = self.border.has_neighbours(), self.announcing.on
         for client, batch in passing:
-            session = self.station.sessions.get(client)
+            session = self.border.sessions.get(client)
             if session is None:
                 continue
             plan, travels = self.audience.plain(batch.topic), linked and (announces or router.may_leave(batch.topic))
@@ -276,7 +278,7 @@ class Publishing:
         receivers = [
             (client, each.filter.text)
             for client, asked in self.audience.everybody(batch.topic)
-            if client in self.station.sessions and self.station.sessions[client].connected
+            if client in self.border.sessions and self.border.sessions[client].connected
             for each in asked
         ]
         hosts = [client for client, _ in receivers]
@@ -286,24 +288,24 @@ class Publishing:
             if event is None:
                 continue
             if hosts:
-                self.station.observation.fanned_out(event, hosts, names)
+                self.border.observation.fanned_out(event, hosts, names)
             if travels and not self.announcing.keeps_back(event):
-                self._to_neighbours(event)
+                self.to_neighbours(event)
 
     def _passing_event(self, session: Session, message: Message, travels: bool) -> Event | None:
         """None for a message that is refused."""
         try:
-            event = self.events.passing_event_of(session.context, message, self.station.now_us, travels)
+            event = self.events.passing_event_of(session.context, message, self.border.now_us, travels)
         except (BadProperty, BadValue) as problem:
             self._refuse(session, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return None
-        self.station.observation.published(session.client, event, message)
+        self.border.observation.published(session.client, event, message)
         return event
 
     def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
         if waiting:
             events, chosen = [event for _, event in waiting], [message.chosen for message, _ in waiting]
-            found = self.audience.of_passing(events, self.station.now_us, chosen)
+            found = self.audience.of_passing(events, self.border.now_us, chosen)
             for (message, event), recipients in zip(waiting, found, strict=True):
                 self._pass(event, message, recipients, CLIENT, 0)
             waiting.clear()
@@ -311,18 +313,18 @@ class Publishing:
     def heard_passing(self, peer: str, passing: Passing) -> None:
         message = self.events.carried_by(passing.event)
         if message is None or passing.hops > HOPS_MAX:
-            self.station.emit(Remark("event_looped", passing.event.id))
+            self.border.emit(Remark("event_looped", passing.event.id))
             return
-        self.station.observation.heard(peer, passing.event)
+        self.border.observation.heard(peer, passing.event)
         self._route_passing(passing.event, message, peer, passing.hops)
 
     def _route_passing(self, event: Event, message: Message, source: str, hops: int) -> None:
-        self._pass(event, message, self.audience.of(event, self.station.now_us, message.chosen, True), source, hops)
+        self._pass(event, message, self.audience.of(event, self.border.now_us, message.chosen, True), source, hops)
 
     def _pass(self, event: Event, message: Message, recipients: Recipients, source: str, hops: int) -> None:
         unchanged: Recipients = []
         for client, asked in recipients:
-            session = self.station.sessions.get(client)
+            session = self.border.sessions.get(client)
             if session is None:
                 continue
             if len(session.modulators) or asks_origin(asked):
@@ -330,19 +332,19 @@ class Publishing:
             else:
                 unchanged.append((client, asked))
                 if session.connected:
-                    self.station.observation.delivered(client, event, asked)
+                    self.border.observation.delivered(client, event, asked)
         self._hand(batch_of(message), alike(unchanged))
-        if self.station.has_neighbours() and not (source == CLIENT and self.announcing.keeps_back(event)):
-            self._to_neighbours(event, source, hops)
+        if self.border.has_neighbours() and not (source == CLIENT and self.announcing.keeps_back(event)):
+            self.to_neighbours(event, source, hops)
 
-    def _to_neighbours(self, event: Event, source: str = CLIENT, hops: int = 0) -> None:
-        router, passing = self.station.broker.neighbours.router, Passing(event, hops + 1)
+    def to_neighbours(self, event: Event, source: str = CLIENT, hops: int = 0) -> None:
+        router, passing = self.border.neighbours.router, Passing(event, hops + 1)
         for peer, _ in router.to_neighbours(Notified(event, 0, None, hops), source):
-            if not self.station.in_step_with(peer):
+            if not self.border.linking.in_step_with(peer):
                 # A link that is back is not in step yet: this would be there before what waits in the stream.
                 continue
-            self.station.emit(Tell(peer, passing))
-            self.station.observation.forwarded(peer, event)
+            self.border.emit(Tell(peer, passing))
+            self.border.observation.forwarded(peer, event)
 
 
 def was_refused(session: Session, serial: int) -> bool:

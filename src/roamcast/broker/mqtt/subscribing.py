@@ -1,14 +1,15 @@
 """What clients here want, and where they are."""
 
+from typing import TYPE_CHECKING
+
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.effects import Grant, Hand, Remark, Revoke
 from roamcast.broker.mqtt.events import with_origin
+from roamcast.broker.mqtt.forms import RETAINED
 from roamcast.broker.mqtt.groups import Groups
 from roamcast.broker.mqtt.inputs import Asked, Reported, ReportedTogether, Withdrew
-from roamcast.broker.mqtt.mqtt_border import RETAINED
 from roamcast.broker.mqtt.properties import BadProperty, is_common, is_lasting, subscription_of
 from roamcast.broker.mqtt.retained import Retained
-from roamcast.broker.mqtt.station import Station
 from roamcast.broker.mqtt.travelling import Travelling
 from roamcast.broker.mqtt.wishes import ids_of
 from roamcast.broker.session import Session
@@ -19,6 +20,9 @@ from roamcast.model.values import FOREVER_US, BadValue
 from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Subscription
 from roamcast.mqtt.reasons import Reason
+
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 GRANTED = (Reason.SUCCESS, Reason.GRANTED_QOS_1, Reason.GRANTED_QOS_2)
 ALWAYS, IF_NEW, NEVER = 0, 1, 2
@@ -41,16 +45,16 @@ def expiry_timer(client: str, text: str) -> str:
 
 class Subscribing:
     def __init__(
-        self, station: Station, audience: Audience, retained: Retained, groups: Groups, travelling: Travelling
+        self, border: "MqttBorder", audience: Audience, retained: Retained, groups: Groups, travelling: Travelling
     ) -> None:
-        self.station = station
+        self.border = border
         self.travelling = travelling
         self.groups = groups
         self.audience = audience
         self.retained = retained
 
     def subscribe(self, given: Asked) -> None:
-        session = self.station.sessions.get(given.client)
+        session = self.border.sessions.get(given.client)
         if session is None:
             return
         reasons: list[Reason] = []
@@ -83,26 +87,26 @@ class Subscribing:
 
     def _refused(self, session: Session, why: str) -> None:
         """Many clients show nobody the text of SUBACK."""
-        self.station.emit(Remark("subscription_refused", f"{session.client}: {why}"))
+        self.border.emit(Remark("subscription_refused", f"{session.client}: {why}"))
 
     def granted(self, asked: Subscription) -> Subscription:
         """What a client gets of what it asks for: all of it."""
         return asked
 
     def answer(self, session: Session, grant: Grant) -> None:
-        self.station.emit(grant)
+        self.border.emit(grant)
 
     def _wanted(self, session: Session, asked: Subscription) -> Wanted:
-        wanted = subscription_of(session.client, asked, self.station.now_us, self.station.space)
+        wanted = subscription_of(session.client, asked, self.border.now_us, self.border.space)
         if wanted.modulator and asked.filter.text not in session.modulators:
             session.modulators.make(wanted.modulator)
         return wanted
 
     def _check_room(self, session: Session, interest: Interest) -> None:
         """All of a session's subscriptions must fit into one message between brokers."""
-        if self.station.broker.neighbours.router.full():
+        if self.border.neighbours.router.full():
             raise NoRoom("this broker has as many subscriptions as it may")
-        name, limits = interest.name, self.station.border.limits
+        name, limits = interest.name, self.border.limits
         others = [each for each in session.subscriptions.values() if each.name != name]
         if len(others) >= limits.subscriptions_max:
             raise NoRoom(f"at most {limits.subscriptions_max} subscriptions")
@@ -122,8 +126,8 @@ class Subscribing:
             self.groups.left(session.client, () if is_common(asked) else (before.asked,))
         session.modulators.put(name, wanted.modulator)
         self._enter(session, interest)
-        self.station.perform(self.station.border.subscribe(session, interest))
-        self.station.observation.subscribed(asked, wanted)
+        self.border.finish(self.border.subscribe(session, interest))
+        self.border.observation.subscribed(asked, wanted)
         self.groups.joined(session.client, (asked,), True)
         return before is not None
 
@@ -133,7 +137,7 @@ class Subscribing:
             self.audience.subscribe(session.client, interest.asked, interest.wanted)
 
     def unsubscribe(self, given: Withdrew) -> None:
-        session = self.station.sessions.get(given.client)
+        session = self.border.sessions.get(given.client)
         if session is None:
             return
         reasons: list[Reason] = []
@@ -142,7 +146,7 @@ class Subscribing:
             reasons.append(Reason.SUCCESS if known else Reason.NO_SUBSCRIPTION_EXISTED)
             if known:
                 self._withdraw(session, name)
-        self.station.emit(Revoke(given.client, given.packet_id, tuple(reasons)))
+        self.border.emit(Revoke(given.client, given.packet_id, tuple(reasons)))
 
     def _withdraw(self, session: Session, name: str) -> None:
         interest = session.subscriptions[name]
@@ -150,25 +154,25 @@ class Subscribing:
         if interest.asked is not None:
             self.audience.unsubscribe(session.client, interest.asked)
             self.groups.left(session.client, (interest.asked,))
-            self.station.observation.unsubscribed(interest.asked, interest.wanted)
+            self.border.observation.unsubscribed(interest.asked, interest.wanted)
 
     def _forget(self, session: Session, name: str) -> None:
         session.forget_subscription(name)
-        self.station.timers.cancel(expiry_timer(session.client, name))
-        self.station.perform(self.station.border.unsubscribe(session, name))
+        self.border.timers.cancel(expiry_timer(session.client, name))
+        self.border.finish(self.border.unsubscribe(session, name))
 
     def _expire_later(self, session: Session, text: str, wanted: Wanted) -> None:
         timer = expiry_timer(session.client, text)
         if wanted.expires_us == FOREVER_US:
-            self.station.timers.cancel(timer)
+            self.border.timers.cancel(timer)
         else:
             # It still holds at the very moment, as the definition of matching has it.
-            self.station.timers.set(timer, wanted.expires_us + 1)
+            self.border.timers.set(timer, wanted.expires_us + 1)
 
     def expired(self, name: str) -> None:
         """A subscription's time is over: it goes as if its client had withdrawn it."""
         client, _, text = name.partition(EXPIRY_SIGN)
-        session = self.station.sessions.get(client)
+        session = self.border.sessions.get(client)
         if session is not None and text in session.subscriptions:
             self._withdraw(session, text)
 
@@ -177,11 +181,11 @@ class Subscribing:
             self.moved(context)
 
     def moved(self, context: Context) -> None:
-        session = self.station.sessions.get(context.host)
+        session = self.border.sessions.get(context.host)
         if session is not None:
             session.context = context
-            self.audience.moved(context, self.station.has_neighbours())
-            self.station.observation.moved(context)
+            self.audience.moved(context, self.border.has_neighbours())
+            self.border.observation.moved(context)
             self.travelling.moved(session)
 
     def welcome(self, session: Session) -> None:
@@ -192,7 +196,7 @@ class Subscribing:
 
     def forget(self, session: Session) -> None:
         for text in self.audience.texts_of(session.client):
-            self.station.timers.cancel(expiry_timer(session.client, text))
+            self.border.timers.cancel(expiry_timer(session.client, text))
         self.audience.forget(session.client)
 
     def realign(self, session: Session) -> None:
@@ -219,14 +223,14 @@ class Subscribing:
         try:
             self._check_room(session, interest)
         except NoRoom as problem:
-            self.station.emit(Remark("subscription_dropped", f"{session.client}: {told.name}: {problem}"))
+            self.border.emit(Remark("subscription_dropped", f"{session.client}: {told.name}: {problem}"))
             self._lapse(session, interest)
             return
-        if told.wanted.expires_us < self.station.now_us:
+        if told.wanted.expires_us < self.border.now_us:
             self._lapse(session, interest)
             return
         self._enter(session, interest)
-        self.station.perform(self.station.border.subscribe(session, interest))
+        self.border.finish(self.border.subscribe(session, interest))
 
     def _lapse(self, session: Session, interest: Interest) -> None:
         self.audience.remove(session.client, interest.name)
@@ -239,7 +243,7 @@ class Subscribing:
             return
         if replaced and asked.retain_handling == IF_NEW:
             return
-        now_us, name = self.station.now_us, asked.filter.text
+        now_us, name = self.border.now_us, asked.filter.text
         wanted = session.subscriptions[name].wanted
         for event, message in self.retained.matching(asked.filter.pattern, now_us):
             if not self.audience.wants_retained(event, wanted, now_us):
@@ -247,11 +251,11 @@ class Subscribing:
             if is_lasting(message):
                 session.unseen(event.id, [asked])
             if not message.qos:
-                self.station.goes_ahead(event.publisher.host, event.subject)
+                self.border.goes_ahead(event.publisher.host, event.subject)
             if min(message.qos, asked.qos) == 0:
-                for each in self.station.border.messages_for(session, event, message, name, False):
+                for each in self.border.messages_for(session, event, message, name, False):
                     seen = batch_of(with_origin(event, each, [asked]))
-                    self.station.emit(Hand((session.client,), seen, True, ids_of([asked])))
-                self.station.observation.given_retained(session.client, event, message, [asked])
+                    self.border.emit(Hand((session.client,), seen, True, ids_of([asked])))
+                self.border.observation.given_retained(session.client, event, message, [asked])
             else:
-                self.station.perform(self.station.border.give(session, event, 0, (RETAINED, name)))
+                self.border.finish(self.border.give(session, event, 0, (RETAINED, name)))

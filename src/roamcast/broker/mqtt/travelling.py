@@ -14,6 +14,9 @@ What that client does by itself its broker does for it: it polls (`probing`), an
 time has come (`batch`).
 """
 
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from roamcast.broker.mesh.handover import MeshHandover
@@ -21,11 +24,13 @@ from roamcast.broker.mesh.prediction import TRIP_S_MAX, Status, status_of
 from roamcast.broker.messages import Attach, Poll
 from roamcast.broker.mqtt.content import BadReport, context_reported
 from roamcast.broker.mqtt.effects import Remark
-from roamcast.broker.mqtt.station import Station
 from roamcast.broker.session import Session
 from roamcast.model.context import Context
 from roamcast.model.movement import MovementModel, cell_name
 from roamcast.mqtt.packets import Pairs
+
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 TRIP, NEXT = "trip", "next"
 SAID_NAMES = (TRIP, NEXT)
@@ -34,16 +39,17 @@ POLL_TIMER, REPORT_TIMER = "poll:", "report:"
 
 
 class Travelling:
-    def __init__(self, station: Station) -> None:
-        self.station = station
-        handover = station.broker.handover
-        self.mesh = handover if isinstance(handover, MeshHandover) else None
+    def __init__(self, border: "MqttBorder") -> None:
+        self.border = border
+
+    @cached_property
+    def mesh(self) -> MeshHandover | None:
         """None: brokers are not a mesh, and nobody need know who goes where."""
-        self.params = station.broker.params
+        handover = self.border.broker.handover
+        return handover if isinstance(handover, MeshHandover) else None
 
     def adopt(self, movement: MovementModel | None) -> bool:
         """Goes on with another movement model; whether it is another."""
-        self.params = self.station.broker.params
         if self.mesh is None or self.mesh.movement == movement:
             return False
         self.mesh.movement = movement
@@ -52,30 +58,30 @@ class Travelling:
     # Reports, which are attachments.
 
     def attach(self, client: str, attach: Attach) -> None:
-        station, status = self.station, None
+        border, status = self.border, None
         if self.mesh is not None:
-            session = station.sessions.get(client)
+            session = border.sessions.get(client)
             known = attach.session.context if attach.session is not None else None
             context = session.context if session is not None else known or Context(client)
             status = self._status(context, "" if session is None else session.next_broker)
             attach = replace(attach, status=status)
-        station.perform(station.broker.handover.attach(station.now_us, client, attach))
-        session = station.sessions.get(client)
+        border.finish(border.broker.handover.attach(border.now_us, client, attach))
+        session = border.sessions.get(client)
         if self.mesh is not None and session is not None:
             session.status = status
             self._report_later(session)
 
     def _report(self, session: Session) -> None:
         """Says to the broker that it is still here, and what has become of its trip."""
-        epoch = max(self.station.now_us, session.epoch + 1)
+        epoch = max(self.border.now_us, session.epoch + 1)
         self.attach(session.client, Attach(epoch, 0, "again", None))
 
     def admitted(self, session: Session) -> None:
         """It is connected from now on."""
         if self.mesh is not None:
-            self.station.perform(self.mesh.linked(self.station.now_us, session.client))
+            self.border.finish(self.mesh.linked(self.border.now_us, session.client))
             # Sessions say who is connected; a link is a client's of the papers.
-            self.station.border.links.pop(session.client, None)
+            self.border.links.pop(session.client, None)
             self._poll_later(session)
 
     def moved(self, session: Session) -> None:
@@ -95,7 +101,7 @@ class Travelling:
         if TRIP in given:
             self._take_trip(session, given[TRIP])
         if NEXT in given and self.mesh.grid.cell_of(given[NEXT]) is None:
-            self.station.emit(Remark("bad_report", f"{session.client}: '{given[NEXT]}' is no broker of the mesh"))
+            self.border.emit(Remark("bad_report", f"{session.client}: '{given[NEXT]}' is no broker of the mesh"))
         elif NEXT in given:
             session.next_broker = given[NEXT]
         if given:
@@ -103,21 +109,19 @@ class Travelling:
 
     def _take_trip(self, session: Session, text: str) -> None:
         try:
-            session.context = context_reported(
-                text.encode(), session.context, self.station.now_us, self.station.space
-            )
+            session.context = context_reported(text.encode(), session.context, self.border.now_us, self.border.space)
         except BadReport as problem:
-            self.station.emit(Remark("bad_report", f"{session.client}: {problem}"))
+            self.border.emit(Remark("bad_report", f"{session.client}: {problem}"))
 
     def _status(self, context: Context, next_broker: str) -> Status | None:
         """Where it goes, as far as anybody knows."""
-        mesh, now_us = self.mesh, self.station.now_us
+        mesh, now_us = self.mesh, self.border.now_us
         if mesh is None:
             return None
         going_to = mesh.grid.cell_of(next_broker) if next_broker else None
         if going_to is not None:
             return Status(now_us, mesh.grid.centre(going_to))
-        status = status_of(context, now_us, self.station.space)
+        status = status_of(context, now_us, self.border.space)
         if status is None and mesh.movement is not None and mesh.movement.residence_s(cell_name(mesh.here)):
             return Status(now_us, mesh.grid.centre(mesh.here))
         return status
@@ -125,31 +129,31 @@ class Travelling:
     # What the client of the paper does by itself.
 
     def _poll_later(self, session: Session) -> None:
-        if self.params.handover == "probing":
-            at_us = self.station.now_us + round(self.params.mesh.probe_s * 1e6)
-            self.station.timers.set(POLL_TIMER + session.client, at_us)
+        if self.border.params.handover == "probing":
+            at_us = self.border.now_us + round(self.border.params.mesh.probe_s * 1e6)
+            self.border.timers.set(POLL_TIMER + session.client, at_us)
 
     def poll(self, client: str) -> None:
-        session = self.station.sessions.get(client)
+        session = self.border.sessions.get(client)
         if session is not None and session.connected:
-            poll = Poll(self.station.host, session.epoch, 0)
-            self.station.perform(self.station.broker.handover.hear_client(self.station.now_us, poll, client))
+            poll = Poll(self.border.host, session.epoch, 0)
+            self.border.finish(self.border.broker.handover.hear_client(self.border.now_us, poll, client))
             self._poll_later(session)
 
     def _report_later(self, session: Session) -> None:
         """Who is under way gets nothing with `batch`, so the end of the trip must be noticed."""
         status = session.status
-        if self.params.handover != "batch" or status is None or status.speed_mps == 0:
-            self.station.timers.cancel(REPORT_TIMER + session.client)
+        if self.border.params.handover != "batch" or status is None or status.speed_mps == 0:
+            self.border.timers.cancel(REPORT_TIMER + session.client)
             return
-        travel_s = min(status.travel_s(self.station.space), TRIP_S_MAX) or self.params.mesh.report_s
-        self.station.timers.set(REPORT_TIMER + session.client, self.station.now_us + round(travel_s * 1e6))
+        travel_s = min(status.travel_s(self.border.space), TRIP_S_MAX) or self.border.params.mesh.report_s
+        self.border.timers.set(REPORT_TIMER + session.client, self.border.now_us + round(travel_s * 1e6))
 
     def trip_over(self, client: str) -> None:
-        session = self.station.sessions.get(client)
+        session = self.border.sessions.get(client)
         if session is not None and session.connected:
             self._report(session)
 
     def _cancel(self, session: Session) -> None:
         for timer in (POLL_TIMER, REPORT_TIMER):
-            self.station.timers.cancel(timer + session.client)
+            self.border.timers.cancel(timer + session.client)

@@ -7,19 +7,25 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from roamcast.broker.broker import Broker
 from roamcast.broker.mqtt.content import REPORT_TOPIC
 from roamcast.broker.mqtt.effects import Grant
+from roamcast.broker.mqtt.events import Events
 from roamcast.broker.mqtt.inputs import Published
+from roamcast.broker.mqtt.mqtt_border import MqttBorder
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.mqtt.properties import PERSIST, BadProperty, is_lasting, subscription_of
 from roamcast.broker.mqtt.publishing import Publishing
 from roamcast.broker.mqtt.subscribing import NoRoom, Subscribing
+from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.posts import refused_by
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import Interest
 from roamcast.live.overlay.guests import QOS_MAX, Guests
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+from roamcast.model.places import MovementGraph
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import BadValue
 from roamcast.mqtt.batches import Batch
@@ -29,21 +35,21 @@ from roamcast.mqtt.reasons import Reason
 
 
 class OverlayPublishing(Publishing):
-    guests: Guests
+    border: "OverlayBorder"
 
     def publish(self, given: Published) -> None:
-        session = self.station.sessions.get(given.client)
+        session = self.border.sessions.get(given.client)
         if session is None:
             return
         if given.message.topic == REPORT_TOPIC:
             self._report(session, given.message, given.packet_id)
-            self.guests.moved(session)
+            self.border.guests.moved(session)
             return
         self._say(session, given.message, given.packet_id)
 
     def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
         for client, batch in passing:
-            session = self.station.sessions.get(client)
+            session = self.border.sessions.get(client)
             if session is not None:
                 for message in batch.messages:
                     self._say(session, message, 0)
@@ -57,7 +63,7 @@ class OverlayPublishing(Publishing):
         except (BadProperty, BadValue) as problem:
             self._refuse(session, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return
-        if not self.guests.publish(session, event, packet_id if message.qos else 0):
+        if not self.border.guests.publish(session, event, packet_id if message.qos else 0):
             text = "too many messages wait for a broker to accept them"
             self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
 
@@ -66,50 +72,70 @@ class OverlayPublishing(Publishing):
             raise BadProperty(f"{PERSIST}: nothing lasts in an overlay")
         if any(name == ORIGIN_PROPERTY for name, _ in message.user_properties):
             raise BadProperty(f"{ORIGIN_PROPERTY}: messages of an overlay are their publishers' own")
-        publisher = replace(session.context, host=self.guests.name_of(session))
-        return self.events.event_of(publisher, message, self.station.now_us)
+        publisher = replace(session.context, host=self.border.guests.name_of(session))
+        return self.events.event_of(publisher, message, self.border.now_us)
 
 
 class OverlaySubscribing(Subscribing):
-    guests: Guests
+    border: "OverlayBorder"
 
     def _wanted(self, session: Session, asked: Subscription) -> Wanted:
         """As the session has it. What the overlay is asked for is made in `add`."""
-        wanted = subscription_of(session.client, asked, self.station.now_us, self.station.space)
-        why_not = refused_by(wanted, self.station.space, self.guests.params) if wanted.modulator else None
+        wanted = subscription_of(session.client, asked, self.border.now_us, self.border.space)
+        why_not = refused_by(wanted, self.border.space, self.border.guests.params) if wanted.modulator else None
         if why_not is not None:
             raise BadProperty(f"modulator: {why_not}")
         return replace(wanted, modulator="")
 
     def _check_room(self, session: Session, interest: Interest) -> None:
         super()._check_room(session, interest)
-        if len(self.guests.broker.brokers.directory.entries) >= self.guests.params.clients.wishes_max:
+        if len(self.border.guests.broker.brokers.directory.entries) >= self.border.guests.params.clients.wishes_max:
             raise NoRoom("this broker knows of as many subscriptions as it may")
 
     def granted(self, asked: Subscription) -> Subscription:
         return replace(asked, qos=min(asked.qos, QOS_MAX))
 
     def answer(self, session: Session, grant: Grant) -> None:
-        self.guests.grant(session, grant)
+        self.border.guests.grant(session, grant)
 
     def add(self, session: Session, interest: Interest) -> bool:
         replaced = super().add(session, interest)
-        name = self.guests.name_of(session)
+        name = self.border.guests.name_of(session)
         if interest.asked is not None:
-            wanted = subscription_of(name, interest.asked, self.station.now_us, self.station.space)
-            self.guests.subscribe(session, wanted)
+            wanted = subscription_of(name, interest.asked, self.border.now_us, self.border.space)
+            self.border.guests.subscribe(session, wanted)
         return replaced
 
     def _withdraw(self, session: Session, name: str) -> None:
         super()._withdraw(session, name)
-        self.guests.unsubscribe(session, name)
+        self.border.guests.unsubscribe(session, name)
 
     def moved(self, context: Context) -> None:
         super().moved(context)
-        session = self.station.sessions.get(context.host)
+        session = self.border.sessions.get(context.host)
         if session is not None:
-            self.guests.moved(session)
+            self.border.guests.moved(session)
 
     def forget(self, session: Session) -> None:
         super().forget(session)
-        self.guests.leaves(session)
+        self.border.guests.leaves(session)
+
+
+class OverlayBorder(MqttBorder):
+    publishing_kind = OverlayPublishing
+    subscribing_kind = OverlaySubscribing
+
+    def __init__(
+        self,
+        overlay: OverlayParams,
+        broker: Broker,
+        events: Events,
+        params: CoreParams,
+        graph: MovementGraph | None = None,
+    ) -> None:
+        super().__init__(broker, events, params, graph)
+        self.guests = Guests(self, events, overlay, events.life)
+
+    def has_neighbours(self) -> bool:
+        """It is for others to find who gets what, here and elsewhere."""
+        return True

@@ -8,13 +8,16 @@ Nothing is logged, so nothing outlives the process, and `granted` is what CONNAC
 their connection, nothing is retained, groups share nothing, and QoS 2 is not to be had.
 """
 
+from functools import partial
+
 from msgspec.structs import replace
 
-from roamcast.broker.mqtt.core import Core, CoreParams
+from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.inputs import AnyGiven, Heard, LinkChanged, Restarted
+from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.overlay.params import OverlayParams
-from roamcast.live.overlay.bordering import OverlayPublishing, OverlaySubscribing
-from roamcast.live.overlay.guests import QOS_MAX, TIMER, Guests
+from roamcast.live.overlay.bordering import OverlayBorder
+from roamcast.live.overlay.guests import QOS_MAX, TIMER
 from roamcast.model.space import Space
 from roamcast.mqtt.limits import Limits
 
@@ -31,10 +34,7 @@ def granted(limits: Limits) -> Limits:
 
 
 class OverlayCore(Core):
-    publishing_kind = OverlayPublishing
-    subscribing_kind = OverlaySubscribing
-    publishing: OverlayPublishing
-    subscribing: OverlaySubscribing
+    border: OverlayBorder
 
     def __init__(
         self,
@@ -44,25 +44,22 @@ class OverlayCore(Core):
         params: CoreParams | None = None,
         space: Space | None = None,
     ) -> None:
-        super().__init__(host, life, overlay.clients, params, space)
-        self.guests = Guests(self.station, self.events, overlay, life)
-        self.station.overlaid = True
-        self.publishing.guests = self.subscribing.guests = self.guests
+        super().__init__(host, life, overlay.clients, params, space, border=partial(OverlayBorder, overlay))
 
     def _handle(self, given: AnyGiven) -> None:
         match given:
             case Heard(peer, data):
-                self.guests.heard(peer, data)
+                self.border.guests.heard(peer, data)
             case LinkChanged(peer, up):
-                self.guests.link(peer, up)
+                self.border.guests.link(peer, up)
             case Restarted():
                 super()._handle(given)
-                self.guests.begin()
+                self.border.guests.begin()
             case _:
                 super()._handle(given)
 
     def _fired(self, timer: str) -> None:
         if not timer.startswith(TIMER):
             super()._fired(timer)
-        elif self.station.timers.take(timer):
-            self.guests.fired(timer.removeprefix(TIMER))
+        elif self.border.timers.take(timer):
+            self.border.guests.fired(timer.removeprefix(TIMER))

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from roamcast.broker.modulators.running import MADE_OF
 from roamcast.broker.mqtt.effects import Acknowledge, Grant, Hand, Remark
 from roamcast.broker.mqtt.events import Events, plain
+from roamcast.broker.mqtt.mqtt_border import MqttBorder
 from roamcast.broker.mqtt.properties import subscription_id, text_of
-from roamcast.broker.mqtt.station import Station
 from roamcast.broker.mqtt.wishes import ids_of
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
@@ -79,13 +79,13 @@ class Guest:
 
 
 class Guests:
-    def __init__(self, station: Station, events: Events, params: OverlayParams, life: int) -> None:
-        self.station = station
+    def __init__(self, border: MqttBorder, events: Events, params: OverlayParams, life: int) -> None:
+        self.border = border
         self.events = events
         self.params = params
-        self.random = Random(f"{station.host} {life}")
-        self.underlay = Underlay(station.host, station.emit, self._arrived, self._unreached)
-        self.broker = OverlayBroker(station.host, params, self.random, station.space)
+        self.random = Random(f"{border.host} {life}")
+        self.underlay = Underlay(border.host, border.emit, self._arrived, self._unreached)
+        self.broker = OverlayBroker(border.host, params, self.random, border.space)
         self.guests: dict[str, Guest] = {}
         """By the name that they have in the overlay."""
         self._waiting: deque[tuple[str, Input]] = deque()
@@ -97,7 +97,7 @@ class Guests:
     def begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self.give(self.station.host, Start(self.station.context_of(self.station.host)))
+            self.give(self.border.host, Start(self.border.context_of(self.border.host)))
 
     def give(self, host: str, given: Input) -> None:
         self._waiting.append((host, given))
@@ -112,39 +112,39 @@ class Guests:
 
     def _handle(self, host: str, given: Input) -> None:
         guest = self.guests.get(host)
-        node = self.broker if host == self.station.host else None if guest is None else guest.node
+        node = self.broker if host == self.border.host else None if guest is None else guest.node
         if node is None:
             return
-        for effect in node.handle(self.station.now_us, given):
+        for effect in node.handle(self.border.now_us, given):
             self._perform(host, effect)
         if guest is not None:
             self._look_after(host, guest)
 
     def _perform(self, host: str, effect: Does) -> None:
         match effect:
-            case Send(to, message) if process_of(to) != self.station.host:
+            case Send(to, message) if process_of(to) != self.border.host:
                 self.underlay.send(host, to, message)
             case Send(to, message):
-                if to == self.station.host or to in self.guests:
+                if to == self.border.host or to in self.guests:
                     self._waiting.append((to, Received(message, host, None, 1)))
                 else:
                     self._waiting.append((host, LinkDown(to)))
             case Broadcast(Search() as search):
                 # A client is heard by the broker that it is connected to, and that one by its neighbours.
-                if host == self.station.host:
+                if host == self.border.host:
                     self.underlay.broadcast(search)
                 else:
-                    self._waiting.append((self.station.host, Received(search, host, None, 1)))
+                    self._waiting.append((self.border.host, Received(search, host, None, 1)))
             case SetTimer(name, at_us):
-                self.station.timers.set(f"{TIMER}{host}{SIGN}{name}", at_us)
+                self.border.timers.set(f"{TIMER}{host}{SIGN}{name}", at_us)
             case CancelTimer(name):
-                self.station.timers.cancel(f"{TIMER}{host}{SIGN}{name}")
+                self.border.timers.cancel(f"{TIMER}{host}{SIGN}{name}")
             case Deliver(event, name):
                 self._deliver(host, event, name)
             case Note(what, detail):
-                self.station.emit(Remark(what, detail))
+                self.border.emit(Remark(what, detail))
             case _:
-                self.station.emit(Remark("unexpected_effect", type(effect).__name__))
+                self.border.emit(Remark("unexpected_effect", type(effect).__name__))
 
     def fired(self, rest: str) -> None:
         host, _, name = rest.partition(SIGN)
@@ -162,13 +162,13 @@ class Guests:
         try:
             message = LINK_CODEC.decode(data)
         except BadMessage as problem:
-            self.station.emit(Remark("bad_link_message", f"{peer}: {problem}"))
+            self.border.emit(Remark("bad_link_message", f"{peer}: {problem}"))
             return
         if isinstance(message, Borne | Unreached):
             self.underlay.heard(peer, message)
 
     def _arrived(self, to: str, message: boundary.Message, sender: str, hops: int) -> bool:
-        if to != self.station.host and to not in self.guests:
+        if to != self.border.host and to not in self.guests:
             return False
         self.give(to, Received(message, sender, None, hops))
         return True
@@ -179,7 +179,7 @@ class Guests:
     # MQTT clients.
 
     def name_of(self, session: Session) -> str:
-        return guest_name(session.client, self.station.host)
+        return guest_name(session.client, self.border.host)
 
     def _guest(self, session: Session) -> str:
         """The client's guest; it begins if there is none."""
@@ -187,9 +187,9 @@ class Guests:
         known = self.guests.get(name)
         if known is not None:
             known.leaving = False
-            self.station.timers.cancel(f"{TIMER}{name}{SIGN}{LINGER}")
+            self.border.timers.cancel(f"{TIMER}{name}{SIGN}{LINGER}")
             return name
-        node = OverlayClient(name, self.params, self.random, self.station.space)
+        node = OverlayClient(name, self.params, self.random, self.border.space)
         self.guests[name] = Guest(session.client, node)
         # An earlier session of the same name may be somewhere still. It looks for a broker at once.
         self.give(name, Start(replace(session.context, host=name), restarted=True))
@@ -207,7 +207,7 @@ class Guests:
         """SUBACK comes when somebody serves the client."""
         guest = self.guests.get(self.name_of(session))
         if guest is None or guest.node.customer.broker is not None:
-            self.station.emit(grant)
+            self.border.emit(grant)
         else:
             guest.grants.append(grant)
 
@@ -240,17 +240,17 @@ class Guests:
         guest.grants.clear()
         for each in list(guest.node.customer.subscriptions):
             self.give(name, Unsubscribe(each))
-        self.station.timers.set(f"{TIMER}{name}{SIGN}{LINGER}", self.station.now_us + LINGER_US)
+        self.border.timers.set(f"{TIMER}{name}{SIGN}{LINGER}", self.border.now_us + LINGER_US)
         self._look_after(name, guest)
 
     def _look_after(self, name: str, guest: Guest) -> None:
         customer = guest.node.customer
         for serial in [each for each in guest.awaiting if each not in customer.pending]:
-            self.station.emit(Acknowledge(guest.client, guest.awaiting.pop(serial), Reason.SUCCESS))
+            self.border.emit(Acknowledge(guest.client, guest.awaiting.pop(serial), Reason.SUCCESS))
         if guest.grants and customer.broker is not None:
             grants, guest.grants = guest.grants, []
             for grant in grants:
-                self.station.emit(grant)
+                self.border.emit(grant)
         if guest.leaving and not customer.pending:
             self._end(name)
 
@@ -259,18 +259,18 @@ class Guests:
         if guest is None:
             return
         for _ in guest.node.customer.pending:
-            self.station.emit(Remark("publication_dropped", guest.client))
+            self.border.emit(Remark("publication_dropped", guest.client))
         if guest.node.home is not None:
             # To its home broker it is one that has begun anew elsewhere.
             self._perform(name, Send(guest.node.home, Leave(guest.node.born + 1)))
         for timer in ("discover", "tend", "ring", LINGER):
-            self.station.timers.cancel(f"{TIMER}{name}{SIGN}{timer}")
+            self.border.timers.cancel(f"{TIMER}{name}{SIGN}{timer}")
 
     # What they get.
 
     def _deliver(self, host: str, event: Event, name: str) -> None:
         guest, text = self.guests.get(host), text_of(name)
-        session = None if guest is None else self.station.sessions.get(guest.client)
+        session = None if guest is None else self.border.sessions.get(guest.client)
         interest = None if session is None else session.subscriptions.get(text)
         asked = None if interest is None else interest.asked
         if session is None or asked is None:
@@ -281,12 +281,12 @@ class Guests:
             event = with_message(event, name)
         message = self.events.message_of(event)
         if message is None:
-            self.station.emit(Remark("delivery_dropped", session.client))
+            self.border.emit(Remark("delivery_dropped", session.client))
         elif min(message.qos, asked.qos) == 0:
             retain = message.retain and asked.retain_as_published
-            self.station.emit(Hand((session.client,), batch_of(message), retain, ids_of([asked])))
+            self.border.emit(Hand((session.client,), batch_of(message), retain, ids_of([asked])))
         else:
-            self.station.perform(self.station.border.give(session, event, 0, (text,)))
+            self.border.finish(self.border.give(session, event, 0, (text,)))
 
 
 def with_message(event: Event, name: str) -> Event:

@@ -71,7 +71,7 @@ class Answers:
 
     def client(self, request: HttpRequest) -> HttpResponse:
         name = name_in(request, "clients")
-        session = self.core.station.sessions.get(name)
+        session = self.core.border.sessions.get(name)
         if session is None:
             return problem(404, f"no client '{name[:200]}' is at {self.core.host}")
         now_us = self._now_us()
@@ -137,7 +137,7 @@ class Answers:
             filter_, pattern = query_of(request.query)
         except BadQuery as bad:
             return problem(400, str(bad))
-        truth = compile_filter(filter_, self.core.space, self.core.audience.graph)
+        truth = compile_filter(filter_, self.core.space, self.core.border.audience.graph)
         now_us, unknown = self._now_us(), 0
         clients: list[dict[str, object]] = []
         names = list(self.watcher.past.now)[:TRIED_CLIENTS_MAX]

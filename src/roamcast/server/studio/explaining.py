@@ -78,21 +78,21 @@ class Explaining:
         self.core: Core = core
         self.way = way
         self.event: Event = way.event
-        lasts = way.event.id in core.lasting
+        lasts = way.event.id in core.border.lasting
         seen_us = now_us if lasts else way.seen_us
         by_us = now_us if lasts else way.event.published_us
         self.known_then = watcher.past.knows(min(seen_us, by_us))
         self.moment_us = moment_of(way.event, seen_us)
         known = known_at(watcher.past, seen_us, by_us) if self.known_then else dict(watcher.past.now)
         self.moment = Moment(known, way.event.publisher, by_us if self.known_then else now_us, core.space)
-        self.configuration = Configuration(core.space, self.moment, graph=core.audience.graph)
+        self.configuration = Configuration(core.space, self.moment, graph=core.border.audience.graph)
         self._asked = 0
 
     def not_delivered(self) -> tuple[list[NotDelivered], int]:
         """The first of them, and how many more there are."""
         found: list[NotDelivered] = []
         left_out = 0
-        for entry in self.core.audience.fitting(self.event.subject):
+        for entry in self.core.border.audience.fitting(self.event.subject):
             if entry.client in self.way.delivered:
                 continue
             reason = self._reason(entry) if len(found) < EXPLAINED_MAX and self._affordable(entry) else None
@@ -121,7 +121,7 @@ class Explaining:
 
     def _wanted(self, entry: Entry) -> Subscription:
         """With the time at which its client issued it; for matching it holds from when it is here."""
-        session = self.core.station.sessions.get(entry.client)
+        session = self.core.border.sessions.get(entry.client)
         interest = None if session is None else session.subscriptions.get(entry.asked.filter.text)
         issued = None if interest is None else interest.wanted
         return entry.wanted if issued is None else issued
@@ -141,7 +141,7 @@ class Explaining:
             return "withheld", f"{client} was not connected, and what is QoS 0 to it does not wait"
         if not self.known_then:
             return "withheld", f"as things are now it would be delivered{NOT_KNOWN}"
-        session = self.core.station.sessions.get(client)
+        session = self.core.border.sessions.get(client)
         if session is not None and not session.connected and qos:
             return "withheld", f"it waits for {client}, which is not connected"
         if entry.wanted.modulator:

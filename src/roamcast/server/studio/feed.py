@@ -102,7 +102,7 @@ class Feed(Attendant):
     def _begin(self) -> None:
         watcher = self.watcher
         watcher.attendant = self
-        for session in watcher.core.station.sessions.values():
+        for session in watcher.core.border.sessions.values():
             for wanted in (each.wanted for each in session.subscriptions.values()):
                 self.wanted(wanted)
         for way in watcher.ways.newest():
@@ -307,7 +307,7 @@ class Feed(Attendant):
 
     def _load(self) -> dict[str, object]:
         core = self.watcher.core
-        streams = core.station.broker.neighbours.streams.of
+        streams = core.broker.neighbours.streams.of
         events_per_s = deliveries_per_s = 0.0
         if len(self._counts) > 1:
             (from_us, events, deliveries), (to_us, events_now, deliveries_now) = self._counts[0], self._counts[-1]
@@ -315,7 +315,7 @@ class Feed(Attendant):
             events_per_s, deliveries_per_s = (events_now - events) / seconds, (deliveries_now - deliveries) / seconds
         return {
             "clients": sum(known.connected for known in self.watcher.past.now.values()),
-            "subscriptions": len(core.audience),
+            "subscriptions": len(core.border.audience),
             "events_per_s": round(events_per_s, 1),
             "deliveries_per_s": round(deliveries_per_s, 1),
             "links": [

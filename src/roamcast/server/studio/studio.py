@@ -54,7 +54,7 @@ class Studio:
         self.watcher = Watcher(core)
         self.feed = Feed(self.watcher, now_us, self._hello, peers, self._feed_failed)
         self.watcher.when_failed = self.feed.fail
-        self._observers = core.station.observation.observers
+        self._observers = core.border.observation.observers
         self._looking: asyncio.TimerHandle | None = None
         self.bundle = bundle or Bundle()
         self._addresses = addresses

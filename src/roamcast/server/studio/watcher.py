@@ -88,12 +88,12 @@ class Watcher(Observer):
 
     def begin(self) -> None:
         """With who is here, and without a past."""
-        now_us = self.core.station.now_us
+        now_us = self.core.border.now_us
         self.ways = Ways()
         self.past = Past()
         self.deliveries: Ring[Delivered] = Ring(DELIVERIES_MAX)
         self.handovers: Ring[Handover] = Ring(HANDOVERS_MAX)
-        for session in self.core.station.sessions.values():
+        for session in self.core.border.sessions.values():
             self.past.put(now_us, session.client, Known(session.context, session.connected))
         self.past.since_us = now_us
 
@@ -104,7 +104,7 @@ class Watcher(Observer):
     # Clients.
 
     def moved(self, now_us: int, context: Context) -> None:
-        session = self.core.station.sessions.get(context.host)
+        session = self.core.border.sessions.get(context.host)
         connected = session is not None and session.connected
         self.past.put(now_us, context.host, Known(context, connected))
         if self.attendant is not None:
@@ -154,7 +154,7 @@ class Watcher(Observer):
     def fanned_out(self, now_us: int, event: Event, hosts: Sequence[str], subscription_ids: SubscriptionIds) -> None:
         if event.subject.startswith(OWN):
             return
-        sessions = self.core.station.sessions
+        sessions = self.core.border.sessions
         got = [
             host
             for host in dict.fromkeys(hosts)

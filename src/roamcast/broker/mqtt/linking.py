@@ -1,0 +1,98 @@
+"""What neighbours say on their links, and timers of the broker: inputs that concern no client's connection."""
+
+from typing import TYPE_CHECKING
+
+from roamcast.broker.frames import messages_in
+from roamcast.broker.messages import (
+    Abandon,
+    BrokerMessage,
+    Echo,
+    Farewell,
+    Forwarded,
+    Got,
+    Hello,
+    NotFound,
+    Notified,
+    Probe,
+    Relocate,
+    Remembered,
+    Replay,
+    Routed,
+    Sequenced,
+)
+from roamcast.broker.mqtt.effects import Remark
+from roamcast.model.event import Event
+from roamcast.node.boundary import Input, LinkDown, LinkUp, Message, Received, TimerFired
+
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.mqtt_border import MqttBorder
+
+FROM_BROKERS = (Sequenced, Hello, Got, Probe, Echo)
+"""What clients of the papers say, no broker says for a client of MQTT."""
+ABOUT_CLIENTS = (Relocate, Replay, NotFound, Abandon, Farewell, Remembered, Forwarded)
+REPLAY = "replay:"
+
+
+class Linking:
+    def __init__(self, border: "MqttBorder") -> None:
+        self.border = border
+        self.met: dict[str, None] = {}
+        """Neighbours with whom a stream began since somebody looked."""
+        self.touched: dict[str, None] = {}
+        """Clients of whom a neighbour or a timer has said something since somebody looked."""
+
+    def _give(self, given: Input) -> None:
+        self.border.perform(self.border.broker.handle(self.border.now_us, given))
+
+    def messages_in(self, peer: str, data: bytes) -> list[Message]:
+        """What a neighbour says in one frame."""
+        return messages_in(data, lambda problem: self.border.emit(Remark("bad_link_message", f"{peer}: {problem}")))
+
+    def heard(self, peer: str, message: Message) -> None:
+        if isinstance(message, Sequenced):
+            if self.border.observation.on:
+                for event in events_in(message.message):
+                    self.border.observation.heard(peer, event)
+            inside = message.message.cargo if isinstance(message.message, Routed) else message.message
+            if isinstance(inside, ABOUT_CLIENTS):
+                self.touched[inside.client] = None
+        if isinstance(message, Hello):
+            self._greeted(peer, message)
+        if isinstance(message, FROM_BROKERS):
+            self._give(Received(message, peer))
+        else:
+            self.border.emit(Remark("unexpected_message", f"{peer}: {message.kind}"))
+
+    def _greeted(self, peer: str, hello: Hello) -> None:
+        streams = self.border.neighbours.streams
+        if not streams.continues(peer, hello):
+            self.met[peer] = None
+            return
+        for carried in streams.of[peer].waiting:
+            # It goes once more, behind the log again.
+            for event in events_in(carried.message):
+                self.border.goes_ahead(event.publisher.host, event.subject)
+
+    def changed(self, peer: str, up: bool) -> None:
+        self._give(LinkUp(peer) if up else LinkDown(peer))
+
+    def fired(self, timer: str) -> None:
+        if timer.startswith(REPLAY):
+            self.touched[timer.split(":", 2)[2]] = None
+        self._give(TimerFired(timer))
+
+    def in_step_with(self, peer: str) -> bool:
+        """Whether it has said hello on its link, so that it is known what it has heard."""
+        stream = self.border.neighbours.streams.of.get(peer)
+        return stream is not None and stream.up
+
+
+def events_in(message: BrokerMessage) -> list[Event]:
+    """What a neighbour brings: an event on its way, or those that were kept for a client which came here."""
+    if isinstance(message, Notified):
+        return [message.event]
+    return (
+        [each.delivery.event for each in message.events]
+        if isinstance(message, Replay) and len(message.path) <= 1
+        else []
+    )
