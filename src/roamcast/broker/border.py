@@ -359,7 +359,7 @@ class Border:
 
     def _wanted(self, session: Session, event: Event) -> tuple[str, ...]:
         """For which of its subscriptions."""
-        scene, source = Scene(event.attributes.get, None, event.publisher), CLIENT + session.client
+        scene, source = Scene(event.attributes.get, None, event.publisher), self.source_of(session)
         return tuple(
             name
             for name, each in session.subscriptions.items()

@@ -53,7 +53,7 @@ from roamcast.broker.messages import (
 from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.relocation import Relocation
-from roamcast.broker.router import CLIENT
+from roamcast.broker.session import Session
 from roamcast.broker.transfer import Interest
 from roamcast.broker.wishes import Wish
 from roamcast.model.movement import MovementModel
@@ -133,7 +133,7 @@ class Broker:
                 session.attachment.attached,
                 session.attachment.awaits is not None,
                 len(session.window),
-                self._wants(CLIENT + session.client),
+                self._wants_of(session),
             )
             for session in self.border.sessions.values()
         )
@@ -141,6 +141,11 @@ class Broker:
 
     def _wants(self, source: str) -> tuple[Wish, ...]:
         return (*self.neighbours.router.table.of(source), *self.logical.following.table.of(source))
+
+    def _wants_of(self, session: Session) -> tuple[Wish, ...]:
+        """Clients may share a source."""
+        own = set(session.wishes.values())
+        return tuple(wish for wish in self._wants(self.border.source_of(session)) if wish.id in own)
 
     def left(self) -> dict[str, int]:
         """How much of everything this broker still remembers: nothing, when all clients are gone."""

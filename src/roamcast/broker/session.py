@@ -140,7 +140,8 @@ class Session:
         if self.attachment.claim is not None and told is not None:
             # Its client has gone on before it was here as a whole: what was said of it goes on too.
             modulators = self.modulators.states() if len(self.modulators) else told.modulators
-            return replace(told, window=self.window.state(), missing=self.missing, modulators=modulators)
+            window, missing = self.window.state(), self.missing
+            return replace(told, window=window, missing=missing, modulators=modulators, seen=self._seen())
         # What waits for its advertisement ends with the session here: the client must say it again, and be heard.
         waiting = set(self.unaccepted.values())
         return SessionState(
@@ -153,10 +154,13 @@ class Session:
             tuple(self.subscriptions.values()),
             tuple(each for each in self.received if each not in waiting),
             self.modulators.states(),
-            tuple((event_id, tuple(names)) for event_id, names in self.seen.items()),
+            self._seen(),
             self.ends_with_connection,
             self.window.next_number - 1 if self.connected else self.observed_through,
         )
+
+    def _seen(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return tuple((event_id, tuple(names)) for event_id, names in self.seen.items())
 
     def take_over(self, state: SessionState) -> None:
         """What was known of it elsewhere, but for its window and its subscriptions."""

@@ -95,12 +95,7 @@ class LinkDesk:
         self.server.monitor.remark(what, detail)
 
     def _passing(self, peer: str, data: bytes) -> None:
-        try:
-            messages = passing_in(data)
-        except BadMessage as problem:
-            self.remark("bad_link_message", f"{peer}: {problem}")
-            return
-        for message in messages:
+        for message in passing_in(data, lambda problem: self.remark("bad_link_message", f"{peer}: {problem}")):
             if self.server.heard_passing(peer, message):
                 self.server.backpressure.said(self._held(peer))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from roamcast.broker.mqtt.inputs import Entry, Heard
 from roamcast.broker.stream import Stream
 from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Message as MqttMessage
+from roamcast.node.codec import HEADER_BYTES
 from roamcast.server.neighbours import PASSING, STREAM
 from tests.broker.mqtt.scene import Scene
 from tests.broker.mqtt.stage import SimBroker, SimClient
@@ -81,6 +83,21 @@ def test_messages_of_qos_0_of_one_tick_are_one_frame_p65() -> None:
     linked.scene.rest()
     assert [kind for _, kind, _ in linked.frames] == [PASSING]
     assert payloads(linked.readers[0]) == list(range(5))
+
+
+def test_unreadable_message_of_qos_0_costs_none_of_the_others_p63() -> None:
+    linked = Linked(qos=0)
+    server, (reader,) = linked.broker("a").server, linked.readers
+    server.pass_on("writer", batch_of(MqttMessage("t", b"0")))
+    server.pass_on("writer", batch_of(MqttMessage("t", b"1")))
+    linked.scene.rest()
+    [(_, _, data)] = linked.frames
+    kind, messages = msgspec.msgpack.decode(data[HEADER_BYTES:])
+    messages.insert(1, ["passing", "no event"])
+    linked.broker("b").desk.frame("a", PASSING, data[:HEADER_BYTES] + msgspec.msgpack.encode([kind, messages]))
+    linked.scene.rest()
+    assert payloads(reader) == [0, 1, 0, 1]
+    assert linked.scene.remarks("b") == ["bad_link_message"]
 
 
 def heard_by(broker: SimBroker) -> Iterator[Heard]:

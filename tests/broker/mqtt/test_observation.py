@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from roamcast.journal.live import opening_of
 from roamcast.journal.records import Run
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
+from roamcast.mqtt.reasons import Reason
 from roamcast.node.observer import Observer, SubscriptionIds
 from tests.broker.mqtt.observed import Told
 from tests.broker.mqtt.scene import Scene
@@ -139,10 +142,11 @@ def test_p2_brokers_that_open_a_journal_at_once_do_not_share_a_number() -> None:
     assert opening_of(Run("a", 1_700_000_000_001_000, Plane())) > max(openings)
 
 
-def test_p2_what_a_client_that_is_away_does_not_get_is_no_delivery() -> None:
+@pytest.mark.parametrize("asked", [{}, {"modulator": '["declarative"]'}, {"origin": "true"}])
+def test_p2_what_a_client_that_is_away_does_not_get_is_no_delivery(asked: dict[str, str]) -> None:
     scene = watched()
     reader, writer = scene.client("reader"), scene.client("writer")
-    scene.subscribe(reader, "t", 0)
+    assert scene.subscribe(reader, "t", 0, None, **asked) == (Reason.SUCCESS,)
     reader.drop()
     scene.rest()
     scene.publish(writer, "t", b"gone", qos=0)

@@ -33,6 +33,17 @@ def test_l3_a_client_that_moves_gets_everything_under_every_routing(routing: Str
     assert len(other.taken) == 10
 
 
+def test_routes_name_the_wishes_of_each_mqtt_client() -> None:
+    scene = Scene()
+    for name in ("one", "two"):
+        scene.subscribe(scene.client(name), f"of/{name}")
+    clients = scene.stage.brokers["a"].server.core.broker.routes().clients
+    assert {each.client: [wish.subject for wish in each.wants] for each in clients} == {
+        "one": ["of/one"],
+        "two": ["of/two"],
+    }
+
+
 def waiting(messages_max: int, bytes_max: int, size: int) -> tuple[int, list[str]]:
     """How many of 30 messages of a size come to a client that was away, and what the broker remarks."""
     limits = SessionLimits(queue_messages_max=messages_max, queue_bytes_max=bytes_max)

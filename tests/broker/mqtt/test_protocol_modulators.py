@@ -5,6 +5,10 @@ import json
 import pytest
 
 from roamcast.broker.modulators.spec import Aggregate, ByCount, Declarative, Every, Wasm, spec_to_text
+from roamcast.broker.mqtt.effects import Hand
+from roamcast.broker.mqtt.events import MESSAGES_KEPT_MAX
+from roamcast.mqtt.batches import batch_of
+from roamcast.mqtt.messages import Message
 from roamcast.mqtt.packets import SubAck
 from roamcast.mqtt.reasons import Reason
 from tests.broker.modulator_samples import COUNTING, module
@@ -48,6 +52,17 @@ def test_a_payload_whose_attributes_stay_as_they_are_stays_as_it_is_p47() -> Non
     for _ in range(3):
         scene.publish(writer, "t", payload)
     assert reader.taken + reader.copies == [payload, payload]
+
+
+def test_payloads_stay_in_a_tick_with_more_messages_than_are_remembered_p47() -> None:
+    scene = Scene()
+    reader, _ = scene.client("reader"), scene.client("writer")
+    scene.subscribe(reader, "t", qos=0, modulator=spec_to_text(Declarative(sampling=Every(2))))
+    core, said = scene.stage.brokers["a"].server.core, [b'{ "n": %d }' % n for n in range(MESSAGES_KEPT_MAX + 10)]
+    effects = core.passing(core.border.now_us, [("writer", batch_of(Message("t", each))) for each in said])
+    handed = [each.batch.messages[0].payload for each in effects if isinstance(each, Hand)]
+    assert len(handed) == len(said) / 2
+    assert set(handed) <= set(said)
 
 
 def test_each_subscription_of_a_client_gets_what_its_own_modulator_makes_p47() -> None:

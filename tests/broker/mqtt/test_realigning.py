@@ -1,11 +1,17 @@
 """L3: what a client asks of its old broker while it is being fetched holds at the new one as it was granted."""
 
-from roamcast.broker.mqtt.inputs import Asked, Withdrew
+from roamcast.broker.messages import Relocate, Replay
+from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.modulators.running import Modulators
+from roamcast.broker.mqtt.inputs import Asked, Published, Withdrew
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.subscribing import expiry_timer
 from roamcast.broker.session import Session
+from roamcast.broker.transfer import SessionState
+from roamcast.broker.window import Bounds, Window
+from roamcast.model.space import Plane
 from roamcast.mqtt.limits import SessionLimits
-from roamcast.mqtt.messages import Subscription
+from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.packets import Pairs
 from roamcast.mqtt.topics import parse_filter
 from tests.broker.mqtt.scene import Scene
@@ -55,6 +61,29 @@ def test_l3_a_subscription_made_meanwhile_ends_when_it_was_to_end() -> None:
     scene.publish(writer, "t", b"too late")
     assert client.taken == [b"in time"]
     assert "t" not in session.subscriptions
+
+
+def test_p58_messages_for_a_client_on_its_way_are_bounded_in_bytes() -> None:
+    scene = Scene("ab", CoreParams(session=SessionLimits(queue_bytes_max=10_000)))
+    client, _ = scene.client("c"), scene.client("writer", "b")
+    scene.subscribe(client, "t")
+    claims(scene, client)
+    core, session = scene.stage.brokers["b"].server.core, session_at(scene, "b")
+    for number in range(1, 31):
+        core.handle(core.border.now_us, Published("writer", number, Message("t", b"x" * 1_000, 1)))
+    assert session.attachment.awaits is not None
+    assert 5 <= len(session.attachment.held) <= 9
+
+
+def test_what_a_client_had_of_lasting_messages_goes_on_with_a_claimed_session() -> None:
+    """C3: it was claimed again before its old broker had answered, and had got another one meanwhile."""
+    session = Session("c", 2, Window(Bounds(10, 10)), Modulators(Plane(), Limits()))
+    told = SessionState(seen=(("old", ("t",)),))
+    session.unseen("new", [asked("t")])
+    session.replayed(Replay("c", 2, ("b",), session=told))
+    session.take_over(told)
+    session.attachment.claim = Relocate("c", 3, 0, ("d",))
+    assert session.state().seen == (("new", ("t",)), ("old", ("t",)))
 
 
 def test_l3_a_subscription_that_ends_on_the_way_does_not_begin_anew() -> None:

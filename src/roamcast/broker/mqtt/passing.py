@@ -3,8 +3,10 @@
 As of the stream, all that go to a neighbour in one tick are one frame.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
+import msgspec
 from msgspec import Raw
 
 from roamcast.broker.frames import ENCODED_NOTHING, FRAME_BYTES_MAX, MESSAGES_BYTES_MAX, Encodings
@@ -31,6 +33,8 @@ class EncodedPassingFrame(Message, frozen=True, tag="passing_frame"):
 
 
 CODEC = Codec((PassingFrame,), FRAME_BYTES_MAX)
+_ENCODED = Codec((EncodedPassingFrame,), FRAME_BYTES_MAX)
+_decoder = msgspec.msgpack.Decoder(Passing)
 
 
 def passing_frames(run: Iterable[Passing], encodings: Encodings) -> Iterator[bytes]:
@@ -49,9 +53,26 @@ def passing_frames(run: Iterable[Passing], encodings: Encodings) -> Iterator[byt
         yield CODEC.encode(EncodedPassingFrame(messages))
 
 
-def passing_in(data: bytes) -> tuple[Passing, ...]:
-    """Raises `BadMessage`."""
-    message = CODEC.decode(data)
-    if not isinstance(message, PassingFrame):
-        raise BadMessage("malformed", f"a {message.kind} among messages of QoS 0")
+def passing_in(data: bytes, unreadable: Callable[[str], None]) -> Sequence[Passing]:
+    """What the bytes of a neighbour say; `unreadable` is told what could not be read. The others count."""
+    try:
+        message = CODEC.decode(data)
+    except BadMessage as problem:
+        unreadable(str(problem))
+        return _readable(data)
+    assert isinstance(message, PassingFrame)
     return message.messages
+
+
+def _readable(data: bytes) -> list[Passing]:
+    """The messages of a frame of which at least one cannot be read; none if it is no frame at all."""
+    try:
+        frame = _ENCODED.decode(data)
+    except BadMessage:
+        return []
+    assert isinstance(frame, EncodedPassingFrame)
+    found: list[Passing] = []
+    for each in frame.messages:
+        with suppress(msgspec.MsgspecError, ValueError, RecursionError, MemoryError, OverflowError):
+            found.append(_decoder.decode(each))
+    return found
