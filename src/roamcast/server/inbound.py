@@ -166,7 +166,10 @@ class Inbound:
         if self.server.trackers is not None:
             self._tracked(self.server.trackers, client, message)
         if message.qos or message.retain or is_lasting(message):
-            self.server.give(Published(name, packet_id, message))
+            if self.server.core.publishing.needs_log(name, message):
+                self.server.give(Published(name, packet_id, message))
+            else:
+                self.server.pass_reliably(name, Batch(message.topic, 1, [message], [packet_id], len(message.payload)))
             self.server.backpressure.said(client)
         elif message.topic == REPORT_TOPIC:
             self.reported(client, message.payload)
@@ -175,7 +178,10 @@ class Inbound:
 
     def _published_batch(self, client: ClientSocket, event: events.PublishedBatch) -> None:
         batch, server, topic = event.batch, self.server, event.batch.topic
-        asked_apart = batch.qos or topic[0] == "$" or server.trackers is not None
+        asked_apart = topic[0] == "$" or server.trackers is not None
+        if not asked_apart and batch.qos:
+            full = server.write_ahead.full is not None
+            asked_apart = full or server.core.publishing.needs_log(client.name, batch.messages[0])
         if asked_apart or not server.access.may_publish_anywhere(client, topic):
             for each in event.each():
                 self._published(client, each)
@@ -184,7 +190,11 @@ class Inbound:
         wait_us = server.access.pace_us(client, batch.payload_bytes, 0, server.heard_us, messages)
         if wait_us:
             self.pace(client, wait_us)
-        self._pass_on(client, batch)
+        if batch.qos:
+            server.pass_reliably(client.name, batch)
+            server.backpressure.said(client)
+        else:
+            self._pass_on(client, batch)
 
     def _pass_on(self, client: ClientSocket, batch: Batch) -> None:
         server = self.server

@@ -153,9 +153,18 @@ class BrokerServer:
             self._tick_soon()
 
     def _give_finished(self) -> None:
-        if self._finished:
-            rows, self._finished = tuple(self._finished), []
-            self._give(Finished(rows))
+        if not self._finished:
+            return
+        finished, self._finished = self._finished, []
+        sessions, rows = self.core.station.sessions, list[tuple[str, tuple[int, ...]]]()
+        for row in finished:
+            session = sessions.get(row[0])
+            if session is not None and session.ends_with_connection:
+                self.core.finish_unlogged((row,))
+            else:
+                rows.append(row)
+        if rows:
+            self._give(Finished(tuple(rows)))
 
     def give(self, given: AnyGiven) -> None:
         if self._finished and not isinstance(given, Reported):
@@ -195,6 +204,19 @@ class BrokerServer:
                     self.backpressure.said(socket)
                 return
         self.passing.append((client, batch))
+        self._tick_soon()
+
+    def pass_reliably(self, client: str, batch: Batch) -> None:
+        """Messages of QoS 1 that need no log: at once, or behind what waits for it."""
+        self._give_finished()
+        # In the order in which their publisher said them.
+        self.pass_waiting()
+        effects = self.outbound.remarked(self.core.passing_reliably(self.now_us(), client, batch))
+        if not self.write_ahead.owes:
+            self.outbound.perform(effects)
+            return
+        self.ahead.mark(client, batch.topic)
+        self.write_ahead.add_behind([*effects, self.ahead.take()], batch.payload_bytes)
         self._tick_soon()
 
     def heard_passing(self, peer: str, passing: Passing) -> bool:

@@ -149,7 +149,7 @@ class Core:
         self.border.keeping.hand_over()
         self.border.groups.insist()
 
-    def _finished(self, rows: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
+    def _finished(self, rows: Sequence[tuple[str, tuple[int, ...]]]) -> None:
         """A mistake with one client is no reason to forget the others."""
         for client, numbers in rows:
             try:
@@ -200,6 +200,19 @@ class Core:
         except Exception as problem:
             self._mistaken("passing", None, problem)
         return self.border.take_effects()
+
+    def passing_reliably(self, now_us: int, client: str, batch: Batch) -> list[AnyEffect]:
+        """Messages of QoS 1 that need no log (`Publishing.needs_log`)."""
+        self.station.now_us = now_us
+        try:
+            self.publishing.pass_reliably(client, batch)
+        except Exception as problem:
+            self._mistaken("passing", client, problem)
+        return self.station.take_effects()
+
+    def finish_unlogged(self, rows: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+        """Deliveries to sessions that end with their connections: who restarts has none of them."""
+        self._finished(rows)
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyEffect]:
         """One from a neighbour."""

@@ -17,7 +17,7 @@ from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.mqtt.properties import BadProperty, is_lasting, subscription_id
 from roamcast.broker.mqtt.travelling import Travelling
-from roamcast.broker.mqtt.wishes import Plan, Recipients, alike
+from roamcast.broker.mqtt.wishes import Entry, Plan, Recipients, alike
 from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
 from roamcast.model.event import Event
@@ -102,6 +102,44 @@ class Publishing:
             session.unaccepted.pop(session.serial, None)
             text = "too many publications wait until it is known who wants them"
             self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
+
+    # QoS 1 to sessions that end with their connections.
+
+    def needs_log(self, client: str, message: Message) -> bool:
+        """Whether anything that a message brings about must survive a crash. Nothing must where it is of QoS 1, stays
+        at this broker, and all who get it with QoS 1 have sessions that end with their connections."""
+        station, border, topic = self.station, self.station.border, message.topic
+        if message.qos != 1 or message.retain or message.user_properties or topic == REPORT_TOPIC:
+            return True
+        if station.overlaid or self.announcing.on or border.ids is not None or border.passing is not None:
+            return True
+        if station.has_neighbours() and station.broker.neighbours.router.may_leave(topic):
+            return True
+        publisher = station.sessions.get(client)
+        if publisher is None or publisher.attachment.awaits is not None or publisher.publications:
+            return True
+        return any(self._entry_lasts(entry) for entry in self.audience.fitting(topic))
+
+    def _entry_lasts(self, entry: Entry) -> bool:
+        """Whether what it gets of QoS 1 is to survive a crash, or changes what does."""
+        if entry.asked.filter.group is not None or entry.wanted.modulator:
+            return True
+        session = self.station.sessions.get(entry.client)
+        if session is None or not entry.asked.qos:
+            return False
+        return not session.ends_with_connection or session.attachment.awaits is not None
+
+    def pass_reliably(self, client: str, batch: Batch) -> None:
+        """Messages for which `needs_log` says no: their ids are those of QoS 0, and so nothing that lasts changes."""
+        session = self.station.sessions.get(client)
+        if session is None:
+            return
+        for message, packet_id in zip(batch.messages, batch.packet_ids, strict=True):
+            event = self._passing_event(session, message, True, packet_id)
+            if event is not None:
+                found = self._parted(event, self.audience.of(event, self.station.now_us))
+                self.station.perform(self.station.border.give_all(event, self.station.now_us, found))
+                self.station.emit(Acknowledge(client, packet_id))
 
     def _with_choice(self, message: Message, passing: bool) -> Message:
         chosen = self.keeping.groups.choose(message.topic, passing)
@@ -292,12 +330,14 @@ class Publishing:
             if travels and not self.announcing.keeps_back(event):
                 self.to_neighbours(event)
 
-    def _passing_event(self, session: Session, message: Message, travels: bool) -> Event | None:
+    def _passing_event(
+        self, session: Session, message: Message, travels: bool, packet_id: int = 0
+    ) -> Event | None:
         """None for a message that is refused."""
         try:
             event = self.events.passing_event_of(session.context, message, self.border.now_us, travels)
         except (BadProperty, BadValue) as problem:
-            self._refuse(session, message, 0, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+            self._refuse(session, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
             return None
         self.border.observation.published(session.client, event, message)
         return event
