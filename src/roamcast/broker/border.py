@@ -288,11 +288,14 @@ class Border:
         if notified.hops > HOPS_MAX:
             return [Note("event_looped", notified.event.id)]
         outgoing, clients = self._ways(notified, source)
-        effects = self.neighbours.send(outgoing)
-        if self.passing is not None:
-            self.passing(notified.event, notified.serial)
+        effects = self._sent_on(notified, outgoing)
         effects += self.give_all(notified.event, notified.serial, self.recipients(notified.event, clients))
         return effects
+
+    def _sent_on(self, notified: Notified, outgoing: PeerMessages) -> list[Does]:
+        if self.passing is not None:
+            self.passing(notified.event, notified.serial)
+        return self.neighbours.send(outgoing)
 
     def give_all(self, event: Event, serial: int, recipients: Recipients) -> list[Does]:
         effects: list[Does] = []

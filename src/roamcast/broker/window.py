@@ -17,7 +17,7 @@ deliveries could have one packet identifier. A window that `evicts` drops its ol
 `lost`; of any other the border asks first whether there is room.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -88,12 +88,12 @@ class Window:
     # Deliveries come in.
 
     def has_room(self, size_bytes: int, held: int = 0) -> bool:
-        """Whether another one of so many bytes may wait, besides `held` others that wait to be numbered."""
+        """Whether `held` others and another one may wait, of so many bytes together."""
         bounds = self.bounds
         return (
             len(self.entries) + len(self.received) + held < bounds.entries_max
             and self.bytes + size_bytes <= bounds.bytes_max
-            and self.next_number - self.first < bounds.span_max
+            and self.next_number + held - self.first < bounds.span_max
         )
 
     def add(self, delivery: Delivery) -> int:
@@ -107,6 +107,17 @@ class Window:
         if self.bounds.evicts:
             self._evict()
         return number
+
+    def add_run(self, run: Sequence[Delivery], size_bytes: int) -> int:
+        """Several of one publisher, with so many bytes of bodies, where there is room; the number of the last."""
+        entries, number = self.entries, self.next_number
+        for delivery in run:
+            entries[number] = delivery
+            number += 1
+        self.next_number = number
+        self.bytes += size_bytes
+        self.mark(delivery.event.publisher.host, delivery.serial)
+        return number - 1
 
     def keep(self, number: int, delivery: Delivery) -> bool:
         """What was numbered elsewhere. False if it was here before: a piece of a replay may come twice."""

@@ -261,6 +261,12 @@ class Connection:
                 dialogue.incoming.answer_received(packet_id, dialogue.fitted(self._spoken(received)))
                 self._read_on(now_us)
 
+    def acknowledge_all(self, now_us: int, packet_ids: Sequence[int]) -> None:
+        """Answers a `PublishedBatch` of QoS 1: all of it is safe."""
+        if self._dialogue is not None and self.state is OPEN:
+            self._dialogue.incoming.acknowledge_all(packet_ids)
+            self._read_on(now_us)
+
     def complete(self, now_us: int, packet_id: int) -> None:
         """Answers `Released`: PUBCOMP."""
         if self._dialogue is not None and self.state is State.OPEN:

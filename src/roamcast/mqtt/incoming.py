@@ -6,11 +6,14 @@ too. QoS 2 identifiers live in the session: whether a message has come before, o
 knows and says.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 
 from roamcast.mqtt.encoding import encode
 from roamcast.mqtt.packets import V5, PubAck, PubComp, Publish, PubRec, PubRel
 from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason
+
+PUBACK_BEGIN = b"\x40\x02"
+"""Of one without a reason: the packet identifier follows."""
 
 
 class Incoming:
@@ -94,6 +97,13 @@ class Incoming:
             self._acks[packet_id] = encode(packet, self._version)
             for done in self._flush(self._acks):
                 self._window.discard(done)
+
+    def acknowledge_all(self, packet_ids: Iterable[int]) -> None:
+        """With success, which all versions say alike."""
+        for packet_id in packet_ids:
+            if self._acks.get(packet_id, b"") is None:
+                self._acks[packet_id] = PUBACK_BEGIN + packet_id.to_bytes(2, "big")
+        self._window.difference_update(self._flush(self._acks))
 
     def answer_received(self, packet_id: int, packet: PubRec) -> None:
         """A refused message frees its identifier."""

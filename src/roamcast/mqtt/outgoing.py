@@ -8,7 +8,6 @@ an earlier connection may have sent goes once more, with DUP.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.messages import Form, Message, number_of, packet_id_of, publish_of
 from roamcast.mqtt.packets import PubComp, PubRec, PubRel
 from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason, Unsendable
+from roamcast.mqtt.recent import Recent
 
 if TYPE_CHECKING:
     from roamcast.broker.window import Delivery, Window
@@ -31,53 +31,46 @@ PLAIN = 0
 """In the place of a number: QoS 0 has none."""
 
 
+FRAMES_MAX = 4_096
+FRAMES_BYTES_MAX = 8 * 1024 * 1024
+
+
 class Frames:
-    """PUBLISH packets made once for all clients that get the same. A broker has one and gives it to its connections.
+    """PUBLISH packets, made once for all clients that get the same. All connections of a broker share one of these."""
 
-    It remembers the last few small messages by identity, which is what a fan-out needs.
-    """
+    __slots__ = ("_joined", "_recent", "message_of")
 
-    __slots__ = ("_joined", "_kept", "_latest", "message_bytes_max", "message_of", "messages_max")
-
-    def __init__(
-        self,
-        message_of: "Callable[[Delivery], Message | None]",
-        messages_max: int = 256,
-        message_bytes_max: int = 16 * 1024,
-    ) -> None:
+    def __init__(self, message_of: "Callable[[Delivery], Message | None]") -> None:
         """`message_of` says what a client sees of a delivery, where that is known."""
         self.message_of = message_of
-        self.messages_max = messages_max
-        self.message_bytes_max = message_bytes_max
-        self._latest: dict[int, tuple[Delivery, PublishFrame]] = {}
-        """By version of MQTT."""
+        self._recent: Recent[tuple[object, ...], tuple[object, PublishFrame]] = Recent(FRAMES_MAX, FRAMES_BYTES_MAX)
+        """By the identity of a delivery or of a message, which is held too, so that no other has the same."""
         self._joined: tuple[Batch, dict[tuple[object, ...], bytes]] | None = None
-        self._kept: dict[int, tuple[Message, dict[tuple[object, ...], PublishFrame]]] = {}
 
     def frame(self, message: Message, form: Form, version: int, now_us: int) -> PublishFrame:
-        kept = self._kept.get(id(message))
-        if kept is None:
-            if len(message.payload) > self.message_bytes_max:
-                return PublishFrame(publish_of(message, form, now_us), version)
-            if len(self._kept) >= self.messages_max:
-                del self._kept[next(iter(self._kept))]
-            kept = self._kept[id(message)] = (message, {})
+        """Raises `Unsendable`."""
         remaining_s = None if message.expires_us is None else message.remaining_s(now_us)
-        key = (version, form.qos, form.retain, form.subscription_ids, remaining_s)
-        frame = kept[1].get(key)
-        if frame is None:
-            frame = kept[1][key] = PublishFrame(publish_of(message, form, now_us), version)
+        key = (id(message), version, form.qos, form.retain, form.subscription_ids, remaining_s)
+        kept = self._recent.get(key)
+        return kept[1] if kept is not None else self._made(key, message, message, form, version, now_us)
+
+    def delivered(self, delivery: "Delivery", version: int) -> PublishFrame | None:
+        """The packet of a delivery that was sent a moment ago: a fan-out asks for it again and again."""
+        kept = self._recent.get((id(delivery), version))
+        return None if kept is None else kept[1]
+
+    def deliver(self, delivery: "Delivery", message: Message, form: Form, version: int, now_us: int) -> PublishFrame:
+        """The packet of one that was not. Raises `Unsendable`."""
+        if message.expires_us is not None:
+            return self.frame(message, form, version, now_us)
+        return self._made((id(delivery), version), delivery, message, form, version, now_us)
+
+    def _made(
+        self, key: tuple[object, ...], of: object, message: Message, form: Form, version: int, now_us: int
+    ) -> PublishFrame:
+        frame = PublishFrame(publish_of(message, form, now_us), version)
+        self._recent.put(key, (of, frame), frame.size)
         return frame
-
-    def latest(self, delivery: "Delivery", version: int) -> PublishFrame | None:
-        """The packet of the delivery that was sent last: a fan-out asks for it again and again."""
-        kept = self._latest.get(version)
-        return kept[1] if kept is not None and kept[0] is delivery else None
-
-    def keep_latest(self, delivery: "Delivery", message: Message, form: Form, version: int, now_us: int) -> None:
-        if message.expires_us is None and len(message.payload) <= self.message_bytes_max:
-            with suppress(Unsendable):
-                self._latest[version] = (delivery, self.frame(message, form, version, now_us))
 
     def joined(self, batch: Batch, version: int, retain: bool, subscription_ids: tuple[int, ...]) -> bytes:
         """Plain messages in the form that a client sees with QoS 0; the packets as they came, if that is the form."""
@@ -207,7 +200,7 @@ class Outgoing:
                 self._send_numbered(now_us, self.cursor, delivery)
 
     def _send_numbered(self, now_us: int, number: int, delivery: "Delivery") -> None:
-        frame = self._frames.latest(delivery, self._version)
+        frame = self._frames.delivered(delivery, self._version)
         if frame is not None and self._is_plain(frame, number):
             self._quota -= 1
             self._sent.add(number)
@@ -220,8 +213,7 @@ class Outgoing:
         elif message.expired(now_us) and not again:
             self._report(Dropped(number, "expired"))
         else:
-            self._send_publish(now_us, number, message, form, again)
-            self._frames.keep_latest(delivery, message, form, self._version, now_us)
+            self._send_publish(now_us, number, message, form, again, delivery)
 
     def _is_plain(self, frame: PublishFrame, number: int) -> bool:
         """Whether it goes to this client as to others."""
@@ -239,9 +231,22 @@ class Outgoing:
         self._plain.clear()
         self._plain_bytes = 0
 
-    def _send_publish(self, now_us: int, number: int, message: Message, form: Form, dup: bool = False) -> None:
+    def _send_publish(
+        self,
+        now_us: int,
+        number: int,
+        message: Message,
+        form: Form,
+        dup: bool = False,
+        delivery: "Delivery | None" = None,
+    ) -> None:
+        frames, version = self._frames, self._version
         try:
-            frame = self._frames.frame(message, form, self._version, now_us)
+            frame = (
+                frames.frame(message, form, version, now_us)
+                if delivery is None
+                else frames.deliver(delivery, message, form, version, now_us)
+            )
         except Unsendable:
             self._report(Dropped(number, "unsendable"))
             return

@@ -16,6 +16,7 @@ from roamcast.broker.mqtt.inputs import (
     Asked,
     Left,
     Published,
+    PublishedTogether,
     Received,
     Released,
     Reported,
@@ -166,7 +167,7 @@ class Inbound:
         if self.server.trackers is not None:
             self._tracked(self.server.trackers, client, message)
         if message.qos or message.retain or is_lasting(message):
-            if self.server.core.publishing.needs_log(name, message):
+            if self.server.core.border.publishing.needs_log(name, message):
                 self.server.give(Published(name, packet_id, message))
             else:
                 self.server.pass_reliably(name, Batch(message.topic, 1, [message], [packet_id], len(message.payload)))
@@ -178,10 +179,7 @@ class Inbound:
 
     def _published_batch(self, client: ClientSocket, event: events.PublishedBatch) -> None:
         batch, server, topic = event.batch, self.server, event.batch.topic
-        asked_apart = topic[0] == "$" or server.trackers is not None
-        if not asked_apart and batch.qos:
-            full = server.write_ahead.full is not None
-            asked_apart = full or server.core.publishing.needs_log(client.name, batch.messages[0])
+        asked_apart = topic[0] == "$" or server.trackers is not None or (batch.qos and server.write_ahead.full)
         if asked_apart or not server.access.may_publish_anywhere(client, topic):
             for each in event.each():
                 self._published(client, each)
@@ -190,11 +188,15 @@ class Inbound:
         wait_us = server.access.pace_us(client, batch.payload_bytes, 0, server.heard_us, messages)
         if wait_us:
             self.pace(client, wait_us)
-        if batch.qos:
-            server.pass_reliably(client.name, batch)
-            server.backpressure.said(client)
-        else:
+        if not batch.qos:
             self._pass_on(client, batch)
+            return
+        if server.core.border.publishing.needs_log(client.name, batch.messages[0]):
+            payloads = tuple([each.payload for each in batch.messages])
+            server.give(PublishedTogether(client.name, topic, tuple(batch.packet_ids), payloads))
+        else:
+            server.pass_reliably(client.name, batch)
+        server.backpressure.said(client)
 
     def _pass_on(self, client: ClientSocket, batch: Batch) -> None:
         server = self.server

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
-from roamcast.broker.mqtt.inputs import AnyGiven, Arrived, LinkChanged, Published
+from roamcast.broker.mqtt.inputs import AnyGiven, Arrived, LinkChanged, Published, PublishedTogether
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.http.metrics import ListenerKind, Metrics, RoamDirection
 from roamcast.server.tracking import LOCATION_REMARK
@@ -52,6 +52,8 @@ class Monitor:
         match given:
             case Published(_, _, message):
                 self.metrics.received(message.qos, len(message.payload))
+            case PublishedTogether(payloads=payloads):
+                self.metrics.received(1, sum(map(len, payloads)), len(payloads))
             case Arrived(client):
                 self._debug("client came", client=client)
             case LinkChanged(peer, up):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from roamcast.broker.mqtt.effects import (
+    Accept,
     Acknowledge,
     Admit,
     AnyEffect,
@@ -129,11 +130,13 @@ class Outbound:
         self,
         now_us: int,
         socket: "ClientSocket",
-        effect: Acknowledge | Complete | Release | Grant | Revoke | Dismiss,
+        effect: Acknowledge | Accept | Complete | Release | Grant | Revoke | Dismiss,
     ) -> None:
         match effect:
             case Acknowledge(_, packet_id, reason, text):
                 socket.mqtt.acknowledge(now_us, packet_id, reason, text)
+            case Accept(_, packet_ids):
+                socket.mqtt.acknowledge_all(now_us, packet_ids)
             case Complete(_, packet_id):
                 socket.mqtt.complete(now_us, packet_id)
             case Release(_, number):
@@ -182,6 +185,7 @@ class Outbound:
                     socket.attend()
                 elif not socket.dirty:
                     socket.mark()
-        form, count = effect.delivery.form, len(effect.receivers)
+        form, count = effect.run[0].form, len(effect.receivers)
         if form is not None:
-            self.server.monitor.handed(form.qos, effect.delivery.size_bytes * count, count)
+            size_bytes = sum(each.size_bytes for each in effect.run)
+            self.server.monitor.handed(form.qos, size_bytes * count, len(effect.run) * count)

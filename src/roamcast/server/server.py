@@ -156,7 +156,7 @@ class BrokerServer:
         if not self._finished:
             return
         finished, self._finished = self._finished, []
-        sessions, rows = self.core.station.sessions, list[tuple[str, tuple[int, ...]]]()
+        sessions, rows = self.core.border.sessions, list[tuple[str, tuple[int, ...]]]()
         for row in finished:
             session = sessions.get(row[0])
             if session is not None and session.ends_with_connection:
@@ -211,6 +211,7 @@ class BrokerServer:
         self._give_finished()
         # In the order in which their publisher said them.
         self.pass_waiting()
+        self.monitor.passed(1, len(batch.messages), batch.payload_bytes)
         effects = self.outbound.remarked(self.core.passing_reliably(self.now_us(), client, batch))
         if not self.write_ahead.owes:
             self.outbound.perform(effects)

@@ -36,6 +36,7 @@ from roamcast.broker.mqtt.inputs import (
     Heard,
     Left,
     Published,
+    PublishedTogether,
     Reported,
     ReportedTogether,
     encode_batch,
@@ -394,6 +395,8 @@ def size_bytes(given: AnyGiven) -> int:
             return sum(ROW_BYTES + NUMBER_BYTES * len(numbers) for _, numbers in rows)
         case Published(_, _, message):
             return message.size_bytes
+        case PublishedTogether(payloads=payloads):
+            return sum(map(len, payloads))
         case Heard(_, data):
             return len(data)
         case Reported(context):

@@ -100,7 +100,7 @@ def test_what_is_stored_of_a_session_lets_nothing_go_of_the_next_one_l8() -> Non
     scene.rest(0.02)
     [number] = now.window.entries
     old = Delivery(now.window.entries[number].event, 1, ("t",), Form(1))
-    server.outbound.perform([Deliver(old, [(before, number)])])
+    server.outbound.perform([Deliver([old], [(before, number)])])
     assert server.clients["c"].mqtt.sent_through == 0
     scene.rest()
     assert client.taken == [b"x"]

@@ -30,9 +30,9 @@ def published(core: Core, payload: bytes = b"x", qos: int = 1) -> list[tuple[int
     """By effect, the QoS, and who gets it under which number."""
     effects = core.handle(EPOCH_US, Published("cy", 1 if qos == 1 else 2, Message("t", payload, qos)))
     return [
-        (each.delivery.form.qos, [(session.client, number) for session, number in each.receivers])
+        (each.run[0].form.qos, [(session.client, number) for session, number in each.receivers])
         for each in effects
-        if isinstance(each, Deliver) and each.delivery.form is not None
+        if isinstance(each, Deliver) and each.run[0].form is not None
     ]
 
 

@@ -35,6 +35,7 @@ from roamcast.broker.mqtt.inputs import (
     Left,
     LinkChanged,
     Published,
+    PublishedTogether,
     Received,
     Released,
     Reported,
@@ -110,6 +111,8 @@ class Core:
         match given:
             case Published():
                 self.border.publishing.publish(given)
+            case PublishedTogether():
+                self.border.publishing.publish_together(given)
             case Finished(rows):
                 self._finished(rows)
             case Received():
@@ -203,12 +206,12 @@ class Core:
 
     def passing_reliably(self, now_us: int, client: str, batch: Batch) -> list[AnyEffect]:
         """Messages of QoS 1 that need no log (`Publishing.needs_log`)."""
-        self.station.now_us = now_us
+        self.border.now_us = now_us
         try:
-            self.publishing.pass_reliably(client, batch)
+            self.border.publishing.pass_reliably(client, batch)
         except Exception as problem:
             self._mistaken("passing", client, problem)
-        return self.station.take_effects()
+        return self.border.take_effects()
 
     def finish_unlogged(self, rows: Sequence[tuple[str, tuple[int, ...]]]) -> None:
         """Deliveries to sessions that end with their connections: who restarts has none of them."""

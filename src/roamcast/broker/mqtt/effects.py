@@ -68,6 +68,13 @@ class Acknowledge(ServerEffect, frozen=True, gc=False):
     text: str | None = None
 
 
+class Accept(ServerEffect, frozen=True, gc=False):
+    """PUBACK of each of these messages: they are safe."""
+
+    client: str
+    packet_ids: tuple[int, ...]
+
+
 class Complete(ServerEffect, frozen=True, gc=False):
     """PUBCOMP."""
 
@@ -83,10 +90,10 @@ class Release(ServerEffect, frozen=True, gc=False):
 
 
 class Deliver(ServerEffect, frozen=True):
-    """A delivery of QoS 1 or 2 in the windows of all these sessions, under these numbers. By the time that it is
-    performed a client may have another session, whose numbers are not stored yet."""
+    """Deliveries of QoS 1 or 2, one behind the other in the windows of all these sessions, with the number of the
+    last. By the time that it is performed a client may have another session, whose numbers are not stored yet."""
 
-    delivery: Delivery
+    run: list[Delivery]
     receivers: list[tuple[Session, int]]
 
 
@@ -134,6 +141,7 @@ AnyEffect: TypeAlias = (
     | Grant
     | Revoke
     | Acknowledge
+    | Accept
     | Complete
     | Release
     | Deliver

@@ -15,6 +15,7 @@ from roamcast.model.space import Space
 from roamcast.model.values import BadValue, Instant, Point, Value
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.origin import ORIGIN_PROPERTY, check_origin, origin_in, origin_of, origin_text
+from roamcast.mqtt.recent import Recent
 
 MESSAGES_KEPT_MAX = 4_096
 MESSAGES_KEPT_BYTES_MAX = 8 * 1024 * 1024
@@ -44,9 +45,7 @@ class Events:
         self.started_us: int | None = None
         self.brought: dict[str, str] = {}
         """By the id that an event had where it began, the id that it has here: what gateways brought, the latest."""
-        self._messages: dict[str, Message] = {}
-        self._messages_bytes = 0
-        """Of their payloads."""
+        self._messages: Recent[str, Message] = Recent(MESSAGES_KEPT_MAX, MESSAGES_KEPT_BYTES_MAX)
 
     def next_id(self, to_all: bool) -> str:
         self.made += 1
@@ -76,7 +75,7 @@ class Events:
     def _event(self, event_id: str, publisher: Context, message: Message, now_us: int, travels: bool) -> Event:
         body = _encoder.encode(message) if travels else None
         event = event_made_of(event_id, publisher, message, now_us, self.space, body)
-        self._remember(event_id, message)
+        self._messages.put(event_id, message, len(message.payload))
         return event
 
     def is_copy(self, event: Event | None, message: Message) -> bool:
@@ -98,7 +97,11 @@ class Events:
     def __getstate__(self) -> dict[str, object]:
         """Without what belongs to one life of the process: ids of QoS 0 must not come again, and messages are in
         their events."""
-        return {**self.__dict__, "passing_made": 0, "started_us": None, "_messages": {}, "_messages_bytes": 0}
+        return {**self.__dict__, "passing_made": 0, "started_us": None, "_messages": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._messages = Recent(MESSAGES_KEPT_MAX, MESSAGES_KEPT_BYTES_MAX)
 
     def carried_by(self, event: Event) -> Message | None:
         """The message that an event of another broker brings along, looked for nowhere else."""
@@ -117,7 +120,7 @@ class Events:
                 message = _decoder.decode(event.body)
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 return None
-            self._remember(event.id, message)
+            self._messages.put(event.id, message, len(message.payload))
         return message
 
     def seen(self, delivery: Delivery) -> Message | None:
@@ -134,19 +137,8 @@ class Events:
             payload = msgspec.json.encode({name: plain(value) for name, value in made.attributes.items()})
             message = replace(message, payload=payload)
         event_id = f"{made.id}{MADE_OF}{subscription_id}"
-        self._remember(event_id, message)
+        self._messages.put(event_id, message, len(message.payload))
         return replace(made, id=event_id, body=_encoder.encode(message))
-
-    def _remember(self, event_id: str, message: Message) -> None:
-        before = self._messages.pop(event_id, None)
-        self._messages_bytes += len(message.payload) - (0 if before is None else len(before.payload))
-        self._messages[event_id] = message
-        while len(self._messages) > 1 and self._remembers_too_much():
-            gone = self._messages.pop(next(iter(self._messages)))
-            self._messages_bytes -= len(gone.payload)
-
-    def _remembers_too_much(self) -> bool:
-        return len(self._messages) > MESSAGES_KEPT_MAX or self._messages_bytes > MESSAGES_KEPT_BYTES_MAX
 
 
 def event_made_of(

@@ -73,6 +73,15 @@ class Published(Given, frozen=True, tag="published", gc=False):
     message: Message
 
 
+class PublishedTogether(Given, frozen=True, tag="published_together", gc=False):
+    """Plain messages of QoS 1 to one topic, in the order in which they came."""
+
+    client: str
+    topic: str
+    packet_ids: tuple[int, ...]
+    payloads: tuple[bytes, ...]
+
+
 class Released(Given, frozen=True, tag="released", gc=False):
     """PUBREL: the client will not send this QoS 2 message again."""
 
@@ -137,6 +146,7 @@ AnyGiven: TypeAlias = (
     | Asked
     | Withdrew
     | Published
+    | PublishedTogether
     | Released
     | Received
     | Finished

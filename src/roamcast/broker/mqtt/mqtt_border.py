@@ -241,31 +241,48 @@ class MqttBorder(Border):
     def _ways(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:
         return self.neighbours.router.to_neighbours(notified, source), []
 
+    def forward(self, notified: Notified, source: str) -> list[Does]:
+        """To neighbours alone."""
+        return self._sent_on(notified, self.neighbours.router.to_neighbours(notified, source))
+
     def recipients(self, event: Event, clients: list[str]) -> Recipients:
         return self.publishing.recipients(event)
 
     def give_all(self, event: Event, serial: int, recipients: Recipients) -> list[Does]:
-        """Nearly all clients are connected and get the event itself for one subscription: these share a delivery."""
+        return self.give_run([Pub(serial, event)], recipients)
+
+    def give_run(self, run: Sequence[Pub], recipients: Recipients) -> list[Does]:
+        """Events of one publisher that all of these get. Nearly all clients are connected and get the events
+        themselves for one subscription: these share deliveries."""
         effects: list[Does] = []
-        message = self.events.message_of(event)
-        size_bytes = 0 if message is None else message.size_bytes
-        observed, shared = self.observation.on, dict[tuple[object, ...], Deliver]()
+        messages = [message for each in run if (message := self.events.message_of(each.event)) is not None]
+        shares = len(messages) == len(run) and not messages[0].retain
+        size_bytes = sum([message.size_bytes for message in messages])
+        body_bytes = sum([len(each.event.body or b"") for each in run])
+        observed, shared = list[tuple[str, Asked]](), dict[tuple[object, ...], Deliver]()
         for session, names in recipients:
-            asked = self._only_one(session, names)
-            if message is None or asked is None or message.retain:
-                effects += self.give(session, event, serial, names)
+            asked = self._only_one(session, names) if shares else None
+            if asked is None or not session.window.has_room(size_bytes, len(run) - 1):
+                for each in run:
+                    effects += self.give(session, each.event, each.serial, names)
                 continue
             key = (names[0], asked.qos, asked.subscription_id, TELLS_ORIGIN in asked.user_properties)
             deliver = shared.get(key)
             if deliver is None:
-                delivery = Delivery(event, serial, names, form_of(message, (asked,)))
-                deliver = shared[key] = self._deliver[id(delivery)] = Deliver(delivery, [])
-            if session.window.has_room(size_bytes):
-                deliver.receivers.append((session, session.window.add(deliver.delivery)))
-                if observed:
-                    self.observation.delivered(session.client, event, (asked,))
-            else:
-                self._drop(session, event, serial)
+                deliver = shared[key] = Deliver(
+                    [
+                        Delivery(each.event, each.serial, names, form_of(message, (asked,)))
+                        for each, message in zip(run, messages, strict=True)
+                    ],
+                    [],
+                )
+                self._deliver[id(deliver.run[0])] = deliver
+            deliver.receivers.append((session, session.window.add_run(deliver.run, body_bytes)))
+            observed.append((session.client, asked))
+        if self.observation.on:
+            for each in run:
+                for client, asked in observed:
+                    self.observation.delivered(client, each.event, (asked,))
         return effects
 
     def _only_one(self, session: Session, names: tuple[str, ...]) -> Asked | None:
@@ -388,7 +405,7 @@ class MqttBorder(Border):
         for number, delivery in deliveries:
             deliver = self._deliver.get(id(delivery))
             if deliver is None:
-                deliver = self._deliver[id(delivery)] = Deliver(delivery, [])
+                deliver = self._deliver[id(delivery)] = Deliver([delivery], [])
             deliver.receivers.append((session, number))
         return []
 

@@ -10,9 +10,9 @@ from roamcast.broker.messages import Notified, Pub
 from roamcast.broker.mqtt.announcing import Announcing
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.content import REPORT_TOPIC, BadReport, context_reported
-from roamcast.broker.mqtt.effects import Acknowledge, Complete, Hand, Remark, Tell
-from roamcast.broker.mqtt.events import Events, asks_origin, with_origin
-from roamcast.broker.mqtt.inputs import Published, Released
+from roamcast.broker.mqtt.effects import Accept, Acknowledge, Complete, Hand, Remark, Tell
+from roamcast.broker.mqtt.events import LARGE_BYTES, Events, asks_origin, with_origin
+from roamcast.broker.mqtt.inputs import Published, PublishedTogether, Released
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.mqtt.properties import BadProperty, is_lasting, subscription_id
@@ -25,6 +25,7 @@ from roamcast.model.values import BadValue
 from roamcast.mqtt.batches import Batch, batch_of, merged
 from roamcast.mqtt.messages import SECOND_US, Message, Subscription, WillMessage
 from roamcast.mqtt.reasons import Reason
+from roamcast.node.boundary import Does
 
 if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
@@ -66,10 +67,8 @@ class Publishing:
             return
         # By the turns that are logged, for this is logged too, and a choice may be kept with its message.
         message = self._with_choice(message, False)
-        try:
-            event = self.events.event_of(session.context, message, self.border.now_us)
-        except (BadProperty, BadValue) as problem:
-            self._refuse(session, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+        event = self._made(session, message, packet_id)
+        if event is None:
             return
         if message.retain and not self.keeping.retained.has_room(message, self.border.now_us):
             self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can be retained")
@@ -78,6 +77,14 @@ class Publishing:
             self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, "no more messages can persist")
             return
         self._publish(session, event, message, packet_id)
+
+    def _made(self, session: Session, message: Message, packet_id: int) -> Event | None:
+        """None for a message that is refused."""
+        try:
+            return self.events.event_of(session.context, message, self.border.now_us)
+        except (BadProperty, BadValue) as problem:
+            self._refuse(session, message, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+            return None
 
     def _publish(self, session: Session, event: Event, message: Message, packet_id: int) -> None:
         self.border.observation.published(session.client, event, message)
@@ -108,14 +115,16 @@ class Publishing:
     def needs_log(self, client: str, message: Message) -> bool:
         """Whether anything that a message brings about must survive a crash. Nothing must where it is of QoS 1, stays
         at this broker, and all who get it with QoS 1 have sessions that end with their connections."""
-        station, border, topic = self.station, self.station.border, message.topic
+        border, topic = self.border, message.topic
         if message.qos != 1 or message.retain or message.user_properties or topic == REPORT_TOPIC:
             return True
-        if station.overlaid or self.announcing.on or border.ids is not None or border.passing is not None:
+        if len(message.payload) > LARGE_BYTES:
             return True
-        if station.has_neighbours() and station.broker.neighbours.router.may_leave(topic):
+        if border.overlaid or self.announcing.on or border.ids is not None or border.passing is not None:
             return True
-        publisher = station.sessions.get(client)
+        if border.has_neighbours() and border.neighbours.router.may_leave(topic):
+            return True
+        publisher = border.sessions.get(client)
         if publisher is None or publisher.attachment.awaits is not None or publisher.publications:
             return True
         return any(self._entry_lasts(entry) for entry in self.audience.fitting(topic))
@@ -124,22 +133,97 @@ class Publishing:
         """Whether what it gets of QoS 1 is to survive a crash, or changes what does."""
         if entry.asked.filter.group is not None or entry.wanted.modulator:
             return True
-        session = self.station.sessions.get(entry.client)
+        session = self.border.sessions.get(entry.client)
         if session is None or not entry.asked.qos:
             return False
         return not session.ends_with_connection or session.attachment.awaits is not None
 
     def pass_reliably(self, client: str, batch: Batch) -> None:
         """Messages for which `needs_log` says no: their ids are those of QoS 0, and so nothing that lasts changes."""
-        session = self.station.sessions.get(client)
+        session = self.border.sessions.get(client)
         if session is None:
             return
-        for message, packet_id in zip(batch.messages, batch.packet_ids, strict=True):
+        messages = list(zip(batch.packet_ids, batch.messages, strict=True))
+        audience = self._same_audience(session, batch.topic)
+        if audience is not None:
+            self._publish_run(session, messages, audience, False)
+            return
+        for packet_id, message in messages:
             event = self._passing_event(session, message, True, packet_id)
             if event is not None:
-                found = self._parted(event, self.audience.of(event, self.station.now_us))
-                self.station.perform(self.station.border.give_all(event, self.station.now_us, found))
-                self.station.emit(Acknowledge(client, packet_id))
+                found = self._parted(event, self.audience.of(event, self.border.now_us))
+                self.border.finish(self.border.give_all(event, self.border.now_us, found))
+                self.border.emit(Acknowledge(client, packet_id))
+
+    # Many messages of QoS 1 to one topic.
+
+    def publish_together(self, given: PublishedTogether) -> None:
+        """As each of them by itself. Where their topic alone says who gets them that is found out once."""
+        session = self.border.sessions.get(given.client)
+        if session is None:
+            return
+        messages = [
+            (packet_id, Message(given.topic, payload, 1))
+            for packet_id, payload in zip(given.packet_ids, given.payloads, strict=True)
+        ]
+        audience = self._same_audience(session, given.topic)
+        if audience is not None:
+            self._publish_run(session, messages, audience, True)
+            return
+        for packet_id, message in messages:
+            self.publish(Published(given.client, packet_id, message))
+
+    def _same_audience(self, publisher: Session, topic: str) -> Recipients | None:
+        """Who gets all messages of a topic; None if that depends on each, or something may hold them back."""
+        if self.border.overlaid or self.announcing.on or self.border.ids is not None:
+            return None
+        if self.keeping.groups.members or publisher.attachment.awaits is not None or publisher.publications:
+            return None
+        if self.audience.plain(topic) is None:
+            return None
+        recipients = self.audience.everybody(topic)
+        sessions = self.border.sessions
+        waits = any(client in sessions and sessions[client].attachment.awaits is not None for client, _ in recipients)
+        return None if waits else recipients
+
+    def _publish_run(
+        self, session: Session, messages: list[tuple[int, Message]], audience: Recipients, logged: bool
+    ) -> None:
+        border, now_us = self.border, self.border.now_us
+        run, accepted, said, effects = list[Pub](), list[int](), list[Message](), list[Does]()
+        for packet_id, message in messages:
+            event = (
+                self._made(session, message, packet_id)
+                if logged
+                else self._passing_event(session, message, True, packet_id)
+            )
+            if event is None:
+                continue
+            serial = now_us
+            if logged:
+                border.observation.published(session.client, event, message)
+                serial = session.serial = session.published = max(now_us, session.serial + 1, session.published + 1)
+                effects += border.forward(Notified(event, serial), CLIENT + session.client)
+            run.append(Pub(serial, event))
+            accepted.append(packet_id)
+            said.append(message)
+        if not run:
+            return
+        reliable, others = list[tuple[Session, tuple[str, ...]]](), list[tuple[str, list[Subscription]]]()
+        for client, asked in audience:
+            to = border.sessions.get(client)
+            if to is not None and any(each.qos for each in asked):
+                reliable.append((to, tuple([each.filter.text for each in asked])))
+            elif to is not None:
+                others.append((client, asked))
+        border.finish([*effects, *border.give_run(run, reliable)])
+        if others:
+            self._hand(Batch(said[0].topic, 0, said, [], sum(len(each.payload) for each in said)), alike(others))
+            for each in run:
+                for client, asked in others:
+                    if border.sessions[client].connected:
+                        border.observation.delivered(client, each.event, asked)
+        border.emit(Accept(session.client, tuple(accepted)))
 
     def _with_choice(self, message: Message, passing: bool) -> Message:
         chosen = self.keeping.groups.choose(message.topic, passing)
@@ -330,9 +414,7 @@ class Publishing:
             if travels and not self.announcing.keeps_back(event):
                 self.to_neighbours(event)
 
-    def _passing_event(
-        self, session: Session, message: Message, travels: bool, packet_id: int = 0
-    ) -> Event | None:
+    def _passing_event(self, session: Session, message: Message, travels: bool, packet_id: int = 0) -> Event | None:
         """None for a message that is refused."""
         try:
             event = self.events.passing_event_of(session.context, message, self.border.now_us, travels)
