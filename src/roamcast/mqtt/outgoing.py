@@ -36,7 +36,7 @@ FRAMES_BYTES_MAX = 8 * 1024 * 1024
 
 
 class Frames:
-    """PUBLISH packets, made once for all clients that get the same. All connections of a broker share one of these."""
+    """PUBLISH packets, made once for all clients that get the same. All connections of a broker share one."""
 
     __slots__ = ("_joined", "_recent", "message_of")
 

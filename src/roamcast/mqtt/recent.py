@@ -1,7 +1,7 @@
 """A cache of what was used last, bounded in count and bytes.
 
-Two generations: when the younger one is full it becomes the older one, and the older one before it is dropped. What is
-looked up in the older one comes into the younger one. So there is no order to keep up, and nothing to search.
+Two generations: when the younger one is full it becomes the older one, and the older one before it is dropped. What
+is looked up in the older one comes into the younger one. So there is no order to keep up, and nothing to search.
 """
 
 from typing import Generic, TypeVar
