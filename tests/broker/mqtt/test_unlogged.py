@@ -1,0 +1,145 @@
+"""QoS 1 that nobody needs after a crash is not logged (P-70), and batches of it are as their messages one by one."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.inputs import (
+    Arrived,
+    Asked,
+    Finished,
+    Left,
+    Published,
+    PublishedTogether,
+    decode_batch,
+)
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.reasons import Reason
+from roamcast.mqtt.topics import parse_filter
+from tests.broker.mqtt.machines import EPOCH_US
+from tests.broker.mqtt.scene import Scene, published
+from tests.broker.mqtt.stage import SimClient
+from tests.broker.mqtt.test_protocol_recovery import state_of
+from tests.effort import examples
+
+TRANSIENT = 0
+FILTERS = ("t", "#", "$share/g/t")
+NEAR = (("filter", "near(position, 50)"),)
+
+
+def logged(scene: Scene, broker: str = "a") -> list[object]:
+    """Publications and acknowledgements in the log."""
+    inputs = [entry.given for batch in scene.stage.brokers[broker].disk.batches for entry in decode_batch(batch)]
+    return [each for each in inputs if isinstance(each, Published | PublishedTogether | Finished)]
+
+
+def payloads(client: SimClient) -> list[bytes]:
+    return [each.payload for each in published(client)]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_a_message_to_transient_sessions_is_not_logged(scene: Scene) -> None:
+    ann, bob = scene.client("ann"), scene.client("bob", expiry_s=TRANSIENT)
+    scene.subscribe(bob, "t", 1)
+    assert scene.publish(ann, "t", b"1") is Reason.SUCCESS
+    assert payloads(bob) == [b"1"]
+    scene.rest(2.0)
+    assert logged(scene) == []
+
+
+def test_a_message_that_nobody_wants_is_not_logged(scene: Scene) -> None:
+    assert scene.publish(scene.client("ann"), "t", b"1") is Reason.SUCCESS
+    assert logged(scene) == []
+
+
+@pytest.mark.parametrize("pattern", ["t", "$share/g/t"])
+def test_a_message_to_one_kept_session_is_logged(scene: Scene, pattern: str) -> None:
+    ann, bob, cy = scene.client("ann"), scene.client("bob", expiry_s=TRANSIENT), scene.client("cy")
+    scene.subscribe(bob, "t", 1)
+    scene.subscribe(cy, pattern, 1)
+    scene.publish(ann, "t", b"1")
+    assert payloads(bob) == payloads(cy) == [b"1"]
+    assert any(isinstance(each, Published | PublishedTogether) for each in logged(scene))
+
+
+def test_a_message_that_a_neighbour_wants_is_logged() -> None:
+    scene = Scene("ab")
+    ann, bob = scene.client("ann", "a", TRANSIENT), scene.client("bob", "b", TRANSIENT)
+    scene.subscribe(bob, "t", 1)
+    scene.publish(ann, "t", b"1")
+    assert payloads(bob) == [b"1"]
+    assert len(logged(scene)) == 1
+
+
+def test_logged_and_unlogged_messages_stay_in_order(scene: Scene) -> None:
+    ann, bob, cy = scene.client("ann"), scene.client("bob", expiry_s=TRANSIENT), scene.client("cy")
+    scene.subscribe(bob, "#", 1)
+    scene.subscribe(cy, "kept", 1)
+    topics = ["kept", "gone", "gone", "kept", "gone"]
+    for number, topic in enumerate(topics):
+        ann.publish(topic, b"%d" % number, 1)
+    ann.publish("gone", b"5", 0)
+    scene.rest()
+    assert payloads(bob) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert payloads(cy) == [b"0", b"3"]
+
+
+def test_a_broker_that_was_killed_has_no_unlogged_message(scene: Scene) -> None:
+    ann, bob = scene.client("ann"), scene.client("bob", expiry_s=TRANSIENT)
+    scene.subscribe(bob, "t", 1)
+    scene.publish(ann, "t", b"1")
+    broker = scene.stage.brokers["a"]
+    broker.kill()
+    broker.start()
+    scene.rest()
+    assert "bob" not in broker.server.core.station.sessions
+    scene.move(ann, "a")
+    scene.move(bob, "a")
+    scene.subscribe(bob, "t", 1)
+    scene.publish(ann, "t", b"2")
+    assert payloads(bob) == [b"1", b"2"]
+
+
+def core_with(subscriptions: Sequence[tuple[str, str, int, bool, bool]], away: bool) -> Core:
+    core = Core("a", 1)
+    core.handle(EPOCH_US, Arrived("ann", True, 1_000))
+    for client, pattern, qos, kept, near in subscriptions:
+        if client not in core.station.sessions:
+            core.handle(EPOCH_US, Arrived(client, True, 1_000 if kept else 0))
+        wanted = Subscription(parse_filter(pattern), qos, user_properties=NEAR if near else ())
+        core.handle(EPOCH_US, Asked(client, 1, (wanted,)))
+    if away and subscriptions:
+        core.handle(EPOCH_US, Left(subscriptions[0][0], None, True))
+    return core
+
+
+SUBSCRIPTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(("bob", "cy", "dan", "ann")),
+        st.sampled_from(FILTERS),
+        st.integers(0, 2),
+        st.booleans(),
+        st.sampled_from((False, False, True)),
+    ),
+    max_size=6,
+)
+
+
+@given(SUBSCRIPTIONS, st.booleans(), st.lists(st.binary(max_size=4), min_size=1, max_size=5))
+@examples(60)
+def test_a_batch_is_as_its_messages_one_by_one(
+    subscriptions: list[tuple[str, str, int, bool, bool]], away: bool, bodies: list[bytes]
+) -> None:
+    together, apart = core_with(subscriptions, away), core_with(subscriptions, away)
+    ids = tuple(range(1, len(bodies) + 1))
+    together.handle(EPOCH_US + 1, PublishedTogether("ann", "t", ids, tuple(bodies)))
+    for packet_id, body in zip(ids, bodies, strict=True):
+        apart.handle(EPOCH_US + 1, Published("ann", packet_id, Message("t", body, 1)))
+    assert state_of(together) == state_of(apart)
