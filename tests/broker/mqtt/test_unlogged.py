@@ -99,7 +99,7 @@ def test_a_broker_that_was_killed_has_no_unlogged_message(scene: Scene) -> None:
     broker.kill()
     broker.start()
     scene.rest()
-    assert "bob" not in broker.server.core.station.sessions
+    assert "bob" not in broker.server.core.border.sessions
     scene.move(ann, "a")
     scene.move(bob, "a")
     scene.subscribe(bob, "t", 1)
@@ -111,7 +111,7 @@ def core_with(subscriptions: Sequence[tuple[str, str, int, bool, bool]], away: b
     core = Core("a", 1)
     core.handle(EPOCH_US, Arrived("ann", True, 1_000))
     for client, pattern, qos, kept, near in subscriptions:
-        if client not in core.station.sessions:
+        if client not in core.border.sessions:
             core.handle(EPOCH_US, Arrived(client, True, 1_000 if kept else 0))
         wanted = Subscription(parse_filter(pattern), qos, user_properties=NEAR if near else ())
         core.handle(EPOCH_US, Asked(client, 1, (wanted,)))

@@ -120,7 +120,7 @@ class Publishing:
             return True
         if len(message.payload) > LARGE_BYTES:
             return True
-        if border.overlaid or self.announcing.on or border.ids is not None or border.passing is not None:
+        if self.announcing.on or border.ids is not None or border.passing is not None:
             return True
         if border.has_neighbours() and border.neighbours.router.may_leave(topic):
             return True
@@ -175,7 +175,7 @@ class Publishing:
 
     def _same_audience(self, publisher: Session, topic: str) -> Recipients | None:
         """Who gets all messages of a topic; None if that depends on each, or something may hold them back."""
-        if self.border.overlaid or self.announcing.on or self.border.ids is not None:
+        if self.announcing.on or self.border.ids is not None:
             return None
         if self.keeping.groups.members or publisher.attachment.awaits is not None or publisher.publications:
             return None

@@ -37,6 +37,12 @@ from roamcast.mqtt.reasons import Reason
 class OverlayPublishing(Publishing):
     border: "OverlayBorder"
 
+    def needs_log(self, client: str, message: Message) -> bool:
+        return True
+
+    def _same_audience(self, publisher: Session, topic: str) -> None:
+        return None
+
     def publish(self, given: Published) -> None:
         session = self.border.sessions.get(given.client)
         if session is None:
