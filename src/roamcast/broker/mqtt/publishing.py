@@ -1,6 +1,6 @@
 """What clients publish, on its way to clients here and to other brokers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -10,20 +10,21 @@ from roamcast.broker.messages import Notified, Pub
 from roamcast.broker.mqtt.announcing import Announcing
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.content import REPORT_TOPIC, BadReport, context_reported
-from roamcast.broker.mqtt.effects import Accept, Acknowledge, Complete, Hand, Remark, Tell
-from roamcast.broker.mqtt.events import LARGE_BYTES, Events, asks_origin, with_origin
+from roamcast.broker.mqtt.delivering import Delivering
+from roamcast.broker.mqtt.effects import Accept, Acknowledge, Complete, Remark, Tell
+from roamcast.broker.mqtt.events import LARGE_BYTES, asks_origin
 from roamcast.broker.mqtt.inputs import Published, PublishedTogether, Released
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.mqtt.properties import BadProperty, is_lasting, subscription_id
 from roamcast.broker.mqtt.travelling import Travelling
-from roamcast.broker.mqtt.wishes import Entry, Plan, Recipients, alike
+from roamcast.broker.mqtt.wishes import Entry, Recipients, alike
 from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
 from roamcast.model.event import Event
 from roamcast.model.values import BadValue
 from roamcast.mqtt.batches import Batch, batch_of, merged
-from roamcast.mqtt.messages import SECOND_US, Message, Subscription, WillMessage
+from roamcast.mqtt.messages import SECOND_US, Message, WillMessage
 from roamcast.mqtt.reasons import Reason
 from roamcast.node.boundary import Does
 
@@ -36,14 +37,15 @@ class Publishing:
         self,
         border: "MqttBorder",
         audience: Audience,
-        events: Events,
+        delivering: Delivering,
         keeping: Keeping,
         announcing: Announcing,
         travelling: Travelling,
     ) -> None:
         self.border = border
         self.audience = audience
-        self.events = events
+        self.delivering = delivering
+        self.events = border.events
         self.keeping = keeping
         self.announcing = announcing
         self.travelling = travelling
@@ -151,7 +153,7 @@ class Publishing:
         for packet_id, message in messages:
             event = self._passing_event(session, message, True, packet_id)
             if event is not None:
-                found = self._parted(event, self.audience.of(event, self.border.now_us))
+                found = self.delivering.parted(event, self.audience.of(event, self.border.now_us))
                 self.border.finish(self.border.give_all(event, self.border.now_us, found))
                 self.border.emit(Acknowledge(client, packet_id))
 
@@ -189,41 +191,50 @@ class Publishing:
     def _publish_run(
         self, session: Session, messages: list[tuple[int, Message]], audience: Recipients, logged: bool
     ) -> None:
-        border, now_us = self.border, self.border.now_us
-        run, accepted, said, effects = list[Pub](), list[int](), list[Message](), list[Does]()
+        run, accepted, said = list[Pub](), list[int](), list[Message]()
         for packet_id, message in messages:
-            event = (
-                self._made(session, message, packet_id)
-                if logged
-                else self._passing_event(session, message, True, packet_id)
-            )
-            if event is None:
-                continue
-            serial = now_us
-            if logged:
-                border.observation.published(session.client, event, message)
-                serial = session.serial = session.published = max(now_us, session.serial + 1, session.published + 1)
-                effects += border.forward(Notified(event, serial), CLIENT + session.client)
-            run.append(Pub(serial, event))
-            accepted.append(packet_id)
-            said.append(message)
-        if not run:
-            return
-        reliable, others = list[tuple[Session, tuple[str, ...]]](), list[tuple[str, list[Subscription]]]()
-        for client, asked in audience:
-            to = border.sessions.get(client)
-            if to is not None and any(each.qos for each in asked):
-                reliable.append((to, tuple([each.filter.text for each in asked])))
-            elif to is not None:
-                others.append((client, asked))
-        border.finish([*effects, *border.give_run(run, reliable)])
+            make = self._logged_event if logged else self._unlogged_event
+            pub = make(session, message, packet_id)
+            if pub is not None:
+                run.append(pub)
+                accepted.append(packet_id)
+                said.append(message)
+        if run:
+            effects = [each for pub in run for each in self._forwarded(session, pub)] if logged else []
+            self.border.finish(effects)
+            self._give_run(run, said, audience)
+            self.border.emit(Accept(session.client, tuple(accepted)))
+
+    def _logged_event(self, session: Session, message: Message, packet_id: int) -> Pub | None:
+        event = self._made(session, message, packet_id)
+        if event is None:
+            return None
+        self.border.observation.published(session.client, event, message)
+        session.serial = max(self.border.now_us, session.serial + 1, session.published + 1)
+        session.published = session.serial
+        return Pub(session.serial, event)
+
+    def _unlogged_event(self, session: Session, message: Message, packet_id: int) -> Pub | None:
+        event = self._passing_event(session, message, True, packet_id)
+        return None if event is None else Pub(self.border.now_us, event)
+
+    def _forwarded(self, session: Session, pub: Pub) -> list[Does]:
+        return self.border.forward(Notified(pub.event, pub.serial), CLIENT + session.client)
+
+    def _give_run(self, run: list[Pub], said: list[Message], audience: Recipients) -> None:
+        sessions = self.border.sessions
+        here = [(sessions[client], asked) for client, asked in audience if client in sessions]
+        reliable = [each for each in here if any(wanted.qos for wanted in each[1])]
+        names = [(session, tuple([wanted.filter.text for wanted in asked])) for session, asked in reliable]
+        self.border.finish(self.border.give_run(run, names))
+        others = [(session.client, asked) for session, asked in here if not any(wanted.qos for wanted in asked)]
         if others:
-            self._hand(Batch(said[0].topic, 0, said, [], sum(len(each.payload) for each in said)), alike(others))
-            for each in run:
-                for client, asked in others:
-                    if border.sessions[client].connected:
-                        border.observation.delivered(client, each.event, asked)
-        border.emit(Accept(session.client, tuple(accepted)))
+            batch = Batch(said[0].topic, 0, said, [], sum([len(each.payload) for each in said]))
+            self.delivering.hand(batch, alike(others))
+        for pub in run:
+            for client, asked in others:
+                if sessions[client].connected:
+                    self.border.observation.delivered(client, pub.event, asked)
 
     def _with_choice(self, message: Message, passing: bool) -> Message:
         chosen = self.keeping.groups.choose(message.topic, passing)
@@ -259,107 +270,6 @@ class Publishing:
         expires_us = None if will.expiry_s is None else now_us + will.expiry_s * SECOND_US
         self.publish(Published(session.client, 0, replace(will.message, expires_us=expires_us)))
 
-    # QoS 1 and 2: the broker asks who gets an event that has come to it.
-
-    def recipients(self, event: Event) -> Iterable[tuple[Session, tuple[str, ...]]]:
-        """Who of the clients gets an event into the session, for which subscriptions."""
-        if goes_to_all(event) and not self.keeping.take(event):
-            return []
-        message = self.events.message_of(event)
-        if message is not None and not message.qos:
-            self.border.goes_ahead(event.publisher.host, event.subject)
-        if message is not None and self.events.is_copy(event, message):
-            return []
-        chosen = () if message is None else message.chosen
-        return self._parted(event, self.audience.of(event, self.border.now_us, chosen))
-
-    def _parted(self, event: Event, recipients: Recipients) -> list[tuple[Session, tuple[str, ...]]]:
-        """Who is to get an event into the session. The others of the recipients are handed it at once."""
-        message = self.events.message_of(event)
-        if message is None:
-            return []
-        reliable: list[tuple[Session, tuple[str, ...]]] = []
-        lasts = event.id in self.keeping.lasting
-        for client, asked in recipients:
-            session = self.border.sessions.get(client)
-            if session is None:
-                continue
-            if lasts:
-                asked = self._unseen(session, event, message, asked)
-            if len(asked) == 1 and not session.modulators.running:
-                wanted = asked if message.qos and asked[0].qos else []
-            else:
-                wanted = self._for_session(session, message, asked)
-            if wanted and self._has_room(session, message):
-                reliable.append((session, tuple([each.filter.text for each in wanted])))
-            if wanted is not asked:
-                others = [each for each in asked if each not in wanted]
-                if others:
-                    self._hand_one(session, event, message, others, False)
-        return reliable
-
-    def _has_room(self, session: Session, message: Message) -> bool:
-        """Of what waits to be numbered; when it is, room is asked for again."""
-        return session.attachment.awaits is None or self.border.has_room(session, message)
-
-    def _for_session(self, session: Session, message: Message, asked: list[Subscription]) -> list[Subscription]:
-        """Those for which it is QoS 1 or 2. All that see the message itself go together, as one delivery."""
-        if not message.qos:
-            return []
-        if not len(session.modulators):
-            for each in asked:
-                if each.qos:
-                    return asked
-            return []
-        plain = [each for each in asked if each.filter.text not in session.modulators]
-        reliable = any(each.qos for each in plain)
-        return [each for each in asked if (reliable if each in plain else each.qos)]
-
-    def _hand_one(
-        self, session: Session, event: Event, message: Message, asked: list[Subscription], passing: bool
-    ) -> None:
-        if not passing and not message.qos:
-            self.border.goes_ahead(event.publisher.host, event.subject)
-        plain = [each for each in asked if each.filter.text not in session.modulators]
-        if plain:
-            seen = with_origin(event, message, plain)
-            self._hand(batch_of(seen), alike([(session.client, plain)]))
-        for each in asked:
-            if each not in plain:
-                for made in self.border.messages_for(session, event, message, each.filter.text, passing):
-                    self._hand(batch_of(made), alike([(session.client, [each])]))
-        if session.connected:
-            self.border.observation.delivered(session.client, event, asked)
-
-    # Messages that last.
-
-    def _unseen(
-        self, session: Session, event: Event, message: Message, asked: list[Subscription]
-    ) -> list[Subscription]:
-        """Those that have not had it. Who is away cannot be handed anything, and has not had it then either."""
-        if not session.connected:
-            asked = [each for each in asked if min(message.qos, each.qos)]
-        return session.unseen(event.id, asked)
-
-    def look_for_newcomers(self, _: str) -> None:
-        """Who has come into the reach of messages that last."""
-        border, lasting = self.border, self.keeping.lasting
-        for event_id in lasting.expire(border.now_us):
-            for each in border.sessions.values():
-                each.seen.pop(event_id, None)
-        events = list(lasting.all())
-        for event, recipients in zip(events, self.audience.of_lasting(events, border.now_us), strict=True):
-            # Of whom it is not known yet what it has had, it will be at the next look.
-            known = [each for each in recipients if is_settled(border.sessions.get(each[0]))]
-            for session, wanted in self._parted(event, known):
-                border.finish(border.give(session, event, 0, wanted))
-        self.keeping.look_later()
-
-    def _hand(self, batch: Batch, plan: Plan) -> None:
-        for receivers in plan:
-            retain = batch.messages[0].retain and receivers.retain_as_published
-            self.border.emit(Hand(receivers.clients, batch, retain, receivers.subscription_ids))
-
     # QoS 0.
 
     def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
@@ -392,7 +302,7 @@ class Publishing:
     def _hand_merged(self, batches: list[Batch]) -> None:
         """Of one topic, to all of its subscribers."""
         if batches:
-            self._hand(merged(batches), self.audience.plain(batches[0].topic) or [])
+            self.delivering.hand(merged(batches), self.audience.plain(batches[0].topic) or [])
             batches.clear()
 
     def _tell_of(self, session: Session, batch: Batch, travels: bool) -> None:
@@ -450,12 +360,12 @@ class Publishing:
             if session is None:
                 continue
             if len(session.modulators) or asks_origin(asked):
-                self._hand_one(session, event, message, asked, True)
+                self.delivering.hand_one(session, event, message, asked, True)
             else:
                 unchanged.append((client, asked))
                 if session.connected:
                     self.border.observation.delivered(client, event, asked)
-        self._hand(batch_of(message), alike(unchanged))
+        self.delivering.hand(batch_of(message), alike(unchanged))
         if self.border.has_neighbours() and not (source == CLIENT and self.announcing.keeps_back(event)):
             self.to_neighbours(event, source, hops)
 
@@ -472,7 +382,3 @@ class Publishing:
 def was_refused(session: Session, serial: int) -> bool:
     """Whether a publication found no room among those that wait for their advertisement."""
     return session.refused and not any(each.serial == serial for each in session.publications[-1:])
-
-
-def is_settled(session: Session | None) -> bool:
-    return session is not None and session.attachment.awaits is None
