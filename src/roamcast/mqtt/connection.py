@@ -65,8 +65,8 @@ class State(Enum):
     CLOSED = 3
 
 
-OPEN = State.OPEN
-"""Asked for every delivery: looking it up in the enumeration takes longer than comparing."""
+OPEN, CLOSED = State.OPEN, State.CLOSED
+"""Asked for every delivery: looking them up in the enumeration takes longer than comparing."""
 
 
 class Connection:
@@ -126,7 +126,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        return self.state is State.CLOSED
+        return self.state is CLOSED
 
     @property
     def wants_bytes(self) -> bool:
@@ -355,13 +355,10 @@ class Connection:
     def _read_next(self, now_us: int) -> bool:
         """False if there is no whole packet."""
         dialogue = self._dialogue
-        if dialogue is not None:
-            if dialogue.handle_plain(self._decoder):
-                # Nothing has to be answered, so there is as much room for more as before.
-                return True
-            if dialogue.handle_many(now_us, self._decoder):
-                self.stalled = not self.wants_bytes
-                return True
+        if dialogue is not None and dialogue.handle_many(now_us, self._decoder):
+            # Where nothing has to be answered there is as much room for more as before.
+            self.stalled = dialogue.incoming.unanswered > 0 and not self.wants_bytes
+            return True
         packet = self._decoder.next_packet()
         if packet is None:
             return False

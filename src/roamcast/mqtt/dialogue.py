@@ -99,21 +99,19 @@ class Dialogue:
         agreed = self.agreed
         return fitting(packet, agreed.version, agreed.packet_bytes_max, agreed.tells_problems)
 
-    def handle_plain(self, decoder: Decoder) -> bool:
-        """Reads a batch of plain messages of QoS 0. False: what is next is something else."""
-        batch = decoder.next_batch() if decoder.next_byte == PLAIN_QOS_0 else None
-        if batch is not None:
-            self._report(PublishedBatch(batch))
-        return batch is not None
-
     def handle_many(self, now_us: int, decoder: Decoder) -> bool:
-        """Reads a batch of messages of QoS 1 or of PUBACKs. False: read the next packet by itself."""
+        """Reads plain messages or PUBACKs that stand side by side. False: read the next packet by itself."""
         first = decoder.next_byte
         if first == PUBACK:
             ids = decoder.next_acknowledged()
             if ids:
                 self.outgoing.acknowledged(now_us, ids)
             return bool(ids)
+        if first == PLAIN_QOS_0:
+            batch = decoder.next_batch()
+            if batch is not None:
+                self._report(PublishedBatch(batch))
+            return batch is not None
         takes_batch = first == PLAIN_QOS_1 and self._limits.qos_max
         batch = decoder.next_batch(self.incoming.room) if takes_batch else None
         if batch is not None:

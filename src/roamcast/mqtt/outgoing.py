@@ -200,26 +200,20 @@ class Outgoing:
                 self._send_numbered(now_us, self.cursor, delivery)
 
     def _send_numbered(self, now_us: int, number: int, delivery: "Delivery") -> None:
-        frame = self._frames.delivered(delivery, self._version)
-        if frame is not None and self._is_plain(frame, number):
+        again = number <= self._resend_through
+        frame = None if again or self._aliases is not None else self._frames.delivered(delivery, self._version)
+        if frame is not None and (self._packet_bytes_max is None or frame.size <= self._packet_bytes_max):
             self._quota -= 1
             self._sent.add(number)
             self._send(frame.to_bytes(packet_id_of(number)))
             return
         message, form = self._frames.message_of(delivery), delivery.form
-        again = number <= self._resend_through
         if message is None or form is None:
             self._report(Dropped(number, "unsendable"))
         elif message.expired(now_us) and not again:
             self._report(Dropped(number, "expired"))
         else:
             self._send_publish(now_us, number, message, form, again, delivery)
-
-    def _is_plain(self, frame: PublishFrame, number: int) -> bool:
-        """Whether it goes to this client as to others."""
-        longest = self._packet_bytes_max
-        fits = longest is None or frame.size <= longest
-        return fits and self._aliases is None and number > self._resend_through
 
     def _has_room(self, message: Message) -> bool:
         room_bytes = self._limits.plain_queue_bytes_max - self._plain_bytes
@@ -324,4 +318,5 @@ class Outgoing:
     def _finish(self, now_us: int, numbers: tuple[int, ...]) -> None:
         self._quota = min(self._quota + len(numbers), self._quota_max)
         self._report(Acknowledged(numbers))
-        self.pump(now_us)
+        if self.cursor < self.through:
+            self.pump(now_us)

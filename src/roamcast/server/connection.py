@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol, cast
 
-from roamcast.mqtt.connection import Connection
+from roamcast.mqtt.connection import CLOSED, Connection
 from roamcast.mqtt.events import AnyEvent
 from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.outgoing import Frames
@@ -86,7 +86,7 @@ class ClientSocket(asyncio.Protocol):
         mqtt = self.mqtt
         if mqtt.pending and not self._telling:
             self._tell()
-        if not self.dirty and (mqtt.output or mqtt.stalled == self._reading or mqtt.closed):
+        if not self.dirty and (mqtt.output or mqtt.stalled == self._reading or mqtt.state is CLOSED):
             self.dirty = True
             self.desk.wrote(self)
 
@@ -115,7 +115,7 @@ class ClientSocket(asyncio.Protocol):
         data = mqtt.outgoing()
         if data:
             transport.write(data)
-        if mqtt.closed:
+        if mqtt.state is CLOSED:
             transport.close()
         elif (mqtt.stalled or self._held or self._waits) == self._reading:
             self._read_or_not(transport)

@@ -57,17 +57,15 @@ class Delivering:
                 wanted = asked if message.qos and asked[0].qos else []
             else:
                 wanted = self._for_session(session, message, asked)
-            if wanted and self._has_room(session, message):
-                reliable.append((session, tuple([each.filter.text for each in wanted])))
+            if wanted and (session.attachment.awaits is None or self.border.has_room(session, message)):
+                # What waits to be numbered must find room twice: now, and when it is.
+                names = tuple([each.filter.text for each in wanted]) if len(wanted) > 1 else (wanted[0].filter.text,)
+                reliable.append((session, names))
             if wanted is not asked:
                 others = [each for each in asked if each not in wanted]
                 if others:
                     self.hand_one(session, event, message, others, False)
         return reliable
-
-    def _has_room(self, session: Session, message: Message) -> bool:
-        """Of what waits to be numbered; when it is, room is asked for again."""
-        return session.attachment.awaits is None or self.border.has_room(session, message)
 
     def _for_session(self, session: Session, message: Message, asked: list[Subscription]) -> list[Subscription]:
         """Those for which it is QoS 1 or 2. All that see the message itself go together, as one delivery."""

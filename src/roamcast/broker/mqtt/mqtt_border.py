@@ -25,7 +25,7 @@ from roamcast.broker.mqtt.inputs import Received
 from roamcast.broker.mqtt.keeping import Keeping
 from roamcast.broker.mqtt.lasting import Lasting
 from roamcast.broker.mqtt.linking import Linking
-from roamcast.broker.mqtt.observation import Observation
+from roamcast.broker.mqtt.observation import Observation, is_modelled
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.properties import subscription_id
 from roamcast.broker.mqtt.publishing import Publishing
@@ -36,7 +36,7 @@ from roamcast.broker.mqtt.travelling import Travelling
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT, PeerMessages
 from roamcast.broker.session import Session
-from roamcast.broker.transfer import BadTransfer, SessionState, check, interest_of
+from roamcast.broker.transfer import BadTransfer, Interest, SessionState, check, interest_of
 from roamcast.broker.window import SPAN_MAX, Bounds, Delivery, Window
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -261,10 +261,12 @@ class MqttBorder(Border):
         shares = len(messages) == len(run) and not messages[0].retain
         size_bytes = sum([message.size_bytes for message in messages])
         body_bytes = sum([len(each.event.body or b"") for each in run])
-        observed, shared = list[tuple[str, Asked]](), dict[tuple[object, ...], Deliver]()
+        clients, subscription_ids = list[str](), list[str | None]()
+        shared = dict[tuple[object, ...], Deliver]()
         for session, names in recipients:
-            asked = self._only_one(session, names) if shares else None
-            if asked is None or not session.window.has_room(size_bytes, len(run) - 1):
+            interest = self._only_one(session, names) if shares else None
+            asked = None if interest is None else interest.asked
+            if asked is None or interest is None or not session.window.has_room(size_bytes, len(run) - 1):
                 for each in run:
                     effects += self.give(session, each.event, each.serial, names)
                 continue
@@ -280,14 +282,14 @@ class MqttBorder(Border):
                 )
                 self._deliver[id(deliver.run[0])] = deliver
             deliver.receivers.append((session, session.window.add_run(deliver.run, body_bytes)))
-            observed.append((session.client, asked))
-        if self.observation.on:
+            clients.append(session.client)
+            subscription_ids.append(interest.wanted.id if is_modelled(asked) else None)
+        if clients:
             for each in run:
-                for client, asked in observed:
-                    self.observation.delivered(client, each.event, (asked,))
+                self.observation.fanned_out(each.event, clients, subscription_ids)
         return effects
 
-    def _only_one(self, session: Session, names: tuple[str, ...]) -> Asked | None:
+    def _only_one(self, session: Session, names: tuple[str, ...]) -> Interest | None:
         """The one subscription that an event is for, if nothing else has to be looked at."""
         attachment = session.attachment
         if len(names) > 1 or session.modulators.running or not session.connected:
@@ -295,7 +297,7 @@ class MqttBorder(Border):
         interest = session.subscriptions.get(names[0])
         if interest is None or attachment.awaits is not None or attachment.quiet:
             return None
-        return interest.asked
+        return interest
 
     def _drop(self, session: Session, event: Event, serial: int) -> None:
         session.window.mark(event.publisher.host, serial)
