@@ -26,13 +26,14 @@ from roamcast.matching.topics import Topics
 from roamcast.model.event import Event
 from roamcast.model.filter.tree import Attribute, Publishers
 from roamcast.model.region import Anchored, Region
-from roamcast.model.scope import EVERYWHERE, Scope
+from roamcast.model.scope import is_everywhere
 from roamcast.model.space import Space
 from roamcast.model.values import Point, Value
 
 Straight: TypeAlias = tuple[float, float, float, float]
 """A circle: its centre and its reach, in straight metres."""
 
+KEPT_EVENTS = 64
 REACH_MAX_M = 1e100
 """Of a circle that an event asks with; its square is still a double."""
 
@@ -47,49 +48,60 @@ class Batch(Struct, frozen=True):
     attributes: Doubles
 
 
-def batch_of_events(
-    events: Sequence[Event],
-    now_us: int,
-    topics: Topics,
-    locators: Registry[Locator],
-    clauses: Clauses,
-    configuration: KnownConfiguration,
-) -> Batch:
-    subjects = [event.subject if event.published_us <= now_us <= event.expires_us else "" for event in events]
-    begin, channels = topics.channels_of_one(subjects[0]) if len(events) == 1 else topics.channels_of_all(subjects)
-    count, width = len(events), len(locators.keys)
-    audiences_open = all(is_open(event.audience) for event in events)
-    relevances_open = all(is_open(event.relevance) for event in events)
-    common: int | list[int] = SETTLED
-    modes = np.full((count, width), SETTLED | EVERYBODY, np.uint8)
-    if not (audiences_open and relevances_open):
-        common = [
-            (AUDIENCE_MET if is_open(event.audience) else 0) | (RELEVANCE_OPEN if is_open(event.relevance) else 0)
-            for event in events
-        ]
-        modes[:] = np.array(common, np.uint8)[:, None] | EVERYBODY
-    circles = np.zeros((count, width, 4))
-    for locator, number in locators.numbers.items():
-        match locator:
-            case Audience() if audiences_open:
-                pass
-            case Relevance() if relevances_open:
-                pass
-            case Attribute(name):
-                points = [event.attributes.get(name) for event in events]
-                place(points, number, common, modes, circles, configuration.space)
-            case Publishers(name):
-                points = [event.publisher.value(name) for event in events]
-                place(points, number, common, modes, circles, configuration.space)
-            case Audience() | Relevance():
-                for index, event in enumerate(events):
-                    mode, circle = circle_of(locator, event, configuration)
-                    modes[index, number] = modes[index, number] & SETTLED | mode
-                    if circle is not None:
-                        circles[index, number] = circle
-    asked = clauses.columns.numbers
-    attributes = clauses.values([event.attributes for event in events]) if asked else clauses.blank(count)
-    return Batch(begin, channels, modes, circles, attributes)
+class Batches:
+    """Makes batches of events. For small ones the arrays are kept: to make them takes longer than to write them."""
+
+    def __init__(
+        self, topics: Topics, locators: Registry[Locator], clauses: Clauses, configuration: KnownConfiguration
+    ) -> None:
+        self._topics = topics
+        self._locators = locators
+        self._clauses = clauses
+        self._configuration = configuration
+        self._made_for = -1
+        """How often locators had changed then."""
+
+    def of(self, events: Sequence[Event], now_us: int) -> Batch:
+        """Good until the next one is asked for."""
+        subjects = [event.subject if event.published_us <= now_us <= event.expires_us else "" for event in events]
+        modes, circles = self._arrays(len(events))
+        closed = [event for event in events if not (is_everywhere(event.audience) and is_everywhere(event.relevance))]
+        common: int | list[int] = SETTLED
+        modes.fill(SETTLED | EVERYBODY)
+        if closed:
+            common = [
+                AUDIENCE_MET * is_everywhere(event.audience) | RELEVANCE_OPEN * is_everywhere(event.relevance)
+                for event in events
+            ]
+            modes[: len(events)] = np.array(common, np.uint8)[:, None] | EVERYBODY
+        for locator, number in self._locators.numbers.items():
+            match locator:
+                case Attribute(name):
+                    points = [event.attributes.get(name) for event in events]
+                    place(points, number, common, modes, circles, self._configuration.space)
+                case Publishers(name):
+                    points = [event.publisher.value(name) for event in events]
+                    place(points, number, common, modes, circles, self._configuration.space)
+                case Audience() | Relevance() if closed:
+                    for index, event in enumerate(events):
+                        mode, circle = circle_of(locator, event, self._configuration)
+                        modes[index, number] = modes[index, number] & SETTLED | mode
+                        if circle is not None:
+                            circles[index, number] = circle
+                case Audience() | Relevance():
+                    pass
+        values = self._clauses.values([event.attributes for event in events])
+        return Batch(*self._topics.channels_of_all(subjects), modes, circles, values)
+
+    def _arrays(self, count: int) -> tuple[Bytes, Doubles]:
+        """Circles have neither height nor reach where only the place of an event is written."""
+        if self._made_for != self._locators.changes:
+            self._made_for, self._kept = self._locators.changes, self._made(KEPT_EVENTS)
+        return self._kept if count <= KEPT_EVENTS else self._made(count)
+
+    def _made(self, count: int) -> tuple[Bytes, Doubles]:
+        width = len(self._locators.keys)
+        return np.zeros((count, width), np.uint8), np.zeros((count, width, 4))
 
 
 def place(
@@ -101,15 +113,13 @@ def place(
     space: Space,
 ) -> None:
     """Writes where events are for one locator: column by column, since numpy takes as long for one as for a dozen."""
+    count = len(points)
     if are_points(points):
-        modes[:, number] = common | CIRCLE if isinstance(common, int) else [each | CIRCLE for each in common]
-        if not is_flat(space):
-            circles[:, number, :3] = [straight(point, space) for point in points]
-        elif len(points) == 1:
-            circles[0, number, :2] = points[0].x, points[0].y
+        modes[:count, number] = common | CIRCLE if isinstance(common, int) else [each | CIRCLE for each in common]
+        if is_flat(space):
+            circles[:count, number, :2] = [(point.x, point.y) for point in points]
         else:
-            circles[:, number, 0] = [point.x for point in points]
-            circles[:, number, 1] = [point.y for point in points]
+            circles[:count, number, :3] = [straight(point, space) for point in points]
         return
     for index, point in enumerate(points):
         if isinstance(point, Point):
@@ -121,11 +131,6 @@ def place(
 
 def are_points(values: Sequence[Value | None]) -> TypeGuard[Sequence[Point]]:
     return {*map(type, values)} == {Point}
-
-
-def is_open(scope: Scope) -> bool:
-    """Most are the one constant; what came over a wire is only equal to it."""
-    return scope is EVERYWHERE or scope == EVERYWHERE
 
 
 def circle_of(

@@ -64,7 +64,9 @@ class Clauses:
         return np.full((events, max(1, len(self.columns.keys))), math.nan)
 
     def values(self, attributes: Sequence[Mapping[str, Value]]) -> Doubles:
-        """A row for each event; good until the next are asked for."""
+        """A row for each event, if clauses ask for anything; good until the next are asked for."""
+        if not self.columns.numbers:
+            return self._row
         if len(attributes) == 1:
             return self._values_of_one(attributes[0])
         rows, numbers = self.blank(len(attributes)), self.columns.numbers

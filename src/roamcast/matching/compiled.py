@@ -10,7 +10,7 @@ class Compiled:
     """The functions of `kernel.py`."""
 
     @cached_property
-    def search(self) -> Callable[..., tuple[int, int, int]]:
+    def search(self) -> Callable[..., tuple[int, int, int, int]]:
         from roamcast.matching.kernel import search
 
         return search

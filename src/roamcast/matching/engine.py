@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
-from roamcast.matching.batch import batch_of_events
+from roamcast.matching.batch import Batches
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.columns import Columns
 from roamcast.matching.compiled import KERNEL
@@ -25,7 +25,7 @@ from roamcast.matching.finding import Finder, Matches
 from roamcast.matching.hosts import Hosts, KnownConfiguration
 from roamcast.matching.judge import NOTHING_MORE, Profile
 from roamcast.matching.layout import NONE, Doubles, Whole
-from roamcast.matching.metric import check_space, is_flat, loosened, reach_of, straight, straight_columns
+from roamcast.matching.metric import check_space, is_flat, loosened, reach_of, straight
 from roamcast.matching.names import Names
 from roamcast.matching.pool import TAIL_MIN, UNCELLED, Pool, fits_cells, radius_class
 from roamcast.matching.registry import Registry
@@ -40,9 +40,8 @@ from roamcast.model.values import BadValue, Point
 
 LOCATORS_MAX = 16
 """The most places of events that groups are found by; further ones are left to the model's closures."""
-MOVED_AT_ONCE_MIN = 4
-"""To move fewer hosts one by one takes less than to make columns of them."""
 NOWHERE = (float("inf"), float("inf"), 0.0)
+NO_POINT = Point(float("nan"), float("nan"))
 
 
 class Engine:
@@ -70,6 +69,7 @@ class Engine:
         self._finder = Finder(
             self._configuration, self._pool, self._slots, self._clauses, self._locators, self._profiles
         )
+        self._batches = Batches(self._topics, self._locators, self._clauses, self._configuration)
         self._columns = Columns(space, self._topics, self._locators, self._clauses)
 
     # What it knows.
@@ -183,41 +183,23 @@ class Engine:
 
     def place(self, context: Context) -> int:
         """The host's context is this one from now on; by which number `move` knows it."""
-        return self._put(context)
+        return self.place_all((context,))[0]
 
     def place_all(self, contexts: Sequence[Context]) -> list[int]:
         """The same of many hosts, in one move."""
-        if len(contexts) < MOVED_AT_ONCE_MIN:
-            return [self._put(context) for context in contexts]
         numbers = [self._hosts.names.find(context.host) for context in contexts]
-        points = [context.position for context in contexts if context.position is not None]
-        if len(points) == len(contexts) and min(numbers, default=NONE) >= 0:
-            hosts = np.array(numbers, np.int32)
-            x, y = doubles([point.x for point in points]), doubles([point.y for point in points])
-            if self._stay_in_cells(hosts, x, y):
-                self._hosts.enrich(numbers, contexts)
-                self._move(hosts, x, y)
-                return numbers
-        return [self._put(context) for context in contexts]
-
-    def _stay_in_cells(self, hosts: Whole, x: Doubles, y: Doubles) -> bool:
-        """Whether all of them were in cells and will be."""
-        if not self._hosts.all_placed(hosts):
-            return False
-        rows = self._hosts.rows[hosts]
-        return not self._flat or all(
-            fits_cells(np.abs(east).max(), np.abs(north).max()) for east, north in ((x, y), (rows["x"], rows["y"]))
-        )
+        if NONE in numbers:
+            return [self._put(context) for context in contexts]
+        self._hosts.enrich(numbers, contexts)
+        points = [context.position or NO_POINT for context in contexts]
+        x, y = doubles([point.x for point in points]), doubles([point.y for point in points])
+        self._move(np.array(numbers, np.int32), x, y, lambda index: self._put(contexts[index]))
+        return numbers
 
     def _put(self, context: Context) -> int:
-        known = self._hosts.names.find(context.host)
-        in_cells = known >= 0 and self._is_in_cells(self._hosts.position(known))
+        """Places one that is new, or was or will be out of the cells."""
         number = self._hosts.put(context)
-        if in_cells and context.position is not None and self._is_in_cells(context.position):
-            point = context.position
-            self._move(np.array([number], np.int32), doubles([point.x]), doubles([point.y]))
-        else:
-            self._follow_all(number)
+        self._follow_all(number)
         return number
 
     def forget(self, host: str) -> bool:
@@ -240,11 +222,10 @@ class Engine:
             raise BadValue("both coordinates of a position must be finite numbers")
         if not self._hosts.all_placed(hosts):
             raise BadValue("only hosts that have a position can be moved; place them first")
-        if self._flat and not fits_cells(np.abs(new_x).max(initial=0), np.abs(new_y).max(initial=0)):
-            for host, to_x, to_y in zip(hosts.tolist(), new_x.tolist(), new_y.tolist(), strict=True):
-                self.place(replace(self._hosts.context(host), position=Point(to_x, to_y)))
-        else:
-            self._move(hosts, new_x, new_y)
+        self._move(hosts, new_x, new_y, lambda index: self._put(self._moved(hosts, new_x, new_y, index)))
+
+    def _moved(self, hosts: Whole, x: Doubles, y: Doubles, index: int) -> Context:
+        return replace(self._hosts.context(int(hosts[index])), position=Point(float(x[index]), float(y[index])))
 
     # Matching.
 
@@ -261,14 +242,12 @@ class Engine:
         are asked whom that concerns. It holds where no scope asks for other hosts than the subscriber.
         """
         check_time(now_us)
-        batch = batch_of_events(events, now_us, self._topics, self._locators, self._clauses, self._configuration)
+        batch = self._batches.of(events, now_us)
 
-        def locate(host: int) -> None:
-            context = None if context_of is None else context_of(self._hosts.names.name(host))
-            if context is not None:
-                self._put(context)
-
-        return self._finder.matches(batch, events.__getitem__, now_us, slack_m, locate if slack_m else None)
+        if context_of is None:
+            return self._finder.matches(batch, events.__getitem__, now_us)
+        name = self._hosts.names.name
+        return self._finder.matches(batch, events.__getitem__, now_us, slack_m, lambda host: context_of(name(host)))
 
     def match_columns(
         self,
@@ -289,9 +268,6 @@ class Engine:
         return self._finder.matches(self._columns.batch(subjects, x, y, numbers, position), event_of, now_us)
 
     # Entries.
-
-    def _is_in_cells(self, position: Point | None) -> bool:
-        return position is not None and (not self._flat or fits_cells(position.x, position.y))
 
     def _slots_of(self, host: int) -> Iterator[int]:
         slot = int(self._hosts.rows["first"][host])
@@ -324,16 +300,19 @@ class Engine:
         size = radius_class(reach_m) if fits_cells(at[0], at[1]) else UNCELLED
         self._pool.insert(self._slots.rows, slot, (int(row["channel"]), int(row["locator"]), size), at, reach_m)
 
-    def _move(self, hosts: Whole, x: Doubles, y: Doubles) -> None:
+    def _move(self, hosts: Whole, x: Doubles, y: Doubles, put: Callable[[int], object]) -> None:
+        """Changes entries where they lie; `put` places a host, by its index, for which that does not do."""
         pool, first = self._pool, 0
-        at_x, at_y, at_z = straight_columns(x, y, self.space)
         while first < len(hosts):
             first, full = KERNEL.move(
-                first, hosts, x, y, at_x, at_y, at_z, self._hosts.rows, self._slots.rows, pool.groups, pool.entries,
-                pool.heights, self._flat,
+                first, hosts, x, y, self._hosts.rows, self._slots.rows, pool.groups, pool.entries, pool.heights,
+                self._flat,
             )  # fmt: skip
             if full != NONE:
                 pool.sort(self._slots.rows, full)
+            elif first < len(hosts):
+                put(first)
+                first += 1
 
     def _checked(self, slot: int) -> int:
         if not self._ids.is_used(slot):

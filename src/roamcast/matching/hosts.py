@@ -10,7 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from roamcast.matching.layout import HOST, NONE, Doubles, Long, Records, Whole, enlarged
+from roamcast.matching.layout import (
+    FREE,
+    HOST,
+    NAMED,
+    NONE,
+    PLACED,
+    PRESENT,
+    Doubles,
+    Long,
+    Records,
+    Whole,
+    enlarged,
+)
 from roamcast.matching.metric import around, loosened, reach_of, straight, straight_columns
 from roamcast.matching.names import Names
 from roamcast.model.context import Configuration, Context
@@ -18,9 +30,6 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.region import Anchored, Region
 from roamcast.model.space import Space
 from roamcast.model.values import Point
-
-FREE, NAMED, PRESENT, PLACED = 0, 1, 2, 3
-"""A number without a host; a name without a context; a context without a position; one with it."""
 
 
 class Hosts(Mapping[str, Context]):

@@ -4,15 +4,22 @@ What an event's answers have in common is computed once for the event: whether i
 domain (iv), and which hosts are where it is relevant (iii).
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from msgspec import Struct
 
 from roamcast.matching.hosts import KnownConfiguration
+from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter.evaluate import compile_filter
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import EVERYTHING, Filter
 from roamcast.model.match import includes, neighbours_of
 from roamcast.model.scope import EVERYWHERE, Scope
+
+ContextOf: TypeAlias = Callable[[int], Context | None]
+"""By the number of a host."""
 
 
 class Profile(Struct, frozen=True, cache_hash=True):
@@ -36,19 +43,18 @@ class Judge:
         self._overlaps: dict[Scope, bool] = {}
         self._relevant: list[str] | None = None
 
-    def accepts(self, profile: Profile, host: int, audience_decided: bool) -> bool:
+    def accepts(self, profile: Profile, host: int, context_of: ContextOf, audience_decided: bool) -> bool:
         return (
-            self._content(profile.rest, host)
+            self._content(profile.rest, host, context_of)
             and self._from_publisher(profile.publishers)
             and (audience_decided or self._for_audience(host))
             and self._overlap(profile.interest)
         )
 
-    def _content(self, rest: Filter, host: int) -> bool:
+    def _content(self, rest: Filter, host: int, context_of: ContextOf) -> bool:
         if rest == EVERYTHING:
             return True
-        configuration = self.configuration
-        me = configuration.hosts.known(host)
+        configuration, me = self.configuration, context_of(host)
         neighbours = None if me is None else neighbours_of(me.host, configuration)
         scene = Scene(self.event.attributes.get, me, self.event.publisher, neighbours)
         return compile_filter(rest, configuration.space, configuration.graph)(scene) is True

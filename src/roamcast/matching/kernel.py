@@ -31,6 +31,7 @@ from roamcast.matching.layout import (
     MODE,
     NOBODY,
     NONE,
+    PLACED,
     ROUNDING_CELLS,
     SETTLED,
     SLOT,
@@ -42,11 +43,11 @@ from roamcast.matching.layout import (
     Long,
     Marks,
     Records,
-    Views,
     Whole,
 )
+from roamcast.model.space import ECCENTRICITY_SQUARED, EQUATOR_RADIUS_M
 
-LAYOUT = 0x74199EA3
+LAYOUT = 0x4B769546
 if LAYOUT != FINGERPRINT:
     # What was compiled is kept, and made anew when this file changes. An older one would read other fields.
     raise RuntimeError(f"layout.py has changed: LAYOUT in kernel.py must be {FINGERPRINT:#x} now")
@@ -95,15 +96,15 @@ def admitted(
     ranges: Doubles,
     clause_links: Whole,
     now_us: int,
-) -> int:
-    """Leaves of the hits those that lifetimes and clauses let through; how many they are.
+) -> tuple[int, int]:
+    """Leaves of the hits those that lifetimes and clauses let through; how many they are, and how many are settled.
 
     Slots lie anywhere in memory. Asked one after the other, each is waited for; so those of a block are fetched
     together first, with nothing to decide in between, which takes half as long with a million subscriptions.
     """
+    kept, all_settled = 0, 0
     if count == 0:
-        return 0
-    kept = 0
+        return kept, all_settled
     fetched = np.empty(BLOCK, np.int32)
     for begin in range(0, count, BLOCK):
         end = min(begin + BLOCK, count)
@@ -116,6 +117,7 @@ def admitted(
                 settled = hits[index, 2] and hits[index, 3] > NO_QUESTION
                 hits[kept, 0], hits[kept, 1], hits[kept, 2], hits[kept, 3] = event, slot, hits[index, 2], settled
                 kept += 1
+                all_settled += settled
                 continue
             if now_us < times_us[slot, ISSUED_US] or now_us > times_us[slot, EXPIRES_US]:
                 continue
@@ -130,7 +132,8 @@ def admitted(
             settled = hits[index, 2] and hits[index, 3] and slot_links[slot, PROFILE_LINK] == 0
             hits[kept, 0], hits[kept, 1], hits[kept, 2], hits[kept, 3] = event, slot, hits[index, 2], settled
             kept += 1
-    return kept
+            all_settled += settled
+    return kept, all_settled
 
 
 @compiled
@@ -268,7 +271,7 @@ def search_views(
 
 
 @compiled
-def search_and_admit(
+def search(
     first: int,
     channel_begin: Whole,
     channels: Whole,
@@ -288,64 +291,26 @@ def search_and_admit(
     slot_marks: Marks,
     ranges: Doubles,
     clause_links: Whole,
+    runs: Long,
     flat: bool,
     now_us: int,
     all_issued: bool,
     slack_m: float,
-    runs: Long,
     hits: Whole,
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int]:
+    """The hits of the events from `first` on: up to which event there was room, how many they are, how many of them
+    are settled, and a group whose tail was looked at so often that it had better be sorted. What moves may be
+    `slack_m` from where it stands: what that may change is met, and not surely. Where `all_issued` no subscription
+    waits for its time to come.
+
+    Records come as plain numbers: a field by its name costs ten times as much where all entries are looked at.
+    """
     reached, count, overdue = search_views(
         first, channel_begin, channels, modes, circles, channel_groups, groups, sizes_m, group_links, cells, places,
         links, heights, slot_marks, flat, all_issued, slack_m, runs, hits,
     )  # fmt: skip
-    return (
-        reached,
-        admitted(count, hits, times_us, slot_links, attributes, ranges, clause_links, now_us),
-        overdue,
-    )
-
-
-def search(
-    first: int,
-    channel_begin: Whole,
-    channels: Whole,
-    modes: Bytes,
-    circles: Doubles,
-    attributes: Doubles,
-    channel_groups: Whole,
-    groups: Records,
-    cells: Whole,
-    entries: Records,
-    heights: Doubles,
-    slots: Records,
-    clauses: Records,
-    flat: bool,
-    now_us: int,
-    all_issued: bool,
-    slack_m: float,
-    runs: Long,
-    hits: Records,
-    views: Views,
-) -> tuple[int, int, int]:
-    """The hits of the events from `first` on: up to which event there was room, how many they are, and a group whose
-    tail was looked at so often that it had better be sorted. What moves may be `slack_m` from where it stands: what
-    that may change is met, and not surely. Where `all_issued` no subscription waits for its time to come.
-
-    Where all entries are looked at they are read as plain numbers: a field by its name costs ten times as much.
-    """
-    of = views.of
-    group, entry, slot, clause = (
-        of("groups", groups),
-        of("entries", entries),
-        of("slots", slots),
-        of("clauses", clauses),
-    )
-    return search_and_admit(
-        first, channel_begin, channels, modes, circles, attributes, channel_groups, group.longs, group.doubles,
-        group.links, cells, entry.doubles, entry.links, heights, slot.longs, slot.links, slot.marks, clause.doubles,
-        clause.links, flat, now_us, all_issued, slack_m, runs, of("hits", hits).links,
-    )  # fmt: skip
+    kept, settled = admitted(count, hits, times_us, slot_links, attributes, ranges, clause_links, now_us)
+    return reached, kept, settled, overdue
 
 
 @compiled
@@ -381,14 +346,32 @@ def strayed(coordinate_m: float, cell_m: float, home: int, size: int) -> float:
 
 
 @compiled
+def straight(x: float, y: float, flat: bool) -> tuple[float, float, float]:
+    """As `metric.straight`, but for the last bit."""
+    if flat:
+        return x, y, 0.0
+    longitude, latitude = math.radians(x), math.radians(y)
+    sine, cosine = math.sin(latitude), math.cos(latitude)
+    normal = EQUATOR_RADIUS_M / math.sqrt(1 - ECCENTRICITY_SQUARED * sine * sine)
+    return (
+        normal * cosine * math.cos(longitude),
+        normal * cosine * math.sin(longitude),
+        normal * (1 - ECCENTRICITY_SQUARED) * sine,
+    )
+
+
+@compiled
+def fits(x: float, y: float) -> bool:
+    """Whether it can be put into cells; what is no number cannot."""
+    return abs(x) <= COORDINATE_MAX_M and abs(y) <= COORDINATE_MAX_M
+
+
+@compiled
 def move(
     first: int,
     numbers: Whole,
     x: Doubles,
     y: Doubles,
-    straight_x: Doubles,
-    straight_y: Doubles,
-    straight_z: Doubles,
     hosts: Records,
     slots: Records,
     groups: Records,
@@ -396,11 +379,14 @@ def move(
     heights: Doubles,
     flat: bool,
 ) -> tuple[int, int]:
-    """Moves hosts from `first` on: up to which one it came, and which group must be sorted before it can go on."""
+    """Moves hosts from `first` on: up to which one it came, and which group must be sorted before it can go on; none
+    if that host was not in cells or will not be."""
     for index in range(first, len(numbers)):
-        hosts[numbers[index]].x = x[index]
-        hosts[numbers[index]].y = y[index]
-        slot = hosts[numbers[index]].first
+        host = hosts[numbers[index]]
+        if host.state != PLACED or not fits(x[index], y[index]) or not fits(host.x, host.y):
+            return index, NONE
+        to_x, to_y, to_z = straight(x[index], y[index], flat)
+        slot = host.first
         while slot >= 0:
             entry = slots[slot].entry
             if slots[slot].moving and entry >= 0:
@@ -410,12 +396,12 @@ def move(
                 if entry - group.begin < group.sorted:
                     home = entries[entry].home & CELL
                     out = max(
-                        strayed(straight_x[index], group.cell_m, home & (group.columns - 1), group.columns),
-                        TALL * strayed(straight_y[index], TALL * group.cell_m, home // group.columns, group.rows),
+                        strayed(to_x, group.cell_m, home & (group.columns - 1), group.columns),
+                        TALL * strayed(to_y, TALL * group.cell_m, home // group.columns, group.rows),
                     )
                     if not flat:
                         layer = home // (group.columns * group.rows)
-                        high = TALL * strayed(straight_z[index], TALL * group.cell_m, layer, group.layers)
+                        high = TALL * strayed(to_z, TALL * group.cell_m, layer, group.layers)
                         out = max(out, high)
                     if out > DRIFT_MAX_CELLS:
                         if group.tail >= group.tail_max:
@@ -430,9 +416,11 @@ def move(
                         slots[slot].entry = place
                     elif out > group.drift:
                         groups[number].drift = out
-                entries[place].x = straight_x[index]
-                entries[place].y = straight_y[index]
+                entries[place].x = to_x
+                entries[place].y = to_y
                 if not flat:
-                    heights[place] = straight_z[index]
+                    heights[place] = to_z
             slot = slots[slot].after
+        hosts[numbers[index]].x = x[index]
+        hosts[numbers[index]].y = y[index]
     return len(numbers), NONE

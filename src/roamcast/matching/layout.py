@@ -110,14 +110,17 @@ CLAUSE = np.dtype([("low", "f8"), ("high", "f8"), ("column", "i4"), ("after", "i
 
 HOST = np.dtype([("x", "f8"), ("y", "f8"), ("first", "i4"), ("state", "i4")])
 
-HIT = np.dtype([("event", "i4"), ("slot", "i4"), ("sure", "i4"), ("settled", "i4")])
-"""`sure` is what distance says; `settled` is a hit of which there is nothing left to ask."""
+FREE, NAMED, PRESENT, PLACED = 0, 1, 2, 3
+"""States of a host's number: without a host; a name without a context; a context without a position; one with it."""
+
+HIT_NUMBERS = 4
+"""A hit is its event, its slot, whether distance is sure of it, and whether it is settled: nothing is left to ask."""
 
 FINGERPRINT = crc32(
     repr(
         (
-            [each.descr for each in (ENTRY, SLOT, GROUP, CLAUSE, HOST, HIT)],
-            (NONE, NOBODY, CIRCLE, EVERYBODY, MODE, SETTLED, BARE, TALL, ASKED_MAX, ASKED_PER_ENTRY),
+            [each.descr for each in (ENTRY, SLOT, GROUP, CLAUSE, HOST)],
+            (NONE, NOBODY, CIRCLE, EVERYBODY, MODE, SETTLED, BARE, TALL, PLACED, ASKED_MAX, ASKED_PER_ENTRY),
             (COORDINATE_MAX_M, DRIFT_MAX_CELLS, ROUNDING_CELLS, UNSURE_SHARE, UNSURE_M),
         )
     ).encode()
@@ -137,19 +140,6 @@ class Plain:
         self.doubles: Doubles = records.view(np.float64).reshape(size, -1)
         self.links: Whole = records.view(np.int32).reshape(size, -1)
         self.marks: Marks = records.view(np.int8).reshape(size, -1)
-
-
-class Views:
-    """Of the records that an engine has now: to look at an array in another way takes longer than to search it."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, Plain] = {}
-
-    def of(self, what: str, records: Records) -> Plain:
-        found = self._of.get(what)
-        if found is None or found.records is not records:
-            found = self._of[what] = Plain(records)
-        return found
 
 
 def enlarged(records: Records, size: int) -> Records:

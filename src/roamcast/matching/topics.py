@@ -68,16 +68,18 @@ class Topics:
             self._only[subject] = found[0]
         return found
 
-    def channels_of_one(self, subject: str) -> tuple[Whole, Whole]:
-        found = self._alone.get(subject)
+    def channels_of_all(self, subjects: Sequence[str]) -> tuple[Whole, Whole]:
+        """Where each subject's channels begin, and all of them one after the other; an empty subject has none."""
+        if len(subjects) != 1:
+            return self._channels_of_many(subjects)
+        found = self._alone.get(subjects[0])
         if found is None:
             if len(self._alone) >= ALONE_MAX:
                 self._alone.clear()
-            found = self._alone[subject] = self.channels_of_all((subject,))
+            found = self._alone[subjects[0]] = self._channels_of_many(subjects)
         return found
 
-    def channels_of_all(self, subjects: Sequence[str]) -> tuple[Whole, Whole]:
-        """Where each subject's channels begin, and all of them one after the other; an empty subject has none."""
+    def _channels_of_many(self, subjects: Sequence[str]) -> tuple[Whole, Whole]:
         count = len(subjects)
         try:
             only = np.fromiter(map(self._only.__getitem__, subjects), np.int32, count)

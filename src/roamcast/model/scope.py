@@ -27,3 +27,8 @@ class Scope(Struct, frozen=True, array_like=True, cache_hash=True):
 
 
 EVERYWHERE = Scope()
+
+
+def is_everywhere(scope: Scope) -> bool:
+    """Most are the one constant; what came over a wire is only equal to it."""
+    return scope is EVERYWHERE or scope == EVERYWHERE

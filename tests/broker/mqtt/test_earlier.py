@@ -1,7 +1,7 @@
 """L3: what a broker remembers of where its clients were is what they had reported by then."""
 
 import pickle
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.earlier import EARLIER_MAX, EARLIER_US, PUT_BACK_MAX, Earlier
 from roamcast.broker.mqtt.properties import subscription_of
-from roamcast.model.context import Context
+from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
-from roamcast.model.space import Plane
+from roamcast.model.match import matches
+from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Point, Velocity
 from roamcast.mqtt.messages import Subscription
 from roamcast.mqtt.topics import parse_filter
@@ -86,8 +87,7 @@ def near_by(hosts: int) -> Audience:
     return audience
 
 
-def event_at(x: float, published_us: int) -> Event:
-    here = Point(x, 0.0)
+def event_at(here: Point, published_us: int) -> Event:
     return Event("e", "t", Context("w", here, published_us), published_us, published_us, {"position": here})
 
 
@@ -95,9 +95,9 @@ def event_at(x: float, published_us: int) -> Event:
 def test_l3_what_is_late_beyond_memory_is_judged_by_the_oldest_report_as_it_was(published_s: int) -> None:
     """And not by where its client would have come from, a minute before, at the speed that it had later."""
     audience = near_by(3)
-    found = audience.of(event_at(10.0, published_s * 1_000_000), 102_000_000)
+    found = audience.of(event_at(Point(10.0, 0.0), published_s * 1_000_000), 102_000_000)
     assert [client for client, _ in found] == ["c1"]
-    now = audience.of(event_at(20.0, 101_000_000), 102_000_000)
+    now = audience.of(event_at(Point(20.0, 0.0), 101_000_000), 102_000_000)
     assert [client for client, _ in now] == ["c1"]
 
 
@@ -112,7 +112,7 @@ def test_l3_going_back_with_many_is_one_move(monkeypatch: pytest.MonkeyPatch) ->
         move(*given)
 
     monkeypatch.setattr(audience._engine, "_move", counted)
-    found = audience.of(event_at(55.0 + 1_000.0, 100_500_000), 101_500_000)
+    found = audience.of(event_at(Point(55.0 + 1_000.0, 0.0), 100_500_000), 101_500_000)
     assert [client for client, _ in found] == ["c105"]
     # All who have a velocity are carried first.
     assert moves <= 3
@@ -141,9 +141,83 @@ def test_l3_who_is_where_does_not_depend_on_the_moments_asked_for_before(
             velocity = Velocity(float(number % 12), 0.0) if moves else None
             audience.moved(Context(host, Point(number % 12, 0), now_us, velocity=velocity))
         else:
-            event = event_at(number % 12, now_us - number // 12 * 15_000)
+            event = event_at(Point(number % 12, 0.0), now_us - number // 12 * 15_000)
             fresh = pickle.loads(pickle.dumps(audience))
             assert audience.of(event, now_us) == fresh.of(event, now_us)
+
+
+FILTERS = ("near(position, 20)", "near(position, 20) AND me.kind = 'tram'", "near(publisher.position, 45)")
+SPACES: tuple[Space, ...] = (Plane(), Earth())
+Told = dict[str, list[Context]]
+
+
+class Step(NamedTuple):
+    """A client reports, and then an event comes that was published before."""
+
+    host: str
+    at_m: int
+    speed: float
+    kind: str
+    later_us: int
+    event_m: int
+    late_us: int
+
+
+METRES = st.integers(-40, 40)
+JUMPY_STEPS = st.lists(
+    st.builds(
+        Step,
+        st.sampled_from(HOSTS),
+        METRES | METRES | st.integers(-400, 400),
+        st.sampled_from((0.0, 0.0, 7.0, 3_000.0)),
+        st.sampled_from(("tram", "bus")),
+        st.integers(0, 20_000),
+        METRES,
+        st.sampled_from((0, 5_000, 30_000, 60_000)),
+    ),
+    min_size=10,
+    max_size=30,
+)
+
+
+def where_it_was(told: list[Context], moment_us: int, space: Space) -> Context:
+    """By the last report before a moment: that of the millisecond, where none has come since."""
+    held = next((each for each in reversed(told) if each.at_us <= moment_us), told[0])
+    begun_us = moment_us - moment_us % 1_000 if held is told[-1] else moment_us
+    return held.at(max(begun_us, held.at_us), space)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
+def test_l3_late_events_match_by_the_definition(space: Space) -> None:
+    """However late an event is and however far its receivers have gone since, C6 decides by where they were."""
+
+    def along(metres: int) -> Point:
+        return space.moved(Point(0.0, 0.0), metres, 0.0)
+
+    @examples(300)
+    @given(steps=JUMPY_STEPS)
+    def equal(steps: list[Step]) -> None:
+        audience, now_us, told = Audience(space), 10_000_000, Told()
+        for host, text in zip(HOSTS, FILTERS, strict=True):
+            asked = Subscription(parse_filter("t"), 1, user_properties=(("filter", text),))
+            audience.subscribe(host, asked, subscription_of(host, asked, 0, space))
+        for step in steps:
+            now_us += step.later_us
+            velocity = Velocity(step.speed, 0.0) if step.speed else None
+            context = Context(step.host, along(step.at_m), now_us, velocity=velocity, attributes={"kind": step.kind})
+            told.setdefault(step.host, []).append(context)
+            audience.moved(context)
+            event = event_at(along(step.event_m), now_us - step.late_us)
+            then = {host: where_it_was(all_of, event.published_us, space) for host, all_of in told.items()}
+            known = Configuration(space, then, None)
+            expected = [
+                entry.client
+                for entry in audience.fitting("t")
+                if matches(event, entry.wanted, known, event.published_us)
+            ]
+            assert [client for client, _ in audience.of(event, now_us)] == sorted(expected)
+
+    equal()
 
 
 def test_l3_of_two_earlier_moments_each_has_who_was_where_then() -> None:
@@ -155,7 +229,7 @@ def test_l3_of_two_earlier_moments_each_has_who_was_where_then() -> None:
             audience.moved(Context(host, Point(x, 0), at_s * 1_000_000))
 
     def near(x: int, published_us: int) -> list[str]:
-        return [client for client, _ in audience.of(event_at(x, published_us), 3_000_000)]
+        return [client for client, _ in audience.of(event_at(Point(x, 0.0), published_us), 3_000_000)]
 
     for _ in range(2):
         assert (near(0, 500_000), near(100, 500_000)) == (["ann", "bob"], [])

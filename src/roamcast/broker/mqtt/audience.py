@@ -30,7 +30,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.match import matches
 from roamcast.model.places import MovementGraph
-from roamcast.model.scope import EVERYWHERE
+from roamcast.model.scope import is_everywhere
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.topics import TopicTrie
@@ -53,6 +53,8 @@ class Audience:
         """Clients that are not connected: a shared subscription passes them over where others are."""
         self._entries: dict[str, Entry] = {}
         """By the id of the subscription."""
+        self._by_slot: dict[int, Entry] = {}
+        """The same by what the engine calls it."""
         self._of: dict[str, dict[str, None]] = {}
         """By client, the ids of its subscriptions."""
         self._scoped = 0
@@ -102,18 +104,17 @@ class Audience:
         # Here it holds from now on, whatever the clock of the broker said where it was issued.
         wanted = replace(wanted, issued_us=0)
         self._of.setdefault(client, {})[wanted.id] = None
-        entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted))
+        entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted), group_of(asked))
         self._tree.add(asked.filter.pattern, wanted.id, entry)
         self._forget_plans()
-        group = group_of(asked)
-        if group is not None:
-            self._members[group] = self._members.get(group, 0) + 1
+        if entry.group is not None:
+            self._members[entry.group] = self._members.get(entry.group, 0) + 1
         self._scoped += is_scoped(wanted)
         prepare = self.prepare
         if not entry.plain and prepare is not None:
             self.prepare = None
             prepare()
-        self._engine.subscribe(wanted)
+        self._by_slot[self._engine.subscribe(wanted)] = entry
 
     def _forget_plans(self) -> None:
         self._plans.clear()
@@ -144,8 +145,11 @@ class Audience:
             self._tree.remove(entry.asked.filter.pattern, name)
             self._forget_plans()
             self._scoped -= is_scoped(entry.wanted)
+            slot = self._engine.slot_of(name)
+            assert slot is not None
+            del self._by_slot[slot]
             self._engine.unsubscribe(name)
-            self._leave(group_of(entry.asked))
+            self._leave(entry.group)
 
     def _leave(self, group: Group | None) -> None:
         if group is None:
@@ -177,8 +181,7 @@ class Audience:
         self.graph = graph
         self._engine = Engine(self.space, None, graph)
         self._where.tell(self._engine)
-        for entry in self._entries.values():
-            self._engine.subscribe(entry.wanted)
+        self._by_slot = {self._engine.subscribe(entry.wanted): entry for entry in self._entries.values()}
 
     def fitting(self, topic: str) -> Sequence[Entry]:
         """Subscriptions whose topic filter fits, whatever else they ask for."""
@@ -252,14 +255,16 @@ class Audience:
         found: dict[str, list[Asked]] = {}
         shared: dict[Group, list[Entry]] = {}
         for entry in entries:
-            if entry.asked.no_local and entry.client == event.publisher.host:
+            client, asked = entry.client, entry.asked
+            if asked.no_local and client == event.publisher.host:
                 continue
-            group = group_of(entry.asked)
-            if group is None:
-                found.setdefault(entry.client, []).append(entry.asked)
+            if entry.group is not None:
+                shared.setdefault(entry.group, []).append(entry)
+            elif client in found:
+                found[client].append(asked)
             else:
-                shared.setdefault(group, []).append(entry)
-        choices = {(each.group, each.pattern): each.client for each in chosen}
+                found[client] = [asked]
+        choices = {(each.group, each.pattern): each.client for each in chosen} if shared else {}
         for key, members in shared.items():
             if key in choices:
                 # Where its client is not here, another broker gives it to it.
@@ -272,26 +277,22 @@ class Audience:
 
     def _wanting(self, events: Sequence[Event], by_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
         """By where everybody was at one time, asked of another."""
-        engine, entries = self._engine, self._entries
+        engine, entries = self._engine, self._by_slot
         if not entries:
             return [()] * len(events)
-        if not self._scoped and not self._where.earlier.knows_after(by_us) and all(map(is_open, events)):
-            where = self._where
-            found = engine.match(
-                events, moment_us, where.roughly(by_us), lambda client: where.context_at(client, by_us)
-            )
-            return [[entries[engine.id_of(slot)] for slot in slots] for slots in found.by_event(len(events))]
-        return self._wanting_exactly(events, by_us, moment_us)
+        where = self._where
+        slack_m = None if self._scoped or not all(map(is_open, events)) else where.roughly(by_us)
+        if slack_m is None:
+            return self._wanting_exactly(events, by_us, moment_us)
+        found = engine.match(events, moment_us, slack_m, lambda client: where.context_at(client, by_us))
+        return [[entries[slot] for slot in slots] for slots in found.by_event(len(events))]
 
     def _wanting_exactly(self, events: Sequence[Event], by_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
-        """Where other hosts than subscribers matter, or where somebody was before its last report."""
-        engine, entries = self._engine, self._entries
+        """Where other hosts than subscribers matter, or somebody was far from where it is now."""
+        engine, entries = self._engine, self._by_slot
         self._where.exactly(by_us)
         guests = [event.publisher.host for event in events if self._guest(event, by_us)]
-        found = [
-            [entries[engine.id_of(slot)] for slot in slots]
-            for slots in engine.match(events, moment_us).by_event(len(events))
-        ]
+        found = [[entries[slot] for slot in slots] for slots in engine.match(events, moment_us).by_event(len(events))]
         for guest in guests:
             engine.forget(guest)
         return found
@@ -351,7 +352,7 @@ def audience_of(
 
 
 def is_open(event: Event) -> bool:
-    return event.relevance == EVERYWHERE and event.audience == EVERYWHERE
+    return is_everywhere(event.relevance) and is_everywhere(event.audience)
 
 
 def moment_of(event: Event, now_us: int) -> int:

@@ -7,6 +7,7 @@ remembered counts. So is the work: of very many who have reported since, which t
 those who did so last are put back, and the others are where they are.
 """
 
+import math
 from collections import deque
 
 from roamcast.model.context import Context
@@ -16,6 +17,7 @@ EARLIER_MAX = 64
 """Reports of one client."""
 PUT_BACK_MAX = 2_000
 """Clients, for one message."""
+NEVER = (-math.inf, -math.inf)
 
 
 class Earlier:
@@ -37,7 +39,9 @@ class Earlier:
             return
         self._told_us = max(self._told_us, now.at_us)
         self._latest[host] = self._told_us, now.at_us
-        kept = self._before.setdefault(host, deque(maxlen=EARLIER_MAX))
+        kept = self._before.get(host)
+        if kept is None:
+            kept = self._before[host] = deque(maxlen=EARLIER_MAX)
         kept.append(before)
         while len(kept) > 1 and kept[1].at_us < now.at_us - EARLIER_US:
             kept.popleft()
@@ -57,8 +61,15 @@ class Earlier:
             told_us, latest_us = self._latest[host]
             if told_us <= moment_us or len(found) == PUT_BACK_MAX:
                 break
-            if latest_us <= moment_us:
-                continue
-            kept = self._before[host]
-            found.append(next((each for each in reversed(kept) if each.at_us <= moment_us), kept[0]))
+            if latest_us > moment_us:
+                found.append(self._held(host, moment_us))
         return found
+
+    def of(self, host: str, moment_us: int) -> Context | None:
+        """The same of one of them."""
+        _, latest_us = self._latest.get(host, NEVER)
+        return self._held(host, moment_us) if latest_us > moment_us else None
+
+    def _held(self, host: str, moment_us: int) -> Context:
+        kept = self._before[host]
+        return next((each for each in reversed(kept) if each.at_us <= moment_us), kept[0])

@@ -1,13 +1,14 @@
 """Where a broker's clients are: by their last report, carried forward to the millisecond if they told a velocity.
 
 The matching engine is told of reports when somebody asks, all of them in one call. Those that move are carried
-forward there when it must be exact for everybody. Else it is enough to look a little further (`roughly`) and to ask
-of those at the edge where they are (`context_at`): to move everybody takes longer than that.
+forward there, and those who have reported since are put back, when it must be exact for everybody. Else it is enough
+to look a little further (`roughly`) and to ask of those at the edge where they are (`context_at`), which takes less.
 """
 
+import math
 from collections.abc import Sequence
 
-from roamcast.broker.mqtt.drift import Drift
+from roamcast.broker.mqtt.drift import SLACK_MIN_M, Drift
 from roamcast.broker.mqtt.earlier import Earlier
 from roamcast.matching import Engine
 from roamcast.model.context import Context
@@ -15,7 +16,10 @@ from roamcast.model.space import Space
 
 CARRY_EVERY_US = 1_000
 SLACK_MAX_M = 10.0
-"""How far clients may be from where the engine has them."""
+"""How far clients may be from where the engine has them because they move."""
+JUMP_MAX_M = 50.0
+JUMPS_MAX = 64
+"""The same of those who were elsewhere when an event was published that comes late, and how many they may be."""
 
 
 class Whereabouts:
@@ -32,8 +36,6 @@ class Whereabouts:
     def tell(self, engine: Engine) -> None:
         """Another engine, which knows nobody."""
         self._engine, self._drift, self._carried_us = engine, Drift(self.space), 0
-        self._located_us = 0
-        """Until when single clients were carried on since."""
         self._unplaced, self._put_back = dict(self.contexts), {}
 
     def moved(self, context: Context, remembers: bool) -> None:
@@ -74,35 +76,56 @@ class Whereabouts:
             self._come_back([host for host in known if host not in earlier])
         begun_us = begin_of(moment_us)
         if len(self._drift) and begun_us != self._carried_us:
-            self._carried_us = self._located_us = begun_us
-            self._engine.move(*self._drift.positions(begun_us))
+            self._carry(begun_us)
             known = {}
         if earlier:
             changed = [each for host, each in earlier.items() if known.get(host) is not each or moves(each)]
             self._engine.place_all([each.at(max(moment_us, each.at_us), self.space) for each in changed])
         self._put_back = earlier
 
-    def roughly(self, now_us: int) -> float:
-        """The same to within some metres, which are told; for a moment after which nobody has reported."""
+    def roughly(self, moment_us: int) -> float | None:
+        """The same to within some metres, which are told; None if they are too many to be of use."""
         self._place()
         if self._put_back:
             self._come_back([*self._put_back])
             self._put_back = {}
-        begun_us = begin_of(now_us)
-        placed_us = (self._carried_us, self._located_us)
-        slack_m = max(self._drift.slack_m(each, begun_us) for each in placed_us)
-        if slack_m <= SLACK_MAX_M:
-            return slack_m
-        self.exactly(now_us)
-        return 0.0
-
-    def context_at(self, client: str, now_us: int) -> Context | None:
-        """Exactly where one client is; to be placed there."""
-        context = self.contexts.get(client)
-        if context is None:
+        jump_m = self._jump_m(moment_us)
+        if jump_m > JUMP_MAX_M:
             return None
-        self._located_us = max(self._located_us, begin_of(now_us))
-        return context.at(max(begin_of(now_us), context.at_us), self.space)
+        begun_us = begin_of(moment_us)
+        slack_m = self._drift.slack_m(self._carried_us, begun_us)
+        if slack_m > SLACK_MAX_M:
+            self._carry(begun_us)
+            slack_m = 0.0
+        return slack_m + jump_m
+
+    def _jump_m(self, moment_us: int) -> float:
+        """How far those who have reported since a moment are from where they were then, at most."""
+        if not self.earlier.knows_after(moment_us):
+            return 0.0
+        earlier = self.earlier.at(moment_us)
+        if len(earlier) > JUMPS_MAX:
+            return math.inf
+        return max((self._between_m(each, moment_us) for each in earlier), default=0.0)
+
+    def _between_m(self, earlier: Context, moment_us: int) -> float:
+        here = self.contexts[earlier.host].position
+        there = earlier.position_at(max(moment_us, earlier.at_us), self.space)
+        if here is None or there is None:
+            return math.inf
+        return self.space.distance_m(here, there) + SLACK_MIN_M
+
+    def context_at(self, client: str, moment_us: int) -> Context | None:
+        """Exactly where one client is."""
+        earlier = self.earlier.of(client, moment_us)
+        if earlier is not None:
+            return earlier.at(max(moment_us, earlier.at_us), self.space)
+        context = self.contexts.get(client)
+        return None if context is None else context.at(max(begin_of(moment_us), context.at_us), self.space)
+
+    def _carry(self, begun_us: int) -> None:
+        self._carried_us = begun_us
+        self._engine.move(*self._drift.positions(begun_us))
 
     def _come_back(self, hosts: Sequence[str]) -> None:
         if hosts:

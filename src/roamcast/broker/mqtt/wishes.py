@@ -35,6 +35,7 @@ class Entry(Struct, frozen=True):
     wanted: Subscription
     plain: bool
     """Whether it wants every message of its topics."""
+    group: Group | None
 
 
 def alike(recipients: Recipients) -> Plan:
