@@ -344,6 +344,9 @@ class MqttBorder(Border):
         form = form_of(message, asked, names[0] == RETAINED)
         if session.connected:
             self._observe(session, event, message, names, asked)
+        if names[0] == RETAINED:
+            # A client that asks twice in one SUBSCRIBE gets it twice, and all in the order of their numbers.
+            return Delivery(event, serial, names, form)
         delivery = self._shared.get((event.id, names, form))
         if delivery is None or delivery.event is not event:
             delivery = self._shared[(event.id, names, form)] = Delivery(event, serial, names, form)

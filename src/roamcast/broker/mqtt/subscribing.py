@@ -54,12 +54,12 @@ class Subscribing:
         self.retained = retained
 
     def subscribe(self, given: Asked) -> None:
+        """As if each of its subscriptions had come alone, but for one answer (MQTT 5, section 3.8.4)."""
         session = self.border.sessions.get(given.client)
         if session is None:
             return
         reasons: list[Reason] = []
         text: str | None = None
-        granted: list[tuple[Subscription, bool]] = []
         for asked in map(self.granted, given.subscriptions):
             if asked.filter.text in given.refused:
                 reasons.append(given.refused[asked.filter.text])
@@ -80,10 +80,9 @@ class Subscribing:
                 self._refused(session, f"{asked.filter.text}: {text}")
                 continue
             reasons.append(GRANTED[asked.qos])
-            granted.append((asked, self.add(session, interest)))
-        self.answer(session, Grant(given.client, given.packet_id, tuple(reasons), text))
-        for asked, replaced in granted:
+            replaced = self.add(session, interest)
             self._give_retained(session, asked, replaced)
+        self.answer(session, Grant(given.client, given.packet_id, tuple(reasons), text))
 
     def _refused(self, session: Session, why: str) -> None:
         """Many clients show nobody the text of SUBACK."""

@@ -1,0 +1,266 @@
+"""L2, L8: a broker that handles inputs together is afterwards as if each of them had come alone.
+
+A tick's acknowledgements, reports, messages of QoS 0, subscriptions of one SUBSCRIBE and messages of one frame come
+to `Core` together. Of two brokers that are given the same, one is given them so, and the other one by one.
+"""
+
+from collections import deque
+from types import FunctionType
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roamcast.broker.frames import CODEC, Encodings, stream_frames
+from roamcast.broker.messages import BrokerMessage, Hello, Notified, Sequenced, Unwanted, Wanted
+from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.effects import AnyEffect, Deliver, Hand, Tell
+from roamcast.broker.mqtt.events import Events
+from roamcast.broker.mqtt.inputs import (
+    AnyGiven,
+    Arrived,
+    Asked,
+    Finished,
+    Fired,
+    Heard,
+    Left,
+    LinkChanged,
+    Published,
+    Received,
+    Released,
+    Reported,
+    ReportedTogether,
+    Withdrew,
+)
+from roamcast.broker.wishes import Wish
+from roamcast.model.context import Context
+from roamcast.model.filter import EVERYTHING
+from roamcast.model.space import Plane
+from roamcast.model.values import Point
+from roamcast.mqtt.batches import batch_of, merged
+from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.packets import Pairs
+from roamcast.mqtt.topics import parse_filter
+from tests.broker.mqtt.machines import EPOCH_US
+from tests.broker.mqtt.test_protocol_recovery import PAIRS, plain
+from tests.effort import examples
+
+SUBSCRIPTIONS: tuple[tuple[str, int, Pairs], ...] = (
+    ("t/#", 2, ()),
+    ("t/1", 0, ()),
+    ("t/1", 1, (("filter", "n > 3"),)),
+    ("t/+", 1, (("filter", "near(position, 50)"), ("expiry", "3"))),
+    ("$roam/pairs/t/#", 1, (("modulator", PAIRS),)),
+    ("$share/g/t/2", 1, ()),
+)
+PLAIN = (msgspec.Struct, int, float, str, bytes, type, FunctionType, type(None))
+CLIENTS = st.sampled_from(("one", "two", "three"))
+TOPICS = st.sampled_from(("t/1", "t/2", "u"))
+NUMBERS = st.integers(0, 7)
+PAYLOADS = NUMBERS.map(lambda number: b'{"n": %d}' % number)
+WANTED = st.sampled_from([Subscription(parse_filter(text), qos, user_properties=p) for text, qos, p in SUBSCRIPTIONS])
+PLACES = st.builds(Point, NUMBERS.map(lambda n: n * 20.0), st.just(0.0))
+SAID = st.tuples(st.booleans(), TOPICS, PAYLOADS, st.booleans())
+
+
+def several(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(of, min_size=1, max_size=5)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("arrive"), CLIENTS, st.booleans(), st.sampled_from((0, 2, 500))),
+    st.tuples(st.just("leave"), CLIENTS),
+    st.tuples(st.just("subscribe"), CLIENTS, several(WANTED)),
+    st.tuples(st.just("unsubscribe"), CLIENTS, several(st.sampled_from([each[0] for each in SUBSCRIPTIONS]))),
+    st.tuples(st.just("publish"), CLIENTS, TOPICS, PAYLOADS, st.integers(1, 2), st.booleans()),
+    st.tuples(st.just("pass"), several(st.tuples(CLIENTS, TOPICS, several(PAYLOADS)))),
+    st.tuples(st.just("report"), several(st.tuples(CLIENTS, PLACES))),
+    st.tuples(st.just("finish"), several(st.tuples(CLIENTS, several(NUMBERS)))),
+    st.tuples(st.just("receive"), CLIENTS, NUMBERS),
+    st.tuples(st.just("release"), CLIENTS, st.integers(1, 3)),
+    st.tuples(st.just("hear"), several(SAID)),
+    st.tuples(st.just("link"), st.booleans()),
+    st.tuples(st.just("wait"), st.sampled_from((1_000, 700_000, 3_000_000))),
+)
+
+
+def unexpected(problem: str) -> None:
+    raise AssertionError(problem)
+
+
+class Twins:
+    def __init__(self) -> None:
+        self.together, self.alone = Core("a", 1), Core("a", 1)
+        self.now_us = EPOCH_US
+        self.neighbour = Events("b", 1, Plane())
+        self.heard = 0
+        for client in ("one", "two", "three"):
+            self.both(Arrived(client, False, 500))
+        self.link(True)
+
+    def both(self, given: AnyGiven) -> None:
+        self.parted(given, [given])
+
+    def parted(self, given: AnyGiven, parts: list[AnyGiven]) -> None:
+        effects = self.together.handle(self.now_us, given)
+        one_by_one = [each for part in parts for each in self.alone.handle(self.now_us, part)]
+        if len(parts) == 1:
+            assert plain(effects) == plain(one_by_one)
+        assert seen(effects) == seen(one_by_one)
+
+    def step(self, kind: str, *said: Any) -> None:
+        getattr(self, kind if kind != "pass" else "pass_on")(*said)
+        self.now_us += 10
+
+    def arrive(self, client: str, clean: bool, expiry_s: int) -> None:
+        self.both(Arrived(client, clean, expiry_s))
+
+    def leave(self, client: str) -> None:
+        self.both(Left(client, None, False))
+
+    def subscribe(self, client: str, wanted: list[Subscription]) -> None:
+        self.parted(Asked(client, 1, tuple(wanted)), [Asked(client, 1, (each,)) for each in wanted])
+
+    def unsubscribe(self, client: str, filters: list[str]) -> None:
+        self.parted(Withdrew(client, 1, tuple(filters)), [Withdrew(client, 1, (each,)) for each in filters])
+
+    def publish(self, client: str, topic: str, payload: bytes, qos: int, retain: bool) -> None:
+        self.both(Published(client, qos, Message(topic, payload, qos, retain)))
+
+    def pass_on(self, said: list[tuple[str, str, list[bytes]]]) -> None:
+        passing = [
+            (client, merged([batch_of(Message(topic, each)) for each in bodies])) for client, topic, bodies in said
+        ]
+        effects = self.together.passing(self.now_us, passing)
+        alone = [(client, batch_of(each)) for client, batch in passing for each in batch.messages]
+        one_by_one = [each for part in alone for each in self.alone.passing(self.now_us, [part])]
+        assert seen(effects) == seen(one_by_one)
+
+    def report(self, reports: list[tuple[str, Point]]) -> None:
+        contexts = [Context(client, where, self.now_us) for client, where in reports]
+        self.parted(ReportedTogether(tuple(contexts)), [Reported(each) for each in contexts])
+
+    def finish(self, rows: list[tuple[str, list[int]]]) -> None:
+        told = [(client, tuple(map(self._number(client), places))) for client, places in rows]
+        alone: list[AnyGiven] = [Finished(((client, (each,)),)) for client, numbers in told for each in numbers]
+        self.parted(Finished(tuple(told)), alone)
+
+    def _number(self, client: str) -> Any:
+        session = self.together.border.sessions.get(client)
+        first = 1 if session is None else session.window.first
+        return lambda place: first + place
+
+    def receive(self, client: str, place: int) -> None:
+        self.both(Received(client, self._number(client)(place)))
+
+    def release(self, client: str, packet_id: int) -> None:
+        self.both(Released(client, packet_id))
+
+    def hear(self, said: list[tuple[bool, str, bytes, bool]]) -> None:
+        messages = [Sequenced(self.heard + place, self._said(*each)) for place, each in enumerate(said, start=1)]
+        self.heard += len(messages)
+        [together] = stream_frames(messages, Encodings(unexpected))
+        alone = [data for each in messages for data in stream_frames([each], Encodings(unexpected))]
+        self.parted(Heard("b", together), [Heard("b", each) for each in alone])
+
+    def _said(self, is_event: bool, topic: str, payload: bytes, other: bool) -> BrokerMessage:
+        if not is_event:
+            return Wanted(Wish(topic, topic, EVERYTHING)) if other else Unwanted(topic)
+        message = Message(topic, payload, 1, retain=other)
+        return Notified(self.neighbour.event_of(Context("far"), message, self.now_us), self.neighbour.made)
+
+    def link(self, up: bool) -> None:
+        self.both(LinkChanged("b", up))
+        if up:
+            stream = self.together.broker.neighbours.streams
+            self.both(Heard("b", CODEC.encode(Hello(1, stream.life, 0))))
+
+    def wait(self, duration_us: int) -> None:
+        self.now_us += duration_us
+        due = self.together.next_timer()
+        assert due == self.alone.next_timer()
+        if due is not None and due[0] <= self.now_us:
+            self.both(Fired(due[1]))
+
+
+def seen(effects: list[AnyEffect]) -> dict[str, list[Any]]:
+    """By client and neighbour, what it gets in which order."""
+    found: dict[str, list[Any]] = {}
+    for each in effects:
+        match each:
+            case Deliver(delivery, receivers):
+                for session, number in receivers:
+                    found.setdefault(session.client, []).append((number, delivery))
+            case Hand(clients, batch, retain, ids):
+                for client in clients:
+                    handed = [(message, retain, ids) for message in batch.messages]
+                    found.setdefault(f"{client}, QoS 0", []).extend(handed)
+            case Tell(peer, message):
+                found.setdefault(peer, []).append(message)
+            case _:
+                pass
+    return found
+
+
+def difference(one: Core, other: Core) -> str | None:
+    """Where two snapshots differ first: in what pickle takes of anything that can be reached; None if nowhere."""
+    met: set[tuple[int, int]] = set()
+    kept: list[Any] = []
+    waiting: deque[tuple[str, Any, Any]] = deque([("", one, other)])
+    while waiting:
+        path, left, right = waiting.popleft()
+        if (id(left), id(right)) in met:
+            continue
+        met.add((id(left), id(right)))
+        # As long as they are here no others can have their identities.
+        kept.append((left, right))
+        if type(left) is not type(right):
+            return path
+        if isinstance(left, dict):
+            if list(left) != list(right):
+                return path
+            waiting += [(f"{path}.{key}", value, right[key]) for key, value in left.items()]
+        elif isinstance(left, list | tuple | set | deque):
+            if len(left) != len(right):
+                return path
+            waiting += [(path, *pair) for pair in zip(left, right, strict=True)]
+        elif isinstance(left, PLAIN):
+            if left != right:
+                return path
+        else:
+            waiting.append((path, parts_of(left), parts_of(right)))
+    return None
+
+
+def parts_of(thing: Any) -> tuple[Any, ...]:
+    """Of a value that is no plain one, what a snapshot holds."""
+    _, made_of, state, *more = (*thing.__reduce_ex__(5), None, None)[:5]
+    return (made_of, state, *(None if each is None else list(each) for each in more))
+
+
+@given(steps=st.lists(STEPS, max_size=40))
+@examples(300)
+def test_inputs_handled_together_leave_the_same_snapshot_as_one_by_one_l8(steps: list[tuple[Any, ...]]) -> None:
+    twins = Twins()
+    for step in steps:
+        twins.step(*step)
+    assert difference(twins.together, twins.alone) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        (Finished((("one", (1,)),)), ".border.sessions.one.window"),
+        (Reported(Context("two", Point(1, 2), EPOCH_US)), ".border.sessions.two.context"),
+        (Published("one", 1, Message("u", b"more", 1)), ".events.made"),
+    ],
+)
+def test_snapshots_that_differ_are_told_apart(given: AnyGiven, where: str) -> None:
+    twins = Twins()
+    twins.subscribe("one", [Subscription(parse_filter("u"), 1)])
+    twins.publish("two", "u", b"1", 1, False)
+    assert difference(twins.together, twins.alone) is None
+    twins.together.handle(twins.now_us, given)
+    assert (difference(twins.together, twins.alone) or "").startswith(where)
