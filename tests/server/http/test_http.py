@@ -100,7 +100,10 @@ def test_a_request_is_answered_by_the_route_of_its_path() -> None:
         (request("/" + "x" * 20_000), 431),
         (request("/told", "X: " + "x" * 20_000), 431),
         (request("/told", method="POST", body="x" * 70_000), 413),
+        (request("/told", "Transfer-Encoding: chunked", method="HEAD") + b"zz\r\n", 400),
+        (request("/told", method="HEAD", body="x" * 70_000), 413),
     ],
+    ids=lambda value: value if isinstance(value, int) else value[:40].decode(),
 )
 def test_what_cannot_be_answered_gets_the_status_that_says_why(data: bytes, status: int) -> None:
     assert statuses(ask(data)) == [status]
@@ -256,7 +259,8 @@ def test_two_brokers_in_one_process_count_apart() -> None:
     assert samples(other)["roamcast_roams_total", "out"] == 0
 
 
-SOUND = request("/told?x") + request("/told", "X: y", method="POST", body="body") + request("/pages/a/b")
+CHUNKED = request("/told", "Transfer-Encoding: chunked", method="HEAD") + b"4\r\nbody\r\n0\r\n\r\n"
+SOUND = CHUNKED + request("/told?x") + request("/told", "X: y", method="POST", body="body") + request("/pages/a/b")
 
 
 @examples(80)

@@ -94,6 +94,19 @@ def test_l2_a_text_frame_ends_the_connection() -> None:
     run(test)
 
 
+def test_a_ping_after_a_text_frame_raises_nothing() -> None:
+    async def test() -> None:
+        echo, pipe = Echo(), Pipe()
+        protocol = WebSocketProtocol(echo)
+        protocol.connection_made(pipe)
+        protocol.data_received(HANDSHAKE + b"\r\n")
+        protocol.data_received(b"\x81\x81\x00\x00\x00\x00x" + b"\x89\x80\x00\x00\x00\x00")
+        assert pipe.closed
+        protocol.connection_lost(None)
+
+    asyncio.run(test())
+
+
 def test_the_inner_protocol_closes_in_order() -> None:
     async def test() -> None:
         echoes = Echoes()
@@ -182,8 +195,12 @@ def test_flow_control_reaches_the_inner_protocol_and_pings_are_no_way_around_it(
 
 
 @examples(150)
-@given(st.lists(st.binary(min_size=1, max_size=60), max_size=6), st.booleans(), st.booleans())
-def test_l7_no_bytes_break_the_protocol(pieces: list[bytes], shaken: bool, masked: bool) -> None:
+@given(
+    st.lists(st.binary(min_size=1, max_size=60), max_size=6),
+    st.booleans(),
+    st.sampled_from((None, 0x81, 0x82, 0x88, 0x89, 0x8A)),
+)
+def test_l7_no_bytes_break_the_protocol(pieces: list[bytes], shaken: bool, kind: int | None) -> None:
     """Whatever comes, nothing is raised, and the inner protocol sees a beginning and an end or neither."""
 
     async def test() -> None:
@@ -196,8 +213,9 @@ def test_l7_no_bytes_break_the_protocol(pieces: list[bytes], shaken: bool, maske
         for piece in pieces:
             if pipe.closed:
                 break
-            # With a mask of zeros the bytes are the start of a binary frame, so that more of them get through.
-            protocol.data_received(b"\x82" + bytes([0x80 | len(piece)]) + bytes(4) + piece if masked else piece)
+            # With a mask of zeros the bytes are a whole frame, so that more of them get through.
+            framed = None if kind is None else bytes([kind, 0x80 | len(piece)]) + bytes(4) + piece
+            protocol.data_received(piece if framed is None else framed + b"\x89\x80\x00\x00\x00\x00")
         protocol.connection_lost(None)
         assert echo.happened == (["made", "lost"] if shaken else [])
 

@@ -194,6 +194,7 @@ class HttpProtocol(asyncio.Protocol):
             self.transport.close()
             return
         self._http.start_next_cycle()
+        self._request = None
         trailing, _ = self._http.trailing_data
         self._raw = trailing
         self._patience.cancel()
@@ -203,7 +204,9 @@ class HttpProtocol(asyncio.Protocol):
         """The last word on this connection."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             closing = (*response.headers, ("connection", "close"))
-            self._respond(HttpResponse(response.status, response.body, response.content_type, closing), "GET")
+            # h11 knows that an answer to HEAD has no body, also to one that is refused halfway.
+            method = "GET" if self._request is None else self._request.method.decode("latin-1")
+            self._respond(HttpResponse(response.status, response.body, response.content_type, closing), method)
         self.transport.close()
 
 

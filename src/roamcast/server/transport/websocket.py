@@ -111,7 +111,7 @@ class WebSocketProtocol(asyncio.Protocol):
             case TextMessage():
                 self._finish(CloseReason.UNSUPPORTED_DATA)
             case Ping():
-                if self._open and self._peer_reads:
+                if self._open and self._peer_reads and self._socket.state is ConnectionState.OPEN:
                     self._transport.write(self._socket.send(event.response()))
             case CloseConnection() if self._socket.state is ConnectionState.OPEN:
                 # Not from the peer: it is what comes of frames that cannot be read.
