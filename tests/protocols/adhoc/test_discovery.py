@@ -125,14 +125,49 @@ def test_a_stationary_proximity_is_checked_every_period_too() -> None:
     assert of_kind(node.handle(1_000_002, TimerFired(PERIOD_TIMER)), LeaveGroup) != []
 
 
-def test_a_remote_mobile_proximity_is_checked_only_when_its_update_arrives() -> None:
-    """S8, 4.5.2: its cached place says nothing about where it is now."""
+def test_a_mobile_proximity_is_dropped_when_the_node_has_moved_out() -> None:
+    """S8, 4.5.1: checked when the node moves, against where the last beacon leads."""
     node, said = node_at(50), announcement()
     hear(node, 1, beacon(said))
-    assert of_kind(node.handle(2, Moved(Context("c", Point(500.0, 0.0), 2, STILL))), LeaveGroup) == []
-    assert list(node.discovery.relevant) == ["p:a"]
-    assert of_kind(hear(node, 3, beacon(said, naval_x=10)), LeaveGroup) != []
+    assert of_kind(node.handle(2, Moved(Context("c", Point(99.0, 0.0), 2, STILL))), LeaveGroup) == []
+    assert of_kind(node.handle(3, Moved(Context("c", Point(500.0, 0.0), 3, STILL))), LeaveGroup) != []
     assert not node.discovery.relevant
+
+
+def test_a_mobile_proximity_that_moved_on_is_dropped_at_the_next_period() -> None:
+    """S8: the node rests, and the last beacon said how fast the producer drives."""
+    node, said = node_at(50), announcement()
+    hear(node, 1, Announced(Point(0.0, 0.0), Velocity(-40.0, 0.0), 1, next(ROUNDS), False, 0, said))
+    assert of_kind(node.handle(1_000_000, TimerFired(PERIOD_TIMER)), LeaveGroup) == []
+    assert of_kind(node.handle(2_000_000, TimerFired(PERIOD_TIMER)), LeaveGroup) != []
+
+
+def test_a_convoy_stays_in_its_mobile_proximity_through_silence() -> None:
+    """S8: node and producer drive alike; lost beacons end nothing."""
+    node, said = node_at(50), announcement()
+    node.handle(1, Moved(Context("c", Point(50.0, 0.0), 1, Velocity(40.0, 0.0))))
+    hear(node, 1, Announced(Point(0.0, 0.0), Velocity(40.0, 0.0), 1, next(ROUNDS), False, 0, said))
+    for second in range(1, 11):
+        node.handle(second * 1_000_000, TimerFired(PERIOD_TIMER))
+    assert list(node.discovery.relevant) == ["p:a"]
+
+
+def test_no_car_stays_a_member_of_an_ambulance_that_is_gone() -> None:
+    """S8: radius and lookahead exceed the radio's range, so that no beacon can show a car that it is outside."""
+    cars = {f"c{number}": (number * 20.0, 5.0) for number in range(20)}
+    field = Field({"p": drives(-200, 0, 40.0), **cars}, ProximityParams.paper())
+    field.announce("p", 150)
+    for car in cars:
+        field.subscribe(car)
+    joined: set[str] = set()
+    for second in range(1, 20):
+        field.run(second)
+        here_m = -200 + 40.0 * second
+        members = {car for car in cars if field.groups(car)}
+        joined |= members
+        # The margin of the lookahead, and what the ambulance drives in a period.
+        assert all(abs(cars[car][0] - here_m) <= 150 + 60 + 40 + 1 for car in members)
+    assert joined == set(cars)
 
 
 def test_a_mobile_proximity_keeps_its_group_wherever_it_goes() -> None:

@@ -12,8 +12,8 @@ beacons on the discovery group, and it is a member of a proximity's group while 
 | a beacon, this node inside | enters or is renewed; of a second structure for a known subject: refused (S1), |
 | | while the first has been heard of within `partition_periods` |
 | a beacon, this node outside | leaves it |
-| this node moves, or a period passes | a stationary remote proximity leaves it if this node left the area |
-| | a mobile remote one stays: where it was last is no word on where it is (4.5.2) |
+| this node moves, or a period passes | a remote proximity leaves it if this node left the area (4.5.1); |
+| | a mobile one is taken to be where its last beacon leads, by the velocity in it |
 | silence for `announcements_missed_max` periods | a remote one leaves it; the paper has no such rule |
 | a `Withdrawn` | leaves it, until a beacon of a later round, or any after `partition_periods` |
 
@@ -28,7 +28,7 @@ from roamcast.model.region import Anchored, Region
 from roamcast.model.space import Space
 from roamcast.model.subject import is_pattern, subject_matches
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import Point
+from roamcast.model.values import Point, Velocity
 from roamcast.node.boundary import Does, JoinGroup, LeaveGroup, Note
 from roamcast.protocols.adhoc.proximity.forwarding import carried_on, holds, nearly_holds
 from roamcast.protocols.adhoc.proximity.interests import Interests
@@ -188,9 +188,7 @@ class Discovery:
         known = self.relevant.get(entry_id)
         entry = self._entry_of(beacon.announcement if isinstance(beacon, Announced) else beacon)
         naval = carried_on(beacon.naval, beacon.velocity, age_us, self.space)
-        if beacon.velocity is not None:
-            speed_mps += beacon.velocity.speed
-        if not nearly_holds(entry.region, naval, here, speed_mps * self.params.lookahead_s, self.space):
+        if not self._is_near(entry.region, naval, beacon.velocity, here, speed_mps):
             return Heard(self.drop(known) if known is not None else [])
         effects: list[Does] = []
         if entry.event_type is not None and entry.event_type != (self.type_of(entry.subject) or entry.event_type):
@@ -234,8 +232,11 @@ class Discovery:
     # Ageing.
 
     def age(self, now_us: int, here: Point | None, speed_mps: float) -> list[Does]:
-        """Drops the stationary proximities that this node has left, and those that fell silent.
+        """Drops the proximities that this node has left, and those that fell silent.
 
+        4.5.2 verifies a mobile one by its updates alone, for its cached place may be old. But no update shows that a
+        node is outside if the radio does not reach beyond the proximity and its margin. The velocity of the last
+        beacon makes the cached place good enough; should it mislead, the next beacon enters the proximity again.
         Who does not know where it is may still be inside: that alone ends nothing.
         """
         effects: list[Does] = []
@@ -243,7 +244,8 @@ class Discovery:
         for entry in list(self.relevant.values()):
             if entry.local:
                 continue
-            if not entry.mobile and here is not None and not self._is_near(entry, here, speed_mps):
+            naval = entry.naval_at(now_us, self.space)
+            if here is not None and not self._is_near(entry.region, naval, entry.velocity, here, speed_mps):
                 effects += self.drop(entry)
             elif silence_us and now_us - entry.heard_us > silence_us:
                 effects += [Note("proximity_silent", entry.id), *self.drop(entry)]
@@ -263,8 +265,13 @@ class Discovery:
                 effects.append(Note("partition_anticipated", entry.id))
         return effects
 
-    def _is_near(self, entry: Relevant, here: Point, speed_mps: float) -> bool:
-        return nearly_holds(entry.region, None, here, speed_mps * self.params.lookahead_s, self.space)
+    def _is_near(
+        self, region: Region, naval: Point, velocity: Velocity | None, here: Point, speed_mps: float
+    ) -> bool:
+        """Whether this node is inside, or may be before long at its own speed and the proximity's."""
+        if velocity is not None and isinstance(region, Anchored):
+            speed_mps += velocity.speed
+        return nearly_holds(region, naval, here, speed_mps * self.params.lookahead_s, self.space)
 
     def forget_remote(self) -> None:
         """After the host was away: what it knew of others is old, and its groups are to be joined anew."""
