@@ -8,7 +8,8 @@ makes up.
 
 A batch is one INSERT, which is its own transaction: one page or two, and one sync. The row that says how many batches
 there must be is written with the first batch, with snapshots and at the end. Behind it batches are numbered without a
-gap, and only the newest could go missing unnoticed, as in a crash (`wal.py` sees to the rest).
+gap. That none of the newest go missing unnoticed is seen to by `high_water.py`, and that none before them is damaged
+by `wal.py`.
 
 A snapshot and the removal of the batches that it covers are one transaction. It is not held to the quota, since it is
 what makes room; the free space that the quota asks for is kept for it.
@@ -26,6 +27,7 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 
 from roamcast.server.storage.errors import DamagedLog, LogInUse, StorageError, StorageFull
+from roamcast.server.storage.high_water import HighWater
 from roamcast.server.storage.settings import StorageSettings
 from roamcast.server.storage.wal import check_wal
 
@@ -82,7 +84,13 @@ class Log:
     """Blocking. Methods may be called from any thread, one at a time."""
 
     def __init__(
-        self, directory: Path, settings: StorageSettings, lock: int, database: sqlite3.Connection, state: State
+        self,
+        directory: Path,
+        settings: StorageSettings,
+        lock: int,
+        database: sqlite3.Connection,
+        state: State,
+        high_water: HighWater | None = None,
     ) -> None:
         self.file = directory / FILE
         self.synced = settings.sync == "full"
@@ -93,6 +101,7 @@ class Log:
         """As it is stored, but for `life` before the first commit."""
         self._state_is_stored = False
         self._last = max(state.last, last_batch(database))
+        self._high_water = high_water
         self._room_bytes = 0
         """What may be written before one looks again."""
         self._page_bytes = int(database.execute("PRAGMA page_size").fetchone()[0])
@@ -107,8 +116,10 @@ class Log:
             raise StorageError(f"{directory}: cannot be used as a data directory: {problem.strerror}") from problem
         try:
             settings = settings or StorageSettings()
-            database, state = opened(directory / FILE, settings)
-            return cls(directory, settings, lock, database, state)
+            # Without syncs a number could reach the disk before its batch.
+            high_water = HighWater(directory) if settings.sync == "full" else None
+            database, state = opened(directory / FILE, settings, high_water)
+            return cls(directory, settings, lock, database, state, high_water)
         except BaseException:
             os.close(lock)
             raise
@@ -161,6 +172,8 @@ class Log:
         else:
             self._commit(State(self._state.life, self._state.covered, last), [(INSERT, rows)])
         self._last = last
+        if self._high_water is not None:
+            self._high_water.write(last)
 
     def _append_one(self, row: Row) -> None:
         try:
@@ -263,6 +276,8 @@ class Log:
             with suppress(StorageError):
                 self._commit(State(self._state.life, self._state.covered, self._last), [])
         self._database.close()
+        if self._high_water is not None:
+            self._high_water.close()
         os.close(self._lock)
 
 
@@ -302,7 +317,7 @@ def last_batch(database: sqlite3.Connection) -> int:
     return int(database.execute("SELECT ifnull(max(number), 0) FROM batches").fetchone()[0])
 
 
-def opened(file: Path, settings: StorageSettings) -> tuple[sqlite3.Connection, State]:
+def opened(file: Path, settings: StorageSettings, high_water: HighWater | None) -> tuple[sqlite3.Connection, State]:
     """The database with its settings, checked, and counted as opened once more."""
     if settings.sync == "full":
         # Without syncs no transaction is sure to be whole before the next one.
@@ -311,7 +326,10 @@ def opened(file: Path, settings: StorageSettings) -> tuple[sqlite3.Connection, S
     database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     try:
         prepare(database, settings)
-        return database, next_life(database, file)
+        state = next_life(database, file)
+        if high_water is not None:
+            high_water.check(max(state.last, last_batch(database)), file)
+        return database, state
     except sqlite3.DatabaseError as problem:
         database.close()
         if primary_code(problem) in FULL:
