@@ -1,7 +1,7 @@
 """A batch of events as the kernel reads it: their channels, the circles that they ask with, and their values."""
 
 from collections.abc import Sequence
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias, cast
 
 import numpy as np
 from msgspec import Struct
@@ -27,7 +27,7 @@ from roamcast.model.event import Event
 from roamcast.model.filter.tree import Attribute, Publishers
 from roamcast.model.region import Anchored, Region
 from roamcast.model.scope import is_everywhere
-from roamcast.model.space import Space
+from roamcast.model.space import cartesian_m
 from roamcast.model.values import Point, Value
 
 Straight: TypeAlias = tuple[float, float, float, float]
@@ -48,6 +48,16 @@ class Batch(Struct, frozen=True):
     attributes: Doubles
 
 
+class Arrays:
+    """Room for so many events. They are written number by number: numpy takes longer to take a list."""
+
+    def __init__(self, events: int, locators: int) -> None:
+        self.modes: Bytes = np.zeros((events, locators), np.uint8)
+        self.circles: Doubles = np.zeros((events, locators, 4))
+        self.mode = self.modes.reshape(-1).data
+        self.number = cast("memoryview[float]", self.circles.reshape(-1).data)
+
+
 class Batches:
     """Makes batches of events. For small ones the arrays are kept: to make them takes longer than to write them."""
 
@@ -58,79 +68,67 @@ class Batches:
         self._locators = locators
         self._clauses = clauses
         self._configuration = configuration
-        self._made_for = -1
-        """How often locators had changed then."""
+        self._flat = is_flat(configuration.space)
+        self._look()
+
+    def _look(self) -> None:
+        """What events are asked for now."""
+        self._changes = self._locators.changes
+        self._width = len(self._locators.keys)
+        self._kept = Arrays(KEPT_EVENTS, self._width)
+        self._scopes: list[tuple[int, Audience | Relevance]] = []
+        self._places: list[tuple[int, Attribute | Publishers]] = []
+        for locator, number in self._locators.numbers.items():
+            if isinstance(locator, Audience | Relevance):
+                self._scopes.append((number, locator))
+            else:
+                self._places.append((number, locator))
 
     def of(self, events: Sequence[Event], now_us: int) -> Batch:
         """Good until the next one is asked for."""
-        subjects = [event.subject if event.published_us <= now_us <= event.expires_us else "" for event in events]
-        modes, circles = self._arrays(len(events))
-        closed = [event for event in events if not (is_everywhere(event.audience) and is_everywhere(event.relevance))]
-        common: int | list[int] = SETTLED
-        modes.fill(SETTLED | EVERYBODY)
-        if closed:
-            common = [
-                AUDIENCE_MET * is_everywhere(event.audience) | RELEVANCE_OPEN * is_everywhere(event.relevance)
-                for event in events
-            ]
-            modes[: len(events)] = np.array(common, np.uint8)[:, None] | EVERYBODY
-        for locator, number in self._locators.numbers.items():
-            match locator:
-                case Attribute(name):
-                    points = [event.attributes.get(name) for event in events]
-                    place(points, number, common, modes, circles, self._configuration.space)
-                case Publishers(name):
-                    points = [event.publisher.value(name) for event in events]
-                    place(points, number, common, modes, circles, self._configuration.space)
-                case Audience() | Relevance() if closed:
-                    for index, event in enumerate(events):
-                        mode, circle = circle_of(locator, event, self._configuration)
-                        modes[index, number] = modes[index, number] & SETTLED | mode
-                        if circle is not None:
-                            circles[index, number] = circle
-                case Audience() | Relevance():
-                    pass
+        if self._changes != self._locators.changes:
+            self._look()
+        arrays = self._kept if len(events) <= KEPT_EVENTS else Arrays(len(events), self._width)
+        arrays.modes.fill(SETTLED | EVERYBODY)
+        subjects: list[str] = []
+        begin, width = 0, self._width
+        for event in events:
+            subjects.append(event.subject if event.published_us <= now_us <= event.expires_us else "")
+            common = SETTLED
+            if not (is_everywhere(event.audience) and is_everywhere(event.relevance)):
+                common = self._write_scopes(event, arrays, begin)
+            for number, locator in self._places:
+                self._write_place(place_of(event, locator), common, arrays, begin + number)
+            begin += width
         values = self._clauses.values([event.attributes for event in events])
-        return Batch(*self._topics.channels_of_all(subjects), modes, circles, values)
+        return Batch(*self._topics.channels_of_all(subjects), arrays.modes, arrays.circles, values)
 
-    def _arrays(self, count: int) -> tuple[Bytes, Doubles]:
-        """Circles have neither height nor reach where only the place of an event is written."""
-        if self._made_for != self._locators.changes:
-            self._made_for, self._kept = self._locators.changes, self._made(KEPT_EVENTS)
-        return self._kept if count <= KEPT_EVENTS else self._made(count)
+    def _write_scopes(self, event: Event, arrays: Arrays, begin: int) -> int:
+        """What the modes of all locators have in common."""
+        common = AUDIENCE_MET * is_everywhere(event.audience) | RELEVANCE_OPEN * is_everywhere(event.relevance)
+        for number, scope in self._scopes:
+            mode, circle = circle_of(scope, event, self._configuration)
+            arrays.mode[begin + number] = common | mode
+            if circle is not None:
+                arrays.circles.reshape(-1, 4)[begin + number] = circle
+        return common
 
-    def _made(self, count: int) -> tuple[Bytes, Doubles]:
-        width = len(self._locators.keys)
-        return np.zeros((count, width), np.uint8), np.zeros((count, width, 4))
-
-
-def place(
-    points: Sequence[Value | None],
-    number: int,
-    common: int | list[int],
-    modes: Bytes,
-    circles: Doubles,
-    space: Space,
-) -> None:
-    """Writes where events are for one locator: column by column, since numpy takes as long for one as for a dozen."""
-    count = len(points)
-    if are_points(points):
-        modes[:count, number] = common | CIRCLE if isinstance(common, int) else [each | CIRCLE for each in common]
-        if is_flat(space):
-            circles[:count, number, :2] = [(point.x, point.y) for point in points]
+    def _write_place(self, point: Value | None, common: int, arrays: Arrays, at: int) -> None:
+        if not isinstance(point, Point):
+            arrays.mode[at] = common | NOBODY
+            return
+        arrays.mode[at] = common | CIRCLE
+        first, number = 4 * at, arrays.number
+        if self._flat:
+            number[first], number[first + 1] = point.x, point.y
         else:
-            circles[:count, number, :3] = [straight(point, space) for point in points]
-        return
-    for index, point in enumerate(points):
-        if isinstance(point, Point):
-            modes[index, number] = modes[index, number] & SETTLED | CIRCLE
-            circles[index, number, :3] = straight(point, space)
-        else:
-            modes[index, number] = modes[index, number] & SETTLED | NOBODY
+            number[first], number[first + 1], number[first + 2] = cartesian_m(point)
 
 
-def are_points(values: Sequence[Value | None]) -> TypeGuard[Sequence[Point]]:
-    return {*map(type, values)} == {Point}
+def place_of(event: Event, locator: Attribute | Publishers) -> Value | None:
+    return (
+        event.attributes.get(locator.name) if isinstance(locator, Attribute) else event.publisher.value(locator.name)
+    )
 
 
 def circle_of(

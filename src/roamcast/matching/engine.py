@@ -187,13 +187,16 @@ class Engine:
 
     def place_all(self, contexts: Sequence[Context]) -> list[int]:
         """The same of many hosts, in one move."""
-        numbers = [self._hosts.names.find(context.host) for context in contexts]
-        if NONE in numbers:
-            return [self._put(context) for context in contexts]
-        self._hosts.enrich(numbers, contexts)
-        points = [context.position or NO_POINT for context in contexts]
-        x, y = doubles([point.x for point in points]), doubles([point.y for point in points])
-        self._move(np.array(numbers, np.int32), x, y, lambda index: self._put(contexts[index]))
+        hosts, numbers, x, y = self._hosts, list[int](), list[float](), list[float]()
+        for context in contexts:
+            number, point = hosts.names.find(context.host), context.position or NO_POINT
+            if number == NONE:
+                return [self._put(each) for each in contexts]
+            hosts.enrich(number, context)
+            numbers.append(number)
+            x.append(point.x)
+            y.append(point.y)
+        self._move(np.array(numbers, np.int32), doubles(x), doubles(y), lambda index: self._put(contexts[index]))
         return numbers
 
     def _put(self, context: Context) -> int:

@@ -1,13 +1,13 @@
 """Who wants the events of a batch: what the kernel lets through, and the model's word where columns cannot decide."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import is_
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from roamcast.matching.batch import Batch
+from roamcast.matching.batch import Batch, place_of
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.compiled import KERNEL
 from roamcast.matching.demands import Locator
@@ -31,18 +31,19 @@ HITS_AHEAD_MAX = 65_536
 class Matches(Struct, frozen=True):
     """Pairs of an event, by its place in the call, and a slot; by event, and then as they lie in the grids."""
 
-    events: Whole
-    slots: Whole
+    events: list[int]
+    slots: list[int]
 
     def __len__(self) -> int:
-        return len(self.events)
+        return len(self.slots)
 
     def by_event(self, events: int) -> list[list[int]]:
-        slots = self.slots.tolist()
         if events == 1:
-            return [slots]
-        ends = np.searchsorted(self.events, np.arange(1, events + 1)).tolist()
-        return [slots[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+            return [self.slots]
+        found: list[list[int]] = [[] for _ in range(events)]
+        for event, slot in zip(self.events, self.slots, strict=True):
+            found[event].append(slot)
+        return found
 
 
 class Finder:
@@ -64,7 +65,7 @@ class Finder:
         self._clauses = clauses
         self._locators = locators
         self._profiles = profiles
-        self._hits: Whole = np.zeros((HITS_AT_FIRST, HIT_NUMBERS), np.int32)
+        self._make_room(HITS_AT_FIRST)
         self._known: tuple[Any, ...] = ()
         self._read: tuple[Any, ...] = ()
 
@@ -77,30 +78,33 @@ class Finder:
         context_of: ContextOf | None = None,
     ) -> Matches:
         """`context_of` is needed where slack says that some may be elsewhere than the engine has them."""
+        events, slots = list[int](), list[int]()
         # Condition (iii) wants a host that both scopes hold, even of open ones.
-        hits, settled = self._found(batch, now_us, slack_m) if len(self._hosts) else (self._hits[:0], 0)
-        if settled < len(hits):
-            hits = self._judged(hits, batch, event_of, context_of or self._hosts.known)
-        return Matches(hits[:, 0], hits[:, 1])
-
-    def _found(self, batch: Batch, now_us: int, slack_m: float) -> tuple[Whole, int]:
-        """What the kernel lets through, as often as the hits need more room; how much of it is settled."""
-        pool, first, end, all_settled = self._pool, 0, len(batch.channel_begin) - 1, 0
+        first, end = 0, len(batch.channel_begin) - 1 if len(self._hosts) else 0
         all_issued = self._slots.issued_us_max <= now_us <= FOREVER_US
-        parts: list[Whole] = []
         while first < end:
             reached, count, settled, overdue = KERNEL.search(
                 first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
                 *self._columns(), self._flat, now_us, all_issued, slack_m, self._hits,
             )  # fmt: skip
-            parts.append(self._hits[:count].copy())
-            all_settled += settled
+            found = self._found[: HIT_NUMBERS * count]
+            if settled == count:
+                events += found[::HIT_NUMBERS].tolist()
+                slots += found[1::HIT_NUMBERS].tolist()
+            else:
+                for event, slot in self._judged(found, batch, event_of, context_of or self._hosts.known):
+                    events.append(event)
+                    slots.append(slot)
             if reached == first or (reached < end and len(self._hits) < HITS_AHEAD_MAX):
-                self._hits = np.zeros((2 * len(self._hits), HIT_NUMBERS), np.int32)
+                self._make_room(2 * len(self._hits))
             first = reached
             if overdue != NONE:
-                pool.sort(self._slots.rows, overdue)
-        return (parts[0] if len(parts) == 1 else np.concatenate([self._hits[:0], *parts])), all_settled
+                self._pool.sort(self._slots.rows, overdue)
+        return Matches(events, slots)
+
+    def _make_room(self, hits: int) -> None:
+        self._hits: Whole = np.zeros((hits, HIT_NUMBERS), np.int32)
+        self._found = self._hits.reshape(-1).data
 
     def _columns(self) -> tuple[Any, ...]:
         """All that the kernel reads of subscriptions, as plain numbers: to look at an array in another way takes
@@ -119,13 +123,17 @@ class Finder:
             )  # fmt: skip
         return self._read
 
-    def _judged(self, hits: Whole, batch: Batch, event_of: Callable[[int], Event], context_of: ContextOf) -> Whole:
+    def _judged(
+        self, found: memoryview, batch: Batch, event_of: Callable[[int], Event], context_of: ContextOf
+    ) -> Iterator[tuple[int, int]]:
         """Asks the model about what the columns leave open."""
-        kept = hits[:, 3] != 0
-        unsettled = np.flatnonzero(~kept)
         judge: Judge | None = None
         judged = -1
-        for index, (number, slot, sure, _) in zip(unsettled.tolist(), hits[unsettled].tolist(), strict=True):
+        hits = (found[field::HIT_NUMBERS].tolist() for field in range(HIT_NUMBERS))
+        for number, slot, sure, settled in zip(*hits, strict=True):
+            if settled:
+                yield number, slot
+                continue
             if judge is None or number != judged:
                 judge, judged = Judge(event_of(number), self._configuration), number
             row = self._slots.rows[slot]
@@ -136,20 +144,15 @@ class Finder:
             profile = self._profiles.keys[row["profile"]]
             assert profile is not None
             # An audience's circle that may be met is asked again; an open audience says yes again.
-            kept[index] = judge.accepts(profile, host, context_of, bool(mode & AUDIENCE_MET) and bool(sure))
-        accepted: Whole = hits[kept]
-        return accepted
+            if judge.accepts(profile, host, context_of, bool(mode & AUDIENCE_MET) and bool(sure)):
+                yield number, slot
 
     def _is_near(self, event: Event, row: Any, me: Context | None) -> bool:
         """Nearness by the model's own arithmetic; of what is not asked by nearness, the rest decides."""
         locator = self._locators.keys[row["locator"]]
         if not row["moving"] or not isinstance(locator, Attribute | Publishers):
             return True
-        point = (
-            event.attributes.get(locator.name)
-            if isinstance(locator, Attribute)
-            else event.publisher.value(locator.name)
-        )
+        point = place_of(event, locator)
         assert me is not None
         assert me.position is not None
         assert isinstance(point, Point)

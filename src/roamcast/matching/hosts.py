@@ -5,7 +5,7 @@ is kept beside them, and its position is still that of the columns, so that many
 may be known by name only, because it subscribed: to the model it is absent.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec.structs import replace
@@ -89,15 +89,11 @@ class Hosts(Mapping[str, Context]):
         row["state"] = PRESENT if position is None else PLACED
         if position is not None:
             row["x"], row["y"] = position.x, position.y
-        self._enrich(number, context)
+        self.enrich(number, context)
         return number
 
-    def enrich(self, numbers: Sequence[int], contexts: Sequence[Context]) -> None:
-        """What else than a position the contexts of hosts say that are there."""
-        for number, context in zip(numbers, contexts, strict=True):
-            self._enrich(number, context)
-
-    def _enrich(self, number: int, context: Context) -> None:
+    def enrich(self, number: int, context: Context) -> None:
+        """What else than a position a context says."""
         if context.velocity is not None or context.attributes:
             self._rich[number] = context
         else:
