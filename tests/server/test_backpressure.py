@@ -6,7 +6,7 @@ from roamcast.broker.params import BrokerParams
 from roamcast.mqtt.packets import PubAck
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.backpressure import Backpressure
-from tests.broker.mqtt.scene import Scene, last
+from tests.broker.mqtt.scene import Scene, dismissal, last
 from tests.broker.mqtt.stage import SimClient
 
 MAX_BYTES = 5_000
@@ -117,19 +117,37 @@ def test_l8_p76_who_publishes_to_more_new_topics_than_a_slow_disk_takes_is_not_r
 def test_l8_a_full_disk_refuses_what_clients_say_and_holds_none_of_them() -> None:
     scene = Scene()
     first, writer = scene.client("first"), scene.client("writer")
-    scene.subscribe(scene.client("reader"), "t")
+    reader = scene.client("reader")
+    scene.subscribe(reader, "t")
     server = scene.stage.brokers["a"].server
     disk = Stuck(scene, OSError("no space left"))
-    first.publish("t", b"finds the disk full, and waits", 1)
+    first.publish("t", b"finds the disk full", 1)
     scene.rest()
+    assert last(first, PubAck).reason is Reason.QUOTA_EXCEEDED
     flood(scene, writer)
     assert last(writer, PubAck).reason is Reason.QUOTA_EXCEEDED
     assert server.write_ahead.waiting_bytes < MAX_BYTES
     assert len(server.backpressure) == 0
     disk.mend()
     scene.rest(5.0)
-    assert first.settled
+    assert b"finds the disk full" in reader.taken
     assert scene.publish(writer, "t", b"x") is Reason.SUCCESS
+
+
+def test_l8_who_waits_for_a_full_disk_with_qos_2_is_disconnected() -> None:
+    scene = Scene()
+    writer, reader = scene.client("writer"), scene.client("reader")
+    scene.subscribe(reader, "t", 2)
+    disk = Stuck(scene, OSError("no space left"))
+    writer.publish("t", b"finds the disk full", 2)
+    scene.rest()
+    assert dismissal(writer).reason is Reason.QUOTA_EXCEEDED
+    disk.mend()
+    scene.rest(5.0)
+    scene.move(writer, "a")
+    scene.rest(5.0)
+    assert writer.settled
+    assert reader.taken == [b"finds the disk full"]
 
 
 def test_l8_who_comes_and_goes_while_nothing_can_be_stored_is_refused_in_the_end() -> None:
@@ -138,7 +156,7 @@ def test_l8_who_comes_and_goes_while_nothing_can_be_stored_is_refused_in_the_end
     scene.subscribe(scene.client("reader"), "t")
     server = scene.stage.brokers["a"].server
     disk = Stuck(scene, OSError("no space left"))
-    client.publish("t", b"finds the disk full, and waits", 1)
+    client.publish("t", b"finds the disk full", 1)
     for _ in range(200):
         client.connect("a")
         scene.rest(0.05)

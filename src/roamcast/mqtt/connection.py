@@ -238,6 +238,10 @@ class Connection:
         if self._dialogue is not None and self.state is OPEN:
             self._dialogue.outgoing.deliver_batch(now_us, batch, retain, subscription_ids)
 
+    def expects_puback(self, packet_id: int) -> bool:
+        """Whether the client waits for it."""
+        return self._dialogue is not None and self._dialogue.incoming.expects_ack(packet_id)
+
     def acknowledge(
         self,
         now_us: int,

@@ -23,6 +23,7 @@ from roamcast.broker.mqtt.effects import (
     Tell,
 )
 from roamcast.broker.mqtt.inputs import Left
+from roamcast.mqtt.connection import CLOSED
 from roamcast.mqtt.reasons import Reason
 from roamcast.node.boundary import Message
 
@@ -173,6 +174,37 @@ class Outbound:
         # Its connection was never accepted, and neither was its will.
         self.server.give(Left(effect.client, None, True))
         socket.mark()
+
+    def refuse_waiting(self, problem: Exception, effects: list[AnyEffect]) -> list[AnyEffect]:
+        """The disk is full, and these wait for it: nobody is to wait in silence (P-57). Messages of QoS 1 are
+        refused, and may reach their subscribers all the same when there is room. Who waits for another answer is
+        disconnected. The effects that are left."""
+        text = f"the broker cannot store anything: {problem}"
+        return [each for each in effects if not self._refuse(each, text)]
+
+    def _refuse(self, effect: AnyEffect, text: str) -> bool:
+        """Whether it needs no other answer."""
+        match effect:
+            case Acknowledge(client, packet_id):
+                packet_ids: tuple[int, ...] = (packet_id,)
+            case Accept(client, packet_ids):
+                pass
+            case Complete(client) | Grant(client) | Revoke(client) | Admit(client):
+                packet_ids = ()
+            case _:
+                return False
+        here = self.server.arriving if isinstance(effect, Admit) else self.server.clients
+        socket, now_us = here.get(client), self.server.now_us()
+        if socket is None or socket.mqtt.state is CLOSED:
+            return False
+        refused = bool(packet_ids) and all(map(socket.mqtt.expects_puback, packet_ids))
+        if refused:
+            for packet_id in packet_ids:
+                socket.mqtt.acknowledge(now_us, packet_id, Reason.QUOTA_EXCEEDED, text)
+        else:
+            socket.mqtt.disconnect(now_us, Reason.QUOTA_EXCEEDED, text)
+        socket.attend()
+        return refused
 
     def _deliver(self, now_us: int, effect: Deliver) -> None:
         clients = self.server.clients

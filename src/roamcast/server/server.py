@@ -114,6 +114,7 @@ class BrokerServer:
             group_s,
             self.loop.time,
             self._give_finished,
+            self.outbound.refuse_waiting,
         )
         self.backpressure = Backpressure(self.write_ahead)
         self.ahead = core.border.ahead = Ahead()

@@ -114,9 +114,11 @@ class WriteAhead:
         group_s: float = 0.0,
         clock_s: Callable[[], float] = monotonic,
         gather: Callable[[], None] = lambda: None,
+        stuck: Callable[[Exception, list[AnyEffect]], list[AnyEffect]] = lambda _, effects: effects,
     ) -> None:
         """`snapshotter` takes snapshots of what all inputs added so far have made; `gather` adds inputs whose work
-        was begun, before a batch or a snapshot is made."""
+        was begun, before a batch or a snapshot is made; `stuck` is told why the disk is full and which effects wait
+        for it, and answers with those that still do."""
         self._store = store
         self._perform = perform
         self._later = later
@@ -126,6 +128,7 @@ class WriteAhead:
         self._group_s = group_s
         self._clock_s = clock_s
         self._gather = gather
+        self._stuck = stuck
         self._began_s = self._concurrent_s = -CONCURRENT_S - group_s
         """When the last batch was given to the disk, and when inputs last came together."""
         self._together = False
@@ -363,6 +366,7 @@ class WriteAhead:
             self.full = problem
             self._put_back(taken)
             self._later(RETRY_S, self._try)
+            self._waiting.effects = self._stuck(problem, self._waiting.effects)
             return
         self._stands(snapshot, Logged())
         self._perform(taken.effects)
