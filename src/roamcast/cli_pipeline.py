@@ -1,10 +1,11 @@
 """The commands `roamcast pipeline ...` and `roamcast audit`: they parse and print; `spark/chores.py` works."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 import typer
@@ -33,8 +34,17 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Period = Annotated[float, typer.Option(help="How often to look at what lasts, in milliseconds.")]
 Until = Annotated[float | None, typer.Option(help="Judge until this time in seconds; else until the run ended.")]
 Conf = Annotated[list[str] | None, typer.Option(help="A setting of Spark, as KEY=VALUE; may be given several times.")]
+Bucket = Annotated[float, typer.Option(help="Judge up to a multiple of so many seconds.")]
+Late = Annotated[float, typer.Option(help="For how many silent seconds to wait for a writer.")]
 Follow = Annotated[float | None, typer.Option(help="Go on, and look for new segments every so many seconds.")]
+Zone = Annotated[
+    str | None, typer.Option(help="The time zone of the page; else by longitude on Earth, and UTC elsewhere.")
+]
+Streets = Annotated[Path | None, typer.Option(help="A GeoJSON file of streets to draw on the page's map.")]
 Output = Annotated[str | None, typer.Option("--out", help="Where the page goes; else `audit` in the journal.")]
+
+Answer: TypeAlias = tuple[object, str | Callable[[], None]]
+"""What a command found: a value for programs, and a line for people or what shows it to them."""
 
 pipeline = typer.Typer(help="Analyse journals on Spark, step by step.", no_args_is_help=True)
 
@@ -76,77 +86,92 @@ def working(
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
+def on_journal(command: Callable[..., Answer]) -> Callable[..., None]:
+    """A command on a journal: with the options that all of them have, and an answer that is printed for people, or as
+    JSON. The command itself is given what does the work, and its own options."""
+
+    def run(
+        *, directory: str, master: str | None, remote: str | None, conf: list[str] | None, json: bool, **own: Any
+    ) -> None:
+        with working(directory, master, remote, conf, quiet=json) as chores:
+            value, shown = command(chores, **own)
+        if json:
+            sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+        elif isinstance(shown, str):
+            console.print(shown, soft_wrap=True, highlight=False, markup=False)
+        else:
+            shown()
+
+    _, *own = signature(command, eval_str=True).parameters.values()
+    before = [Parameter("directory", Parameter.KEYWORD_ONLY, annotation=Directory)]
+    shared = {"master": Master, "remote": Remote, "conf": Conf}
+    after = [
+        *(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in shared.items()),
+        Parameter("json", Parameter.KEYWORD_ONLY, default=False, annotation=Json),
+    ]
+    together = [*before, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own), *after]
+    run.__signature__ = Signature(together)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in together}
+    run.__doc__ = command.__doc__
+    return run
+
+
 @pipeline.command("ingest")
-def ingest_command(
-    directory: Directory,
-    master: Master = None,
-    remote: Remote = None,
-    conf: Conf = None,
-    follow: Follow = None,
-    json: Json = False,
-) -> None:
+@on_journal
+def ingest_command(chores: Any, follow: Follow = None) -> Answer:
     """Take a journal's segments into clean tables, each record once; it may be killed and restarted at any time."""
-    with working(directory, master, remote, conf, quiet=json) as chores:
-        show_summary(chores.ingest(follow), json=json)
+    found = chores.ingest(follow)
+    return found, lambda: show_summary(found)
 
 
 @pipeline.command("compact")
-def compact_command(
-    directory: Directory, master: Master = None, remote: Remote = None, conf: Conf = None, json: Json = False
-) -> None:
+@on_journal
+def compact_command(chores: Any) -> Answer:
     """Make few large files of the many small ones that ingest leaves in its tables; no record changes.
 
     It may be killed and started again at any time. Ingest may run beside it; let nothing else read the tables.
     """
-    with working(directory, master, remote, conf, quiet=json) as chores:
-        found = chores.compact()
-    if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-    else:
-        console.print(f"{found.files:,} files became {found.into:,}", highlight=False)
+    found = chores.compact()
+    return found, f"{found.files:,} files became {found.into:,}"
 
 
 @pipeline.command("oracle")
-def oracle_command(
-    directory: Directory,
-    master: Master = None,
-    remote: Remote = None,
-    conf: Conf = None,
-    period_ms: Period = PERIOD_MS,
-    until_s: Until = None,
-    json: Json = False,
-) -> None:
+@on_journal
+def oracle_command(chores: Any, period_ms: Period = PERIOD_MS, until_s: Until = None) -> Answer:
     """Compute what an ideal system would have delivered: the table `expected`. Needs an ingested journal."""
-    with working(directory, master, remote, conf, quiet=json) as chores:
-        count, place = chores.oracle(period_ms, until_s)
-    if json:
-        sys.stdout.write(msgspec.json.encode({"expected": count}).decode() + "\n")
-    else:
-        console.print(f"{count:,} deliveries expected; they are in {place}", soft_wrap=True, highlight=False)
+    count, place = chores.oracle(period_ms, until_s)
+    return {"expected": count}, f"{count:,} deliveries expected; they are in {place}"
 
 
 @pipeline.command("audit")
+@on_journal
 def audit_command(
-    directory: Directory,
-    master: Master = None,
-    remote: Remote = None,
-    conf: Conf = None,
+    chores: Any,
     period_ms: Period = PERIOD_MS,
     until_s: Until = None,
     out: Output = None,
-    json: Json = False,
-) -> None:
+    zone: Zone = None,
+    streets: Streets = None,
+) -> Answer:
     """Compare what was expected with what was delivered. Needs an ingested journal."""
-    with working(directory, master, remote, conf, quiet=json) as chores:
-        show_audit(*chores.audit(period_ms, until_s, out), json=json)
+    found, place = chores.audit(period_ms, until_s, out, zone=zone, streets=streets)
+    return found, lambda: show_audit(found, place)
+
+
+@pipeline.command("positions")
+@on_journal
+def positions_command(
+    chores: Any, h3: Annotated[int, typer.Option(help="The resolution of the H3 cells, 0 to 15.")] = 9
+) -> Answer:
+    """Write positions as GeoParquet, with a column of H3 cells to group by. Needs an ingested journal."""
+    count, place = chores.positions(h3)
+    return {"positions": count, "place": place}, f"{count:,} positions; they are in {place}"
 
 
 @pipeline.command("movement")
+@on_journal
 def movement_command(
-    directory: Directory,
-    master: Master = None,
-    remote: Remote = None,
-    conf: Conf = None,
+    chores: Any,
     cells: Annotated[float | None, typer.Option(help="Places are cells so many metres wide; else 250.")] = None,
     places: Annotated[bool, typer.Option("--places", help="Places are what hosts' attribute `place` says.")] = False,
     origin: Annotated[
@@ -156,77 +181,53 @@ def movement_command(
     hold_out: Annotated[float, typer.Option(help="The share of hosts to test the model on, not learned from.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Which hosts are held out.")] = 1,
     out: Annotated[str | None, typer.Option(help="The model's file; else `movement.json` in the journal.")] = None,
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Learn how hosts move, for brokers that look ahead. The journal must have been ingested.
 
     Which place follows which, how long one stays, where trips end: in one file that a scenario names as
     `protocol.mesh.movement`. Hosts that were held out tell what the model is worth.
     """
-    if places and cells is not None:
-        complaints.print("[red]--cells and --places: give one of them[/red]")
-        raise typer.Exit(EXIT_BAD_INPUT)
-    from roamcast.spark.movement_tables import CELL_M
-
-    cell_m = 0.0 if places else CELL_M if cells is None else cells
-    if not places and not cell_m > 0:
-        complaints.print(f"[red]--cells is {cell_m:g}; give metres above 0[/red]")
-        raise typer.Exit(EXIT_BAD_INPUT)
-    with working(directory, master, remote, conf, quiet=json) as chores:
-        learned, place = chores.movement(cell_m, out, origin=origin, rest_s=rest, hold_out=hold_out, seed=seed)
-    show_movement(learned, place, json=json)
+    learned, place = chores.movement(
+        cells, out, places=places, origin=origin, rest_s=rest, hold_out=hold_out, seed=seed
+    )
+    counts = {"places": len(learned.model.places), "steps": learned.steps, "trips": learned.trips}
+    said = {**counts, "hosts": learned.hosts, "evaluation": learned.model.evaluation, "file": place}
+    return said, lambda: show_movement(learned, place)
 
 
 @pipeline.command("stream")
+@on_journal
 def stream_command(
-    directory: Directory,
-    master: Master = None,
-    remote: Remote = None,
-    conf: Conf = None,
+    chores: Any,
     period_ms: Period = PERIOD_MS,
-    bucket: Annotated[float, typer.Option(help="Judge up to a multiple of so many seconds.")] = 1.0,
-    late: Annotated[float, typer.Option(help="For how many silent seconds to wait for a writer.")] = 10.0,
+    bucket: Bucket = 1.0,
+    late: Late = 10.0,
     follow: Follow = None,
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Find what an ideal system delivers as the journal grows: the table `streamed`. It takes in what is new itself.
 
     It judges what all writers have passed, a closed journal to its end, and can be killed and started again.
     """
-    with working(directory, master, remote, conf, quiet=json) as chores:
-        judged, place = chores.stream(period_ms, bucket_s=bucket, late_s=late, follow_s=follow)
-    if json:
-        said = {"streamed": judged.pairs, "until_us": judged.until_us, "late": judged.late}
-        sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
-    else:
-        console.print(
-            f"{judged.pairs:,} deliveries found so far; they are in {place}", soft_wrap=True, highlight=False
-        )
+    judged, place = chores.stream(period_ms, bucket_s=bucket, late_s=late, follow_s=follow)
+    said = {"streamed": judged.pairs, "until_us": judged.until_us, "late": judged.late}
+    return said, f"{judged.pairs:,} deliveries found so far; they are in {place}"
 
 
 @pipeline.command("watch")
+@on_journal
 def watch_command(
-    directory: Directory,
-    master: Master = None,
-    remote: Remote = None,
-    conf: Conf = None,
+    chores: Any,
     period_ms: Period = PERIOD_MS,
-    bucket: Annotated[float, typer.Option(help="Judge up to a multiple of so many seconds.")] = 1.0,
-    late: Annotated[float, typer.Option(help="For how many silent seconds to wait for a writer.")] = 10.0,
+    bucket: Bucket = 1.0,
+    late: Late = 10.0,
     follow: Follow = None,
     port: Annotated[int | None, typer.Option(help="Show the numbers to Prometheus on this port.")] = None,
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Audit a system while it runs: expected, missed, twice, late and lag, as numbers for Prometheus."""
-    with working(directory, master, remote, conf, quiet=json) as chores:
-        found = chores.watch(period_ms, bucket_s=bucket, late_s=late, follow_s=follow, port=port)
-    if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-        return
-    console.print(
+    found = chores.watch(period_ms, bucket_s=bucket, late_s=late, follow_s=follow, port=port)
+    return found, (
         f"{found.expected:,} expected, {found.missed:,} missed, {found.unwanted:,} unwanted, "
-        f"{found.duplicates:,} duplicates; {found.lag_s:.1f} s behind",
-        highlight=False,
+        f"{found.duplicates:,} duplicates; {found.lag_s:.1f} s behind"
     )
 
 
@@ -257,16 +258,15 @@ def jobs_command(json: Json = False) -> None:
     console.print(grid)
 
 
+@on_journal
 def audit(
-    directory: Directory,
-    master: Master = None,
-    remote: Remote = None,
-    conf: Conf = None,
+    chores: Any,
     period_ms: Period = PERIOD_MS,
     until_s: Until = None,
     out: Output = None,
-    json: Json = False,
-) -> None:
+    zone: Zone = None,
+    streets: Streets = None,
+) -> Answer:
     """Say what a journal's system delivered of what an ideal one would have: rate, missed, unwanted, twice, late.
 
     Takes in what is new in the journal, computes what an ideal system would have delivered, compares, and writes a
@@ -274,13 +274,14 @@ def audit(
 
     Exit codes: 0 the journal was audited, 2 it cannot be, or Spark cannot start, 130 interrupted.
     """
-    with working(directory, master, remote, conf, quiet=json) as chores:
-        show_doubts(chores.ingest())
-        show_audit(*chores.audit(period_ms, until_s, out), json=json)
+    show_doubts(chores.ingest())
+    found, place = chores.audit(period_ms, until_s, out, zone=zone, streets=streets)
+    return found, lambda: show_audit(found, place)
 
 
+@on_journal
 def what_if(
-    directory: Directory,
+    chores: Any,
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -292,13 +293,9 @@ def what_if(
     wishes: Annotated[
         Path | None, typer.Option(help="A file of rules (TOML) for some subscriptions or events, or new ones.")
     ] = None,
-    master: Master = None,
-    remote: Remote = None,
-    conf: Conf = None,
     period_ms: Period = PERIOD_MS,
     until_s: Until = None,
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Say what an ideal system would have delivered if people had wished for something else, and the difference.
 
     The same hosts move and publish as in the journal; subscriptions, scopes or lifetimes are changed. Shows who
@@ -306,18 +303,15 @@ def what_if(
 
     Exit codes: as `roamcast audit`.
     """
-    with working(directory, master, remote, conf, quiet=json) as chores:
-        from roamcast.spark.wishes import wishes_of
+    from roamcast.spark.wishes import wishes_of
 
-        given = wishes_of(changes or [], wishes)
-        show_doubts(chores.ingest())
-        show_what_if(*chores.what_if(period_ms, until_s, given), json=json)
+    given = wishes_of(changes or [], wishes)
+    show_doubts(chores.ingest())
+    found, place = chores.what_if(period_ms, until_s, given)
+    return found, lambda: show_what_if(found, place)
 
 
-def show_what_if(found: "WhatIf", place: str, *, json: bool) -> None:
-    if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-        return
+def show_what_if(found: "WhatIf", place: str) -> None:
     for title, lines in (("subject", found.subjects), ("client", found.clients)):
         grid = Grid(title, box=None, header_style="bold")
         for name in ("before", "after", "gained", "lost"):
@@ -330,10 +324,7 @@ def show_what_if(found: "WhatIf", place: str, *, json: bool) -> None:
     console.print(f"deliveries: {place}", soft_wrap=True, highlight=False)
 
 
-def show_summary(found: "Summary", *, json: bool) -> None:
-    if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-        return
+def show_summary(found: "Summary") -> None:
     console.print(f"{found.segments:,} segments taken, {found.rows:,} records", highlight=False)
     show_doubts(found)
 
@@ -358,13 +349,8 @@ def show_cut(cut: tuple[str, ...]) -> None:
         complaints.print(f"[yellow]{escape(not_closed(cut))}[/yellow]", soft_wrap=True)
 
 
-def show_movement(learned: "Learned", place: str, *, json: bool) -> None:
+def show_movement(learned: "Learned", place: str) -> None:
     evaluation = learned.model.evaluation
-    if json:
-        counts = {"places": len(learned.model.places), "steps": learned.steps, "trips": learned.trips}
-        said = {**counts, "hosts": learned.hosts, "evaluation": evaluation, "file": place}
-        sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
-        return
     console.print(
         f"{len(learned.model.places):,} places, {learned.steps:,} steps, {learned.trips:,} trips "
         f"of {learned.hosts - (evaluation.hosts if evaluation else 0):,} hosts",
@@ -396,12 +382,9 @@ def show_scores(evaluation: "Evaluation") -> None:
     console.print(grid)
 
 
-def show_audit(found: "Audit", place: str, *, json: bool) -> None:
+def show_audit(found: "Audit", place: str | None) -> None:
     from roamcast.spark.report import milliseconds, percent
 
-    if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-        return
     total = found.total
     grid = Grid(show_header=False, box=None, padding=(0, 2))
     for name, value in (
@@ -411,8 +394,9 @@ def show_audit(found: "Audit", place: str, *, json: bool) -> None:
         ("unwanted", f"{total.unwanted:,}"),
         ("duplicates", f"{total.duplicates:,}"),
         ("delivery rate", percent(total.rate)),
-        ("latency", f"{milliseconds(total.latency_p50_us)}, 99 % within {milliseconds(total.latency_p99_us)}"),
+        ("delay", f"{milliseconds(total.latency_p50_us)}, 99 % within {milliseconds(total.latency_p99_us)}"),
     ):
         grid.add_row(name, value)
     console.print(grid)
-    console.print(f"page: {place}/index.html", soft_wrap=True, highlight=False)
+    said = f"page: {place}" if place else "no page: pip install 'roamcast[spark]' for what draws it"
+    console.print(said, soft_wrap=True, highlight=False, markup=False)

@@ -1,31 +1,20 @@
-"""The closure, the numpy evaluator and the Spark evaluator of a filter give one answer (S4, C2, R4, R7, P2)."""
+"""The closure and the numpy evaluator of a filter give one answer (S4, C2, R4, R7, P2)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.model.context import Context
 from roamcast.model.filter.evaluate import aggregate_of, compile_filter
 from roamcast.model.filter.mask import Column, Columns, mask, truths, velocities_of
 from roamcast.model.filter.scene import Scene
-from roamcast.model.filter.tree import And, Attribute, Compare, Filter, Inside, Literal, Not
+from roamcast.model.filter.tree import Attribute, Compare, Filter, Literal, Not
 from roamcast.model.places import MovementGraph, movement_graph
-from roamcast.model.region import Polygon
 from roamcast.model.space import Earth, Plane, Space
-from roamcast.model.values import Instant, Point, Value, Velocity
-from roamcast.spark.predicate import (
-    ATTRIBUTES_TYPE,
-    NEIGHBOURS_TYPE,
-    VELOCITY_TYPE,
-    Cell,
-    Namespaces,
-    predicate,
-)
+from roamcast.model.values import Value, Velocity
 from tests.effort import examples
 from tests.filter.strategies import CONTEXT_NAMES, NAMES, filters, graphs, scene_with, scenes
 
@@ -119,112 +108,6 @@ def drawn(strategy: st.SearchStrategy[Drawn], count: int) -> list[Drawn]:
 
     collect()
     return found
-
-
-def spark_value(value: Value) -> dict[str, Any]:
-    match value:
-        case bool():
-            return {"flag": value}
-        case int() | float():
-            return {"number": float(value)}
-        case str():
-            return {"text": value}
-        case Instant(us):
-            return {"time_us": us}
-        case Point(x, y):
-            return {"x": x, "y": y}
-
-
-def spark_map(names: Sequence[str], read: Callable[[str], Value | None]) -> dict[str, dict[str, Any]]:
-    return {name: spark_value(value) for name in names if (value := read(name)) is not None}
-
-
-def spark_velocity(velocity: Velocity | None) -> tuple[float, float] | None:
-    return None if velocity is None else (velocity.east, velocity.north)
-
-
-def spark_row(index: int, scene: Scene) -> tuple[Any, ...]:
-    me, publisher = scene.me, scene.publisher
-    aggregates = {
-        "count" if aggregate == "count" else f"{aggregate}({name})": float(value)
-        for aggregate, name in AGGREGATES
-        if isinstance(value := aggregate_of(aggregate, name)(scene), int | float)
-    }
-    return (
-        index,
-        spark_map(NAMES, scene.attribute),
-        None if me is None else spark_map(HOST_NAMES, me.value),
-        None if publisher is None else spark_map(HOST_NAMES, publisher.value),
-        None if me is None else spark_velocity(me.velocity),
-        None if publisher is None else spark_velocity(publisher.velocity),
-        aggregates,
-    )
-
-
-SCHEMA = (
-    f"row int, attributes {ATTRIBUTES_TYPE}, me {ATTRIBUTES_TYPE}, publisher {ATTRIBUTES_TYPE}, "
-    f"me_velocity {VELOCITY_TYPE}, publisher_velocity {VELOCITY_TYPE}, neighbours {NEIGHBOURS_TYPE}"
-)
-
-
-def by_spark(
-    spark: SparkSession, asked: Sequence[Filter], seen: Sequence[Scene], space: Space, graph: MovementGraph | None
-) -> list[Answers]:
-    """One list of answers for each filter, all from one job."""
-    frame = spark.createDataFrame([spark_row(index, scene) for index, scene in enumerate(seen)], SCHEMA)
-    names = Namespaces(
-        F.col("attributes"),
-        F.col("me"),
-        F.col("publisher"),
-        F.col("me_velocity"),
-        F.col("publisher_velocity"),
-        F.col("neighbours"),
-    )
-    answers = [predicate(each, names, space, graph).alias(f"f{index}") for index, each in enumerate(asked)]
-    rows = sorted(frame.select("row", *answers).collect())
-    return [[row[f"f{index}"] for row in rows] for index in range(len(asked))]
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("space", SPACES, ids=["plane", "earth"])
-@pytest.mark.parametrize("graph", [GRAPH, None], ids=["graph", "no_graph"])
-def test_spark_is_true_false_and_null_where_the_closure_is_s4_c2_r7(
-    spark: SparkSession, space: Space, graph: MovementGraph | None
-) -> None:
-    asked, seen = drawn(filters(space, max_leaves=4), 50 if graph else 10), drawn(scenes(space), 80)
-    found = by_spark(spark, asked, seen, space, graph)
-    differing = [
-        disagreement(filter_, seen, by_closure(filter_, seen, space, graph), answers)
-        for filter_, answers in zip(asked, found, strict=True)
-    ]
-    assert "".join(differing) == ""
-
-
-@pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-def test_spark_reads_names_that_were_flattened_into_columns_s4(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([(1.0,), (3.0,), (None,)], "speed double")
-    names = Namespaces(attributes={"speed": Cell(number=F.col("speed"))})
-    above = Filter(Compare(">", Attribute("speed"), Literal(2)))
-    other = Filter(Compare(">", Attribute("height"), Literal(2)))
-    rows = frame.select(predicate(above, names, Plane()), predicate(other, names, Plane())).collect()
-    assert [tuple(row) for row in rows] == [(False, None), (True, None), (None, None)]
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-def test_spark_takes_the_largest_filters_s4(spark: SparkSession) -> None:
-    """A polygon of a thousand corners and a conjunction of nearly a thousand terms: neither is too deep for Spark."""
-    saw = [Point(float(i), float(i % 2)) for i in range(999)]
-    teeth = Filter(Inside(Attribute("position"), Polygon((Point(500.0, -9.0), *saw))))
-    wide = Filter(And(tuple(Compare("<>", Attribute("a"), Literal(i)) for i in range(990))))
-    points = (Point(500.0, -1.0), Point(3.0, 0.9), Point(2.5, 0.5))
-    seen = [scene_with(position=point, a=point.x) for point in points]
-    found = by_spark(spark, [teeth, wide], seen, Plane(), None)
-    assert found == [by_closure(each, seen, Plane(), None) for each in (teeth, wide)]
 
 
 def two_valued(filter_: Filter, seen: Sequence[Scene]) -> Answers:

@@ -5,15 +5,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import h3
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import shapely
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from roamcast.journal import Move, Run
-from roamcast.model.space import Plane
+from roamcast.model.space import Earth, Plane
 from roamcast.model.values import Point
-from roamcast.spark import expected, prepare, read_journal, register, settings_of
+from roamcast.spark import expected, positions, prepare, read_journal, register, settings_of
+from roamcast.spark.positions import write_geoparquet
+from roamcast.spark.published import Tables
 from roamcast.spark.settings import Survey, borders_of
 from tests.spark.chain import many_worlds, pairs_of, write_journal
 from tests.spark.test_commands import simulated
@@ -76,6 +81,19 @@ def test_p7_segments_that_appear_come_once_each_as_a_stream(spark: SparkSession,
         query.awaitTermination()
         counts.append(spark.read.parquet(str(tmp_path / "out")).count())
     assert counts == [2 * ROWS - ROWS // 3, 2 * ROWS]
+
+
+def test_p7_positions_are_geoparquet_with_h3_cells(spark: SparkSession, tmp_path: Path) -> None:
+    """Which any reader knows by the note in its footer."""
+    at = [Point(8.54 + n / 100, 47.37) for n in range(3)]
+    write_journal(tmp_path, [Move("h", n, point) for n, point in enumerate(at)], Run("run", 0, Earth(), 1))
+    frame = positions(read_journal(spark, str(tmp_path)), Earth(), 7)
+    assert {row.h3 for row in frame.collect()} == {h3.latlng_to_cell(point.y, point.x, 7) for point in at}
+    count, place = write_geoparquet(Tables(spark, str(tmp_path)), frame, Earth())
+    (file,) = (pq.ParquetFile(path) for path in Path(place).glob("*.parquet"))
+    assert json.loads(file.metadata.metadata[b"geo"])["primary_column"] == "geometry"
+    shapes = shapely.from_wkb(file.read()["geometry"].to_pylist())
+    assert (count, [(shape.x, shape.y) for shape in shapes]) == (3, [(point.x, point.y) for point in at])
 
 
 def test_p2_buckets_follow_the_work_and_not_the_clock(spark: SparkSession, tmp_path: Path) -> None:

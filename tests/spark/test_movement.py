@@ -54,7 +54,7 @@ def in_cells(spark: SparkSession, journal: Path) -> tuple[MovementModel, Visits]
 def in_places(spark: SparkSession, journal: Path) -> tuple[Learned, MovementModel, list[str]]:
     """Learned from most of the tourists, the file, and who was held out."""
     chores = Chores(str(journal), "local[2]", None, None, {})
-    learned, place = chores.movement(0.0, None, rest_s=1.0, hold_out=0.3, seed=1)
+    learned, place = chores.movement(None, None, places=True, rest_s=1.0, hold_out=0.3, seed=1)
     held_out = sorted(row[0] for row in Tables(spark, str(journal)).read(HELD_OUT).collect())
     return learned, load_model(Path(place)), held_out
 
@@ -234,7 +234,7 @@ def test_p3_a_journal_without_records_or_not_ingested_is_refused_with_what_to_do
         chores.movement(CELL_M, None, rest_s=1.0, hold_out=0.2, seed=1)
     ingest(spark, str(tmp_path))
     with pytest.raises(BadPipeline, match="does not tell the attribute 'place' of any host"):
-        chores.movement(0.0, None, rest_s=1.0, hold_out=0.2, seed=1)
+        chores.movement(None, None, places=True, rest_s=1.0, hold_out=0.2, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_p3_the_command_prints_what_the_model_is_worth(
     from roamcast.terminal import console
 
     with console.capture() as capture:
-        show_movement(in_places[0], "place", json=False)
+        show_movement(in_places[0], "place")
     said = capture.get()
     assert "3 places" in said
     assert "on 3 hosts that were held out" in said

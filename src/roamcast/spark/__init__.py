@@ -14,6 +14,7 @@ from roamcast.spark.journal import Journal, ingested, read_journal
 from roamcast.spark.movement import movement
 from roamcast.spark.movement_tables import MovementSettings
 from roamcast.spark.oracle.expected import expected
+from roamcast.spark.positions import positions
 from roamcast.spark.prepare import Prepared, prepare, prepared
 from roamcast.spark.published import read_table
 from roamcast.spark.settings import Settings, settings_of
@@ -36,6 +37,7 @@ __all__ = [
     "ingest",
     "ingested",
     "movement",
+    "positions",
     "prepare",
     "prepared",
     "read_journal",

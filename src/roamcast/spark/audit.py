@@ -7,9 +7,10 @@
 | missed | expected and never delivered |
 | unwanted | delivered and not expected |
 | duplicates | deliveries beyond the first of their pair |
-| latency | from publication to delivery, of every delivery |
+| latency | from when an ideal system delivers to when it was delivered, of every delivery: how late it was |
 
-These are the words and the counts of `roamcast sim`. A place is a cell of a grid over where events were published, a
+These are the words and the counts of `roamcast sim`, but for the latency: there an event that waits for somebody to
+come counts from its publication. A place is a cell of a grid over where events were published, a
 time a slice of the journal; an event counts where and when it was published.
 """
 
@@ -22,6 +23,7 @@ from roamcast.spark.tables import TOTALS
 
 CELLS_PER_SIDE = 16
 TIME_SLICES = 48
+DELAY_STEPS = 8
 PERCENTILE_ACCURACY = 10_000
 """Of the rank: percentiles are off by at most one in so many."""
 PAIR = ("event_id", "subscription_id")
@@ -50,7 +52,9 @@ def audit(expected: DataFrame, journal: Journal, settings: Settings) -> DataFram
     )
     wanted = expected.withColumnRenamed("at_us", "expected_us")
     pairs = wanted.join(delivered, list(PAIR), "full_outer").join(published.hint("merge"), "event_id", "left")
-    latencies = F.transform("all_us", lambda at_us: at_us - F.col("published_us"))
+    ideal = F.coalesce("expected_us", "published_us")
+    # What matches between two looks may be delivered before the oracle looks again.
+    latencies = F.transform("all_us", lambda at_us: F.greatest(at_us - ideal, F.lit(0)))
     return pairs.select(
         *PAIR,
         F.coalesce("subscriber", "receiver").alias("subscriber"),
@@ -60,14 +64,14 @@ def audit(expected: DataFrame, journal: Journal, settings: Settings) -> DataFram
         "published_us",
         "expected_us",
         "delivered_us",
-        F.when(F.col("published_us").isNotNull(), latencies).alias("latencies_us"),
+        F.when(ideal.isNotNull(), latencies).alias("latencies_us"),
         "x",
         "y",
     )
 
 
 def totals(verdicts: DataFrame, settings: Settings) -> DataFrame:
-    """Every verdict counts once in each dimension: in all, in its subject, its place and its time."""
+    """Every verdict counts once in each dimension: in all, in its subject, its place, its time, and its delay."""
     # A row for each delivery; the pair itself counts in the first of its rows.
     keyed = in_dimensions(verdicts, settings).select("*", F.posexplode_outer("latencies_us").alias("nth", "latency"))
     pair, arrived = F.coalesce("nth", F.lit(0)) == 0, F.col("times") > 0
@@ -104,13 +108,18 @@ def in_dimensions(found: DataFrame, settings: Settings) -> DataFrame:
         )
         return F.struct(*(part.alias(alias) for part, alias in parts))
 
+    # First deliveries by how late they are, eight steps to a power of ten.
+    late = F.element_at("latencies_us", 1)
+    step = F.floor(F.log10(late) * DELAY_STEPS) / DELAY_STEPS
+    delay = F.when(late < 1, 0).when(late >= 1, F.floor(F.pow(F.lit(10.0), step))).cast("bigint")
     keys = F.array(
         dimension("all", F.lit("all"), nowhere, nowhere, never),
         dimension("subject", F.coalesce("subject", F.lit(UNKNOWN)), nowhere, nowhere, never),
         dimension("time", F.coalesce(start.cast("string"), F.lit(UNKNOWN)), nowhere, nowhere, start),
+        dimension("delay", delay.cast("string"), nowhere, nowhere, delay),
         dimension("place", F.when(F.col("x").isNull(), UNKNOWN).otherwise(place), x, y, never),
     )
-    spread = found.withColumn("key", F.explode(keys))
+    spread = found.withColumn("key", F.explode(keys)).where("key.value IS NOT NULL")
     return spread.select("key.*", "expected", "times", "latencies_us")
 
 

@@ -2,26 +2,27 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from prometheus_client import start_http_server
 from rich.console import Console
 
-from roamcast.journal.plain import plain_space
 from roamcast.spark.audit import audit, totals
 from roamcast.spark.compact import Compacted, compact
-from roamcast.spark.files import address, file_system
+from roamcast.spark.files import address, file_system, write_bytes
 from roamcast.spark.ingest import Summary, ingest
 from roamcast.spark.journal import Journal, ingested
 from roamcast.spark.ledger import Ledger
 from roamcast.spark.movement import write_movement
 from roamcast.spark.movement_file import Learned, read_learned, settings_for, write_model
+from roamcast.spark.movement_tables import CELL_M
 from roamcast.spark.oracle.expected import write_expected
+from roamcast.spark.page import page
+from roamcast.spark.positions import positions, write_geoparquet
 from roamcast.spark.prepare import Prepared, prepare
 from roamcast.spark.progress import Bar, Quiet
 from roamcast.spark.published import TABLES_DIRECTORY, Tables
-from roamcast.spark.report import Audit, page, read_audit
+from roamcast.spark.report import Audit, read_audit, ways_of
 from roamcast.spark.session import open_session
 from roamcast.spark.settings import PERIOD_US, Settings, Survey, settings_of
 from roamcast.spark.stream import Judged, stream
@@ -90,34 +91,57 @@ class Chores:
             place = tables.write(WHAT_IF, pairs, wishes=msgspec.to_builtins(wishes))
         return read_what_if(tables.read(WHAT_IF), self.tables.journal), place
 
-    def audit(self, period_ms: float, until_s: float | None, out: str | None) -> tuple[Audit, str]:
-        """The audit, and where its page is."""
+    def audit(
+        self,
+        period_ms: float,
+        until_s: float | None,
+        out: str | None,
+        *,
+        zone: str | None = None,
+        streets: Path | None = None,
+    ) -> tuple[Audit, str | None]:
+        """The audit, and where its page is; None if what draws it is not installed."""
         journal, settings = self.settings(period_ms, until_s)
         place = address(out) if out else f"{self.tables.journal}/audit"
-        files, path = directory_at(place)
-        self.expect(journal, settings, 4)
+        check_directory(place)
+        prepared = self.expect(journal, settings, 4)
         with self.watcher.watching("verdicts", 3, 4):
             self.tables.write(VERDICTS, audit(self.tables.read(EXPECTED), journal, settings))
         with self.watcher.watching("totals", 4, 4):
             self.tables.write(TOTALS, totals(self.tables.read(VERDICTS), settings))
-        space: Any = settings.space
-        found = read_audit(self.tables, plain_space(space), settings)
-        for name, content in (("index.html", page(found).encode()), ("audit.json", msgspec.json.encode(found))):
-            with files.open_output_stream(f"{path}/{name}") as stream:
-                stream.write(content)
-        return found, place
+            found = read_audit(self.tables, journal, settings)
+        write_bytes(f"{place}/audit.json", msgspec.json.encode(found))
+        try:
+            shown = page(found, ways_of(prepared), streets, zone)
+        except ModuleNotFoundError:
+            return found, None
+        write_bytes(f"{place}/index.html", shown.encode())
+        return found, f"{place}/index.html"
+
+    def positions(self, resolution: int) -> tuple[int, str]:
+        """How many positions there are as GeoParquet, and where."""
+        journal, settings = self.settings(PERIOD_US / 1e3, None)
+        with self.watcher.watching("positions", 1, 1):
+            found = positions(journal, settings.space, resolution)
+            return write_geoparquet(self.tables, found, settings.space)
 
     def movement(
         self,
-        cell_m: float,
+        cells_m: float | None,
         out: str | None,
         *,
+        places: bool = False,
         origin: tuple[float, float] | None = None,
         rest_s: float,
         hold_out: float,
         seed: int,
     ) -> tuple[Learned, str]:
-        """How hosts move, and the file that says so; `cell_m` 0: among the places that they name."""
+        """How hosts move, and the file that says so; with `places` among those that they name, else among cells."""
+        if places and cells_m is not None:
+            raise BadPipeline("--cells and --places: give one of them")
+        cell_m = 0.0 if places else CELL_M if cells_m is None else cells_m
+        if not places and not cell_m > 0:
+            raise BadPipeline(f"--cells is {cell_m:g}; give metres above 0")
         place = address(out) if out else f"{self.tables.journal}/movement.json"
         if "://" not in place and not Path(place).parent.is_dir():
             raise BadPipeline(f"{place}: no such directory; nothing could be written there")
@@ -180,14 +204,13 @@ class Chores:
             raise BadPipeline(f"{journal}: not ingested yet; run `roamcast pipeline ingest {journal}` first")
 
 
-def directory_at(place: str) -> tuple[Any, str]:
+def check_directory(place: str) -> None:
     """Made if it is not there, before much is computed that could not be kept."""
     files, path = file_system(place)
     try:
         files.create_dir(path, recursive=True)
     except OSError as problem:
         raise BadPipeline(f"{place}: cannot be a directory for the page: {problem}") from problem
-    return files, path
 
 
 def check_follow(follow_s: float | None) -> None:

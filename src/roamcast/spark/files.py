@@ -6,12 +6,14 @@ Workers read and write files themselves, so a place must be visible to them unde
 
 import posixpath
 import re
+import secrets
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 import pyarrow as pa
 import pyarrow.fs as arrow_fs
+import pyarrow.parquet as pq
 
 from roamcast.spark.tables import BadPipeline
 
@@ -77,3 +79,39 @@ def read_bytes(place: str) -> bytes:
     with files.open_input_stream(within) as stream:
         content: bytes = stream.read()
     return content
+
+
+class Finished:
+    """A Parquet file of a worker, put in its place as a whole; a task that runs again puts the same there."""
+
+    def __init__(self, place: str | None, name: str, note: dict[str, bytes] | None = None) -> None:
+        self.place, self.name, self.note = place, name, note or {}
+        self.writer: Any = None
+
+    def __enter__(self) -> "Finished":
+        return self
+
+    def write(self, rows: Any) -> None:
+        if not len(rows) or self.place is None:
+            return
+        if self.writer is None:
+            self.files, within = file_system(self.place)
+            # Two attempts at a task may be under way at the same time.
+            self.partial, self.file = f"{within}/.{self.name}.{secrets.token_hex(4)}", f"{within}/{self.name}"
+            self.stream = self.files.open_output_stream(self.partial)
+            # Nobody looks ids up by their range, and to find it takes longer than all the rest.
+            self.writer = pq.ParquetWriter(
+                self.stream, rows.schema, compression="zstd", store_schema=False, write_statistics=["at_us"]
+            )
+            self.writer.add_key_value_metadata(self.note)
+        self.writer.write_table(rows)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.writer is None:
+            return
+        self.writer.close()
+        self.stream.close()
+        if kind is None:
+            self.files.move(self.partial, self.file)
+        else:
+            self.files.delete_file(self.partial)

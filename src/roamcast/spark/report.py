@@ -1,26 +1,32 @@
-"""What an audit comes to: read from its tables, as values for programs and as a page for people.
+"""What an audit comes to: read from its tables, as values for programs (`audit.json`) and for the page (`page.py`).
 
 The tables are small here, whatever the journal: at most so many subjects, cells and slices, the ones that matter most
-first. The page is one file without scripts, links or fonts from elsewhere.
+first.
 """
 
-from html import escape
-from itertools import pairwise
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.fs as arrow_fs
 import pyarrow.parquet as pq
 
+from roamcast.journal.plain import plain_space
 from roamcast.spark.audit import UNKNOWN, examples
 from roamcast.spark.files import file_system
+from roamcast.spark.journal import Journal
+from roamcast.spark.oracle.tracks import moved
+from roamcast.spark.prepare import Prepared
 from roamcast.spark.published import Tables
-from roamcast.spark.settings import Settings
-from roamcast.spark.tables import TOTALS, VERDICTS
+from roamcast.spark.quality import Clock, Quality, clocks, quality_of
+from roamcast.spark.settings import Settings, collected
+from roamcast.spark.tables import TOTALS, TRACKS, VERDICTS
 
 SUBJECTS_MAX = 50
 EXAMPLES_MAX = 20
 POINTS_MAX = 1_000
+WAYS_MAX, WAYS_FILES_MAX = 10_000, 16
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -64,6 +70,7 @@ class Example(msgspec.Struct, frozen=True):
 class Audit(msgspec.Struct, frozen=True):
     journal: str
     space: str
+    first_us: int
     until_us: int
     period_us: int
     total: Line
@@ -71,7 +78,10 @@ class Audit(msgspec.Struct, frozen=True):
     subjects: tuple[Line, ...]
     places: tuple[Line, ...]
     times: tuple[Line, ...]
+    delays: tuple[Line, ...]
+    """First deliveries by how late they were: `at_us` is the least delay of the line."""
     examples: tuple[Example, ...]
+    quality: Quality
     cut: tuple[str, ...] = ()
     """The first openings of the journal whose run was cut: they never said that it ended."""
 
@@ -79,24 +89,33 @@ class Audit(msgspec.Struct, frozen=True):
 NOTHING = Line("all", None, None, None, 0, 0, 0, 0, 0, None, None, None, None)
 
 
-def read_audit(tables: Tables, space: str, settings: Settings) -> Audit:
+def read_audit(tables: Tables, journal: Journal, settings: Settings) -> Audit:
+    """From the tables `totals` and `verdicts`, the ledger, and one job for examples and clocks."""
     lines = [(row.pop("dimension"), Line(**row)) for row in rows_of(tables)]
 
     def of(dimension: str, key: Any, most: int) -> tuple[Line, ...]:
         return tuple(sorted((line for name, line in lines if name == dimension), key=key)[:most])
 
+    def by_time(line: Line) -> tuple[bool, int]:
+        return line.at_us is not None, line.at_us or 0
+
     total = next(iter(of("all", lambda line: line.value, 1)), NOTHING)
+    found = collected({"example": examples(tables.read(VERDICTS), EXAMPLES_MAX), "clock": clocks(journal)})
+    space: Any = settings.space
     return Audit(
         tables.journal,
-        space,
+        plain_space(space),
+        settings.first_us,
         settings.until_us,
         settings.period_us,
         total,
         total.rate,
         of("subject", worst_first, SUBJECTS_MAX),
         of("place", lambda line: line.value, POINTS_MAX),
-        of("time", lambda line: (line.at_us is not None, line.at_us or 0), POINTS_MAX),
-        examples_of(tables),
+        of("time", by_time, POINTS_MAX),
+        of("delay", by_time, POINTS_MAX),
+        tuple(example_of(line) for line in found["example"]),
+        quality_of(tables, tuple(Clock(**line) for line in found["clock"])),
         settings.cut,
     )
 
@@ -115,56 +134,29 @@ def rows_of(tables: Tables) -> list[dict[str, Any]]:
     return rows
 
 
-def examples_of(tables: Tables) -> tuple[Example, ...]:
-    rows = examples(tables.read(VERDICTS), EXAMPLES_MAX).collect()
-    found = ({name: row[name] for name in Example.__struct_fields__} for row in rows)
-    return tuple(Example(**(row | {"subject": row["subject"] or UNKNOWN})) for row in found)
+def example_of(line: dict[str, Any]) -> Example:
+    values: dict[str, Any] = {name: line.get(name) for name in Example.__struct_fields__}
+    return Example(**(values | {"subject": line.get("subject", UNKNOWN)}))
 
 
-# The page.
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: #1b1f24 }
-h1 { font-size: 1.6rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #d8dee4 }
-th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere }
-.figures { display: flex; flex-wrap: wrap; gap: .8rem } .figure { border: 1px solid #d8dee4; border-radius: 6px;
-padding: .6rem 1rem; min-width: 7rem } .figure b { display: block; font-size: 1.4rem }
-svg { width: 100%; height: auto; background: #f6f8fa; border: 1px solid #d8dee4; border-radius: 6px }
-.quiet { color: #59636e }
-"""
-HEADINGS = ("expected", "delivered", "missed", "unwanted", "duplicates", "rate", "median", "99 %")
-
-
-def page(audit: Audit) -> str:
-    total = audit.total
-    parts = [
-        f"<h1>Audit of {escape(audit.journal)}</h1>",
-        f"<p class=quiet>Until {audit.until_us / 1e6:,.3f} s, with a look at what lasts every "
-        f"{audit.period_us / 1e3:g} ms; a {escape(audit.space)}.</p>",
-        cut_off(audit.cut),
-        figures(total),
-        "<h2>By subject</h2>",
-        table(audit.subjects, "subject"),
-        "<h2>By place</h2>",
-        "<p class=quiet>Where events were published. Green: everything arrived, red: nothing; the larger, the more "
-        "was expected. Crosses: some of what was missed.</p>",
-        place_map(audit.places, audit.examples),
-        "<h2>By time</h2>",
-        "<p class=quiet>What was expected of the events published in each slice of time, and in red what was "
-        "missed.</p>",
-        time_chart(audit.times),
-        "<h2>Examples</h2>",
-        example_table(audit.examples),
-    ]
-    title = escape(audit.journal)
-    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Audit of {title}</title>'
-    return f"{head}<style>{STYLE}</style>{''.join(parts)}</html>\n"
-
-
-def cut_off(cut: tuple[str, ...]) -> str:
-    return f"<p><strong>{escape(not_closed(cut))}</strong></p>" if cut else ""
+def ways_of(prepared: Prepared) -> Any:
+    """Some of the stretches that hosts went, as pairs of points: read without Spark, from a few files."""
+    files, within = file_system(prepared.at(TRACKS))
+    found = files.get_file_info(arrow_fs.FileSelector(within, recursive=True))
+    paths = sorted(info.path for info in found if info.is_file and info.path.endswith(".parquet"))
+    some = paths[:: max(1, -(-len(paths) // WAYS_FILES_MAX))]
+    names = ("x", "y", "velocity_east", "velocity_north", "from_us", "until_us")
+    parts = [np.zeros((len(names), 0))]
+    for path in some:
+        with files.open_input_file(path) as opened, pq.ParquetFile(opened) as parquet:
+            rows = parquet.read_row_group(0, columns=list(names)).drop_null() if parquet.num_row_groups else None
+        if rows is not None and len(rows):
+            picked = rows.take(np.linspace(0, len(rows) - 1, min(len(rows), WAYS_MAX // len(some)), dtype=np.int64))
+            parts.append(np.array([picked[name].to_numpy() for name in names], float))
+    x, y, east, north, from_us, until_us = np.concatenate(parts, axis=1)
+    seconds = (until_us - from_us) / 1e6
+    to_x, to_y = moved(x, y, east * seconds, north * seconds, prepared.settings.space)
+    return np.stack([np.stack([x, y], 1), np.stack([to_x, to_y], 1)], 1)
 
 
 def not_closed(cut: tuple[str, ...]) -> str:
@@ -174,105 +166,17 @@ def not_closed(cut: tuple[str, ...]) -> str:
     )
 
 
-def figures(line: Line) -> str:
-    shown = (
-        ("delivery rate", percent(line.rate)),
-        ("expected", f"{line.expected:,}"),
-        ("delivered", f"{line.delivered:,}"),
-        ("missed", f"{line.missed:,}"),
-        ("unwanted", f"{line.unwanted:,}"),
-        ("duplicates", f"{line.duplicates:,}"),
-        ("median latency", milliseconds(line.latency_p50_us)),
-        ("90 % within", milliseconds(line.latency_p90_us)),
-        ("99 % within", milliseconds(line.latency_p99_us)),
-    )
-    boxes = "".join(f"<div class=figure>{name}<b>{value}</b></div>" for name, value in shown)
-    return f"<div class=figures>{boxes}</div>"
-
-
-def table(lines: tuple[Line, ...], name: str) -> str:
-    head = "".join(f"<th>{heading}</th>" for heading in (name, *HEADINGS))
-    rows = "".join(
-        f"<tr><td>{escape(line.value)}</td>"
-        + "".join(f"<td>{count:,}</td>" for count in counts(line))
-        + f"<td>{percent(line.rate)}</td><td>{milliseconds(line.latency_p50_us)}</td>"
-        f"<td>{milliseconds(line.latency_p99_us)}</td></tr>"
-        for line in lines
-    )
-    return f"<table><tr>{head}</tr>{rows}</table>"
-
-
-def counts(line: Line) -> tuple[int, ...]:
-    return line.expected, line.delivered, line.missed, line.unwanted, line.duplicates
-
-
 def percent(rate: float | None) -> str:
     return "–" if rate is None else f"{rate:.1%}"
 
 
 def milliseconds(us: int | None) -> str:
-    return "–" if us is None else f"{us / 1_000:,.1f} ms"
+    return "–" if us is None else duration(us)
 
 
-def place_map(lines: tuple[Line, ...], examples: tuple[Example, ...]) -> str:
-    placed = [(line, line.x, line.y) for line in lines if line.x is not None and line.y is not None]
-    if not placed:
-        return "<p>No event was published at a known position.</p>"
-    xs, ys = [x for _, x, _ in placed], [y for _, _, y in placed]
-    west, east, south, north = min(xs), max(xs), min(ys), max(ys)
-    scale = 600 / max(east - west, north - south, 1e-9)
-    width, height = (east - west) * scale + 100, (north - south) * scale + 100
-    most = max(line.expected for line in lines) or 1
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        return (x - west) * scale + 50, (north - y) * scale + 50
-
-    dots = []
-    for line, x, y in placed:
-        across, down = at(x, y)
-        radius = 4 + 16 * (line.expected / most) ** 0.5
-        said = f"{line.expected:,} expected, {line.missed:,} missed, {percent(line.rate)} arrived"
-        colour = f"hsl({120 * (1 if line.rate is None else line.rate):.0f} 65% 45%)"
-        dots.append(
-            f'<circle cx="{across:.1f}" cy="{down:.1f}" r="{radius:.1f}" fill="{colour}" fill-opacity=".75">'
-            f"<title>{said}</title></circle>"
-        )
-    for each in examples:
-        if each.kind == "missed" and each.x is not None and each.y is not None:
-            across, down = at(each.x, each.y)
-            dots.append(f'<path d="M{across - 4:.1f} {down - 4:.1f}l8 8m0 -8l-8 8" stroke="#82071e" fill="none"/>')
-    return f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img">{"".join(dots)}</svg>'
-
-
-def time_chart(lines: tuple[Line, ...]) -> str:
-    timed = [(line, line.at_us) for line in lines if line.at_us is not None]
-    if not timed:
-        return "<p>No event was published.</p>"
-    first, last = timed[0][1], timed[-1][1]
-    step = min((b - a for (_, a), (_, b) in pairwise(timed)), default=1)
-    slots = (last - first) // step + 1
-    width, most = 800 / slots, max(line.expected for line, _ in timed) or 1
-    bars = []
-    for line, at_us in timed:
-        left, tall, lost = (at_us - first) // step * width, 150 * line.expected / most, 150 * line.missed / most
-        said = f"from {at_us / 1e6:,.3f} s: {line.expected:,} expected, {line.missed:,} missed"
-        bars.append(
-            f'<g><title>{said}</title><rect x="{left:.1f}" y="{160 - tall:.1f}" width="{width * 0.9:.1f}" '
-            f'height="{tall:.1f}" fill="#4493f8"/><rect x="{left:.1f}" y="{160 - lost:.1f}" '
-            f'width="{width * 0.9:.1f}" height="{lost:.1f}" fill="#cf222e"/></g>'
-        )
-    return f'<svg viewBox="0 0 800 165" role="img">{"".join(bars)}</svg>'
-
-
-def example_table(examples: tuple[Example, ...]) -> str:
-    if not examples:
-        return "<p>Nothing was missed, unwanted or delivered twice.</p>"
-    names = ("kind", "event", "subscription", "subscriber", "subject", "published", "expected", "delivered")
-    rows = []
-    for each in examples:
-        times = (each.published_us, each.expected_us, each.delivered_us)
-        texts = (each.kind, each.event_id, each.subscription_id, each.subscriber, each.subject)
-        cells = [escape(text) for text in texts] + ["–" if us is None else f"{us / 1e6:,.3f} s" for us in times]
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    head = "".join(f"<th>{name}</th>" for name in names)
-    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+def duration(us: int) -> str:
+    """In the unit that suits it, with three digits at most behind it that mean something."""
+    size = abs(us)
+    if size < 1_000:
+        return f"{us} µs"
+    return f"{us / 1e3:,.1f} ms" if size < 1_000_000 else f"{us / 1e6:,.2f} s"

@@ -9,12 +9,14 @@ reads its own bin and the few that contain it. Bins are numbered as a binary hea
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.journal.plain import plain_space, space_of
@@ -231,7 +233,7 @@ class Told:
 
 
 def told_by(journal: Journal) -> Told:
-    """One job: worlds, openings, endings, and the extent of publications come as lines of JSON."""
+    """One job for worlds, openings, endings and the extent of publications."""
     # Maps cannot be compared in Spark, so the graph travels as the pairs it is made of, sorted.
     graph = F.to_json(F.sort_array(F.map_entries("movement_graph"))).alias("movement_graph")
     worlds = journal.runs.groupBy("space", "neighbour_range_m", graph).agg(F.min("host").alias("host"))
@@ -243,16 +245,22 @@ def told_by(journal: Journal) -> Told:
         F.max("publisher.y").alias("north"),
     )
     frames = {"world": worlds, "run": journal.runs.select("host", "incarnation"), "end": ended, "extent": where}
-    lines = [frame.select(F.lit(kind), F.to_json(F.struct("*"))) for kind, frame in frames.items()]
-    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in frames}
-    for kind, line in lines[0].union(lines[1]).union(lines[2]).union(lines[3]).collect():
-        found[kind].append(msgspec.json.decode(line))
+    found = collected(frames)
     extent = msgspec.convert(found["extent"][0], Extent)
     ended_us = max((line["at_us"] for line in found["end"]), default=None)
     closed = {(line["host"], line["incarnation"]) for line in found["end"]}
     openings = sorted((line["host"], line["incarnation"]) for line in found["run"])
     cut = [f"{host}, opening {number}" for host, number in openings if (host, number) not in closed]
     return Told(one_world(journal, found["world"]), ended_us, tuple(cut[:CUT_MAX]), extent)
+
+
+def collected(frames: dict[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of small frames of any kinds in one job; what is null is left out."""
+    lines = [frame.select(F.lit(kind), F.to_json(F.struct("*"))) for kind, frame in frames.items()]
+    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in frames}
+    for kind, line in reduce(DataFrame.union, lines).collect():
+        found[kind].append(msgspec.json.decode(line))
+    return found
 
 
 def one_world(journal: Journal, worlds: list[dict[str, Any]]) -> dict[str, Any]:

@@ -208,6 +208,12 @@ TOTALS = Table(
     "the audit: over all, by subject, by place and by time",
     ("verdicts",),
 )
+POSITIONS = Table(
+    "positions",
+    columns(host=TEXT, at_us=INTEGER, x=DOUBLE, y=DOUBLE, geometry=pa.binary(), h3=TEXT),
+    "where hosts reported to be, as GeoParquet, with the H3 cell of each position",
+    ("moves",),
+)
 WHAT_IF = Table(
     "what_if",
     columns(

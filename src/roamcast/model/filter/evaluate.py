@@ -1,7 +1,7 @@
 """A filter as a compiled closure: built once, then asked for each scene.
 
 Three-valued as the tree's prose says. `truth` answers True, False or None; `accepts` is `truth is True`.
-The numpy and Spark evaluators (`mask.py`, `spark/predicate.py`) must agree with this one everywhere.
+The numpy evaluator (`mask.py`) must agree with this one everywhere.
 """
 
 import math

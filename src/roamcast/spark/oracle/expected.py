@@ -8,7 +8,6 @@ A pair may match in every bucket in which both last. Nearly all can match in one
 found; of the others the earliest counts.
 """
 
-import secrets
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.spark.dealing import dealt_to, settle, tasks_for
-from roamcast.spark.files import file_system
+from roamcast.spark.files import Finished, file_system
 from roamcast.spark.oracle.attributes import one_array
 from roamcast.spark.oracle.boxes import Rows
 from roamcast.spark.prepare import Prepared
@@ -150,41 +149,6 @@ def during(rows: Any, start_us: int, stop_us: int) -> Any:
     stretch = "from_us" in rows.column_names
     first, last = (rows[name].to_numpy() for name in (("from_us", "until_us") if stretch else ("begin_us", "end_us")))
     return rows.filter(pa.array((first < stop_us) & (last - stretch >= start_us)))
-
-
-class Finished:
-    """A file of final pairs, put in its place as a whole; a task that runs again puts the same there."""
-
-    def __init__(self, place: str | None, name: str) -> None:
-        self.place, self.name = place, name
-        self.writer: Any = None
-
-    def __enter__(self) -> "Finished":
-        return self
-
-    def write(self, rows: Any) -> None:
-        if not len(rows) or self.place is None:
-            return
-        if self.writer is None:
-            self.files, within = file_system(self.place)
-            # Two attempts at a task may be under way at the same time.
-            self.partial, self.file = f"{within}/.{self.name}.{secrets.token_hex(4)}", f"{within}/{self.name}"
-            self.stream = self.files.open_output_stream(self.partial)
-            # Nobody looks ids up by their range, and to find it takes longer than all the rest.
-            self.writer = pq.ParquetWriter(
-                self.stream, rows.schema, compression="zstd", store_schema=False, write_statistics=["at_us"]
-            )
-        self.writer.write_table(rows)
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if self.writer is None:
-            return
-        self.writer.close()
-        self.stream.close()
-        if kind is None:
-            self.files.move(self.partial, self.file)
-        else:
-            self.files.delete_file(self.partial)
 
 
 def pair_rows(events: Any, lives: Any, event: Rows, life: Rows, at_us: Rows) -> Any:
