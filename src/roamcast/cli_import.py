@@ -52,6 +52,14 @@ def import_(
     heading: Annotated[str, column("heading", "Degrees clockwise from north.")] = "",
     accuracy: Annotated[str, column("accuracy", "Within how many metres it is right.")] = "",
     geometry: Annotated[str, column("geometry", "Points of GeoParquet, if not those it calls primary.")] = "",
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=COLUMN",
+            help="An attribute of hosts and its column (CSV, Parquet); may be given several times.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None,
     host_name: Annotated[
         str,
         typer.Option(
@@ -136,6 +144,7 @@ def import_(
         format=format_,
         host_name=host_name,
         names=names,
+        attributes=tuple(attribute or ()),
         skip_lines=skip_lines,
         time_unit=time_unit,
         time_format=time_format,

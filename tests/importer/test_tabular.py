@@ -14,9 +14,10 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roamcast.importer.asking import Asked
 from roamcast.importer.fixes import BadImport, Columns, Reading, Times
 from roamcast.importer.intake import Drop
-from roamcast.journal import read_run
+from roamcast.journal import ContextChange, read_records, read_run
 from roamcast.model.space import Earth, Plane
 from tests.effort import examples
 from tests.importer.given import NOON_US, imported, moves_of, places
@@ -203,3 +204,25 @@ def test_a_host_may_be_called_null_and_a_time_may_be_missing(tmp_path: Path) -> 
     (tmp_path / "f.csv").write_text("\n".join(rows))
     found, _ = imported(tmp_path / "f.csv", tmp_path / "journal")
     assert (found.fixes, found.dropped) == (1, {Drop.NO_HOST: 1, Drop.NO_TIME: 1})
+
+
+def test_columns_become_attributes_that_change_with_time(tmp_path: Path) -> None:
+    """In order of time, though not of rows; a cell that is empty takes the attribute away."""
+    text = "id,time,x,y,Type,seats\na,2,0,0,bus,40\na,1,0,0,bus,30\na,3,0,0,bus,40\nb,1,0,0,,4\nb,2,0,0,taxi,4\n"
+    moves_of(text, tmp_path, Reading(attributes={"kind": "Type", "seats": "seats"}))
+    records = list(read_records(tmp_path / "journal", ContextChange))
+    assert [(each.host, each.at_us // 1_000_000, each.attributes) for each in records] == [
+        ("a", 1, {"kind": "bus", "seats": 30}),
+        ("b", 1, {"seats": 4}),
+        ("a", 2, {"kind": "bus", "seats": 40}),
+        ("b", 2, {"kind": "taxi", "seats": 4}),
+    ]
+
+
+def test_an_attribute_names_its_column(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadImport, match="there is no column 'colour' for --attribute; the columns are id, time, x, y"
+    ):
+        moves_of("id,time,x,y\na,1,0,0\n", tmp_path, Reading(attributes={"colour": "colour"}))
+    with pytest.raises(BadImport, match="'a b' is no name of an attribute"):
+        Asked(columns={}, attributes=("a b=c",)).reading()

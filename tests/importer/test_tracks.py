@@ -100,7 +100,7 @@ rows = st.lists(
 def fixes_of(given: list[tuple[int, int, float]]) -> FixRows:
     fixes = np.zeros(len(given), FIX)
     for number, (host, seconds, x) in enumerate(given):
-        fixes[number] = (host, seconds * 1_000_000, x, 0.0, np.nan, np.nan)
+        fixes[number] = (host, 0, seconds * 1_000_000, x, 0.0, np.nan, np.nan)
     return fixes
 
 

@@ -17,6 +17,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     format: str = ""
     host_name: str = ""
     names: str = ""
+    attributes: tuple[str, ...] = ()
+    """As `name=column`, or a name that is both."""
     skip_lines: int = 0
     time_unit: str = "auto"
     time_format: str = ""
@@ -44,6 +46,7 @@ class Asked(Struct, frozen=True, kw_only=True):
             host_name=self.host_name,
             names=tuple(name.strip() for name in self.names.split(",")) if self.names else (),
             skip_lines=self.skip_lines,
+            attributes=dict(attribute_of(each) for each in self.attributes),
             speed_unit=speed_unit,
             geographic=self.degrees,
         )
@@ -65,6 +68,15 @@ class Asked(Struct, frozen=True, kw_only=True):
         if start.tzinfo is None:
             raise BadImport(f"--start '{self.start}' does not say its time zone; end it with Z or +01:00")
         return round(start.timestamp() * 1e6)
+
+
+def attribute_of(given: str) -> tuple[str, str]:
+    name, _, column = given.partition("=")
+    if not name.isidentifier():
+        raise BadImport(
+            f"--attribute '{given}': '{name}' is no name of an attribute; give NAME=COLUMN, as kind='Type'"
+        )
+    return name, column or name
 
 
 def chosen(option: str, given: str, possible: tuple[Word, ...]) -> Any:

@@ -22,10 +22,21 @@ FIXES = pa.schema(
         ("accuracy_m", pa.float64()),
     ]
 )
-"""A batch of a reader. Anything may be null or not a number; `host` may be dictionary-encoded."""
+"""A batch of a reader. Anything may be null or not a number; `host` may be dictionary-encoded. Columns that follow
+are attributes of the host by their names."""
 
-FIX = np.dtype([("host", "i4"), ("at_us", "i8"), ("x", "f8"), ("y", "f8"), ("east_mps", "f8"), ("north_mps", "f8")])
-"""A fix that was checked: the host is a number, a velocity that is not known is not a number."""
+FIX = np.dtype(
+    [
+        ("host", "i4"),
+        ("attributes", "i4"),
+        ("at_us", "i8"),
+        ("x", "f8"),
+        ("y", "f8"),
+        ("east_mps", "f8"),
+        ("north_mps", "f8"),
+    ]
+)
+"""A fix that was checked: the host and its attributes are numbers, a velocity that is not known is not a number."""
 
 FixRows: TypeAlias = npt.NDArray[np.void]
 """Rows of `FIX`."""
@@ -77,6 +88,8 @@ class Reading(Struct, frozen=True):
     names: tuple[str, ...] = ()
     """The columns of a CSV file without a header."""
     skip_lines: int = 0
+    attributes: dict[str, str] = {}
+    """Attributes of hosts by name, and the columns they are in."""
     speed_unit: SpeedUnit = "mps"
     geographic: bool = False
     """Whether a format that does not tell (SUMO's) holds degrees."""

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from roamcast.importer.attributes import HostAttributes
 from roamcast.importer.fixes import FIX, BadImport, FixRows
 from roamcast.importer.times import RELATIVE_MAX_US
 from roamcast.location.clean import Limits
@@ -36,6 +37,7 @@ class Intake:
     def __init__(self, space: Plane | Earth, limits: Limits) -> None:
         self.hosts: list[str] = []
         """By number."""
+        self.attributes = HostAttributes()
         self.drops: dict[Drop, int] = dict.fromkeys(Drop, 0)
         self._space = space
         self._limits = limits
@@ -45,6 +47,7 @@ class Intake:
         """The fixes of a batch, in its order; `where` names the file in errors."""
         fixes = np.empty(batch.num_rows, FIX)
         fixes["host"] = self._host_numbers(batch["host"])
+        fixes["attributes"] = self.attributes.numbers_of(batch, where)
         times = batch["at_us"]
         fixes["at_us"] = pc.fill_null(times, 0).to_numpy(zero_copy_only=False)
         x, y = (floats(batch[name]) for name in ("x", "y"))

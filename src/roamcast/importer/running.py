@@ -77,7 +77,10 @@ def import_files(
             done, last_us, moves = 0, first_us, 0
             for rows in fixes.ranges():
                 done += len(rows)
-                found = tracks.add(intake.without_bad_clocks(rows, absolute=absolute))
+                believed = intake.without_bad_clocks(rows, absolute=absolute)
+                for change in intake.attributes.changes(believed, intake.hosts):
+                    written.record(change)
+                found = tracks.add(believed)
                 moves += write_moves(written, found, intake.hosts)
                 last_us = max(last_us, latest(found, last_us))
                 progress("writing", done, fixes.rows)

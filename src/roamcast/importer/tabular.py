@@ -56,6 +56,7 @@ class Picked(Struct, frozen=True):
 
     chosen: Columns
     geographic: bool
+    attributes: dict[str, str]
 
     @property
     def times(self) -> tuple[str, ...]:
@@ -64,7 +65,7 @@ class Picked(Struct, frozen=True):
     @property
     def all(self) -> list[str]:
         named = [getattr(self.chosen, name) for name in Columns.__struct_fields__ if name != "time"]
-        return list(dict.fromkeys([*self.times, *(name for name in named if name)]))
+        return list(dict.fromkeys([*self.times, *(name for name in named if name), *self.attributes.values()]))
 
 
 class Head(Struct, frozen=True):
@@ -80,7 +81,8 @@ class Head(Struct, frozen=True):
 def read_csv(path: Path, reading: Reading, opened: Callable[[Path], Any]) -> Found:
     head = head_of(path, reading)
     picked = picked_of(path, head.names, reading)
-    types = {name: pa.float64() for name in picked.all} | {picked.chosen.host: pa.string()}
+    told = set(picked.attributes.values())
+    types = {name: pa.float64() for name in picked.all if name not in told} | {picked.chosen.host: pa.string()}
     if len(picked.times) == 1:
         types[picked.chosen.time] = type_of_text(head.first.get(picked.chosen.time, ""), reading.times)
     else:
@@ -148,7 +150,9 @@ def picked_of(path: Path, names: list[str], reading: Reading) -> Picked:
         raise missing(path, names, "time", "--time")
     if not found["host"] and not reading.host_name:
         raise missing(path, names, "host", "--host, or the host of a whole file with --host-name '{stem}'")
-    return Picked(Columns(**found), geographic)
+    for column in reading.attributes.values():
+        column_for(path, names, "attribute", column)
+    return Picked(Columns(**found), geographic, reading.attributes)
 
 
 def column_for(path: Path, names: list[str], field: str, given: str) -> str:
@@ -201,7 +205,8 @@ def fixes_of(batch: Any, picked: Picked, times: TimeColumn, host: str, reading: 
     hosts = hosts_of(batch[chosen.host]) if chosen.host else constant_host(host, rows)
     speed = pc.multiply(numbers(chosen.speed), MPS_PER_UNIT[reading.speed_unit])
     arrays = [hosts, when, x, y, speed, numbers(chosen.heading), numbers(chosen.accuracy)]
-    return pa.RecordBatch.from_arrays(arrays, names=FIXES.names)
+    told_of = [without(batch[column], NO_HOSTS) for column in picked.attributes.values()]
+    return pa.RecordBatch.from_arrays([*arrays, *told_of], names=[*FIXES.names, *picked.attributes])
 
 
 def hosts_of(column: Any) -> Any:
