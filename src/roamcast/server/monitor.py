@@ -94,6 +94,9 @@ class Monitor:
             self.metrics.failed("observer")
             self.log.error("an observer made a mistake and is off until the next start; please report it", who=detail)
             return
+        if what == "no_position":
+            self.log.warning("a client asks for what is near it and has not said where it is", detail=detail)
+            return
         if what == "internal_error":
             self.metrics.failed("broker")
             self.log.error("a mistake in the broker; please report it", detail=detail)

@@ -251,6 +251,12 @@ class RunningBroker:
         self._listeners.append(server)
         port = server.sockets[0].getsockname()[1]
         self.addresses.append(Address(f"mqtt {listener.kind}", host or "0.0.0.0", port))
+        if self.settings.exposes_passwords(listener):
+            self.server.monitor.log.warning(
+                "passwords cross the network unencrypted here",
+                listener=f"{listener.kind} {host or '0.0.0.0'}:{port}",
+                hint="give this listener kind = 'tls', or host = '127.0.0.1'",
+            )
 
     async def _open_http(self) -> None:
         assert self.settings.http is not None

@@ -236,6 +236,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
             return listener.host
         return LOOPBACK if self.open and not self.security.anonymous else None
 
+    def exposes_passwords(self, listener: Listener) -> bool:
+        """Whether passwords cross a network there that anybody may read."""
+        if not self.security.passwords or listener.kind in SECURE:
+            return False
+        host = self.host_of(listener)
+        return host is None or not is_loopback(host)
+
     def model_space(self) -> Plane | Earth:
         return Earth() if self.space == "earth" else Plane()
 

@@ -231,3 +231,15 @@ def test_a_message_past_its_expiry_is_not_delivered_p17() -> None:
     scene.move(reader, "a")
     assert reader.taken == [b"long"]
     assert published(reader)[0].message_expiry_s in range(36, 41)
+
+
+def test_who_asks_what_is_near_and_has_no_position_is_told_p7() -> None:
+    scene = Scene()
+    ann, bob = scene.client("ann"), scene.client("bob")
+    assert scene.subscribe(ann, "t", filter="near(position, 50)") == (Reason.GRANTED_QOS_1,)
+    assert "say where you are" in (last(ann, SubAck).reason_text or "")
+    assert "no_position" in scene.remarks()
+    scene.report(bob, position=[1, 2])
+    scene.subscribe(bob, "t", filter="near(position, 50)")
+    scene.subscribe(ann, "u", filter="n > 3")
+    assert last(bob, SubAck).reason_text is last(ann, SubAck).reason_text is None

@@ -194,3 +194,21 @@ def test_files_that_the_settings_name_are_looked_for_beside_them_and_must_be_rig
     (tmp_path / "walks.json").write_text("{}")
     with pytest.raises(BadSettings, match="movement"):
         load_graph(settings)
+
+
+@pytest.mark.parametrize(("host", "warned"), [("", True), ("0.0.0.0", True), ("127.0.0.1", False), ("::1", False)])
+def test_l7_passwords_on_a_plain_listener_that_others_reach_are_warned_of(
+    tmp_path: Path, host: str, warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "passwords").write_text("")
+    security = {"passwords": str(tmp_path / "passwords"), "rules": [{"publish": ["#"], "subscribe": ["#"]}]}
+    listeners = [{"kind": "tcp", "port": 0, "host": host}]
+
+    async def work() -> None:
+        broker = RunningBroker(settings_of(tmp_path, "a", security=security, listeners=listeners))
+        await broker.start()
+        await broker.stop()
+
+    run(work)
+    said = capsys.readouterr()
+    assert ("unencrypted" in said.out + said.err) is warned

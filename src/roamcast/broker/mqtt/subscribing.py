@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from roamcast.broker.mqtt.audience import Audience
+from roamcast.broker.mqtt.content import REPORT_TOPIC
 from roamcast.broker.mqtt.effects import Grant, Hand, Remark, Revoke
 from roamcast.broker.mqtt.events import with_origin
 from roamcast.broker.mqtt.forms import RETAINED
@@ -15,6 +16,7 @@ from roamcast.broker.mqtt.wishes import ids_of
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import Interest, interest_of
 from roamcast.model.context import Context
+from roamcast.model.filter.explain import needs_of
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import FOREVER_US, BadValue
 from roamcast.mqtt.batches import batch_of
@@ -80,6 +82,9 @@ class Subscribing:
                 self._refused(session, f"{asked.filter.text}: {text}")
                 continue
             reasons.append(GRANTED[asked.qos])
+            if lacks_position(session, wanted):
+                text = f"{asked.filter.text}: nothing matches until you say where you are, on {REPORT_TOPIC}"
+                self.border.emit(Remark("no_position", f"{session.client} asks for {asked.filter.text}"))
             replaced = self.add(session, interest)
             self._give_retained(session, asked, replaced)
         self.answer(session, Grant(given.client, given.packet_id, tuple(reasons), text))
@@ -258,3 +263,8 @@ class Subscribing:
                 self.border.observation.given_retained(session.client, event, message, [asked])
             else:
                 self.border.finish(self.border.give(session, event, 0, (RETAINED, name)))
+
+
+def lacks_position(session: Session, wanted: Wanted) -> bool:
+    """Whether a filter asks where its client is, which has never said so."""
+    return session.context.position is None and "position" in needs_of(wanted.filter)
