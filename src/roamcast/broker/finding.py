@@ -18,18 +18,21 @@ from typing import Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from roamcast.model.filter.tree import And, Attribute, Compare, Filter, Inside, Literal, OneOf, Predicate
-from roamcast.model.region import Box, Circle
-from roamcast.model.values import Point, Value
+from roamcast.model.filter.clauses import ColumnKey, clauses_of, number_of
+from roamcast.model.filter.tree import And, Attribute, Filter, Inside, OneOf
+from roamcast.model.region import Circle
+from roamcast.model.values import Kind, Point, Value
 
 Found = TypeVar("Found")
+Key: TypeAlias = Value | float
+EVERY_NUMBER = (-math.inf, math.inf)
 REACH_MAX = 1e12
 """Beyond this a number is not put into cells: the cells of small ranges would not be exact."""
 
 
 class OneOfValues(Struct, frozen=True):
     name: str
-    values: tuple[Value, ...]
+    values: tuple[Key, ...]
 
 
 class InBox(Struct, frozen=True):
@@ -52,11 +55,42 @@ Demand: TypeAlias = OneOfValues | InBox | Beyond
 
 
 def demand_of(filter_: Filter, flat: bool) -> Demand | None:
-    """The most telling demand of a filter, if it has any; shapes only where space is `flat`."""
-    parts = filter_.root.parts if isinstance(filter_.root, And) else (filter_.root,)
-    found = [demand for part in parts if (demand := demand_of_part(part, flat)) is not None]
-    found += ranges([each for each in found if isinstance(each, Beyond)])
+    """The most telling demand of a filter, if it has any; circles only where space is `flat`."""
+    found: list[Demand] = []
+    ranges: dict[ColumnKey, tuple[float, float]] = {}
+    for part in filter_.root.parts if isinstance(filter_.root, And) else (filter_.root,):
+        for clause in clauses_of(part) or ():
+            low, high = ranges.get(clause.column, EVERY_NUMBER)
+            ranges[clause.column] = max(low, clause.low), min(high, clause.high)
+            if clause.text is not None:
+                found.append(OneOfValues(clause.column[0], (clause.text,)))
+        match part:
+            case OneOf(Attribute(name), values):
+                found.append(OneOfValues(name, tuple(dict.fromkeys(map(key_of, values)))))
+            case Inside(Attribute(name), Circle(centre, radius_m)) if flat:
+                # A little wider, because a point on the rim may be rounded to either side.
+                reach_m = radius_m * (1 + 1e-9) + 1e-6
+                x, y = centre.x, centre.y
+                found += box(name, (x - reach_m, y - reach_m), (x + reach_m, y + reach_m))
+    for column in ranges:
+        found += demands_of_range(column, ranges)
     return min(found, key=telling, default=None)
+
+
+def demands_of_range(column: ColumnKey, ranges: dict[ColumnKey, tuple[float, float]]) -> list[Demand]:
+    (name, kind), (low, high) = column, ranges[column]
+    match kind:
+        case Kind.TEXT | "y":
+            return []
+        case "x":
+            south, north = ranges[name, "y"]
+            return box(name, (low, south), (high, north))
+        case _ if low == high:
+            return [OneOfValues(name, (low,))]
+        case _ if low < high < math.inf:
+            return [*box(name, (low,), (high,)), Beyond(name, high, False)]
+        case _:
+            return [Beyond(name, low, True)]
 
 
 def telling(demand: Demand) -> tuple[int, float]:
@@ -69,44 +103,16 @@ def telling(demand: Demand) -> tuple[int, float]:
             return 2, 0
 
 
-def demand_of_part(part: Predicate, flat: bool) -> Demand | None:
-    match part:
-        case Compare("=", Attribute(name), Literal(value)):
-            return OneOfValues(name, (value,))
-        case OneOf(Attribute(name), values):
-            return OneOfValues(name, values)
-        case Compare(("<" | "<=" | ">" | ">=") as operator, Attribute(name), Literal(int() | float() as value)) if (
-            is_number(value)
-        ):
-            return Beyond(name, float(value), operator.startswith(">"))
-        case Inside(Attribute(name), Circle(centre, radius_m)) if flat:
-            # A little wider, because a point on the rim may be rounded to either side.
-            reach_m = radius_m * (1 + 1e-9) + 1e-6
-            return box(name, (centre.x - reach_m, centre.y - reach_m), (centre.x + reach_m, centre.y + reach_m))
-        case Inside(Attribute(name), Box(low, high)) if flat:
-            return box(name, (low.x, low.y), (high.x, high.y))
-        case _:
-            return None
+def key_of(value: Value) -> Key:
+    """Under which a value is looked up: equal values have the same."""
+    number = number_of(value)
+    return value if number is None else number
 
 
-def ranges(limits: list[Beyond]) -> list[InBox]:
-    """Two limits of one attribute from both sides are a range."""
-    found = []
-    for low in limits:
-        for high in limits:
-            if low.above and not high.above and low.name == high.name and low.limit <= high.limit:
-                between = box(low.name, (low.limit,), (high.limit,))
-                found += [between] if between is not None else []
-    return found
-
-
-def is_number(value: Value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 2**53
-
-
-def box(name: str, low: tuple[float, ...], high: tuple[float, ...]) -> InBox | None:
-    within_reach = all(abs(each) <= REACH_MAX for each in (*low, *high))
-    return InBox(name, low, high) if within_reach else None
+def box(name: str, low: tuple[float, ...], high: tuple[float, ...]) -> list[Demand]:
+    """None beyond the reach, nor where nothing is between the ends."""
+    within_reach = all(-REACH_MAX <= a <= b <= REACH_MAX for a, b in zip(low, high, strict=True))
+    return [InBox(name, low, high)] if within_reach else []
 
 
 def may_cover(wide: Demand | None, narrow: Demand | None) -> bool:
@@ -191,20 +197,19 @@ class ByAttribute(Generic[Found]):
     """All demands on one attribute."""
 
     def __init__(self) -> None:
-        self.values: dict[Value, dict[Filter, Found]] = {}
+        self.values: dict[Key, dict[Filter, Found]] = {}
         self.numbers: Cells[Found] = Cells()
         self.positions: Cells[Found] = Cells()
         self.above: Limits[Found] = Limits()
         self.below: Limits[Found] = Limits()
 
     def candidates(self, value: Value) -> Iterator[Found]:
-        yield from self.values.get(value, {}).values()
+        number = number_of(value)
+        yield from self.values.get(value if number is None else number, {}).values()
         if isinstance(value, Point):
             if max(abs(value.x), abs(value.y)) <= 2 * REACH_MAX:
                 yield from self.positions.around((value.x, value.y))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            # A whole number too large for a float is beyond every limit anyway.
-            number = float(max(min(value, 2**60), -(2**60)))
+        elif number is not None:
             if abs(number) <= 2 * REACH_MAX:
                 yield from self.numbers.around((number,))
             yield from self.above.up_to(number)

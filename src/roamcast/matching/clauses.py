@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from roamcast.matching.demands import Clause, ColumnKey, number_of
 from roamcast.matching.layout import CLAUSE, NONE, Doubles, Records, enlarged
 from roamcast.matching.registry import Registry
+from roamcast.model.filter.clauses import Clause, ColumnKey, number_of
 from roamcast.model.values import Kind, Point, Value, kind_of
 
 COLUMNS_MAX = 256

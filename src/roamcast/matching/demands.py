@@ -4,14 +4,10 @@ A filter that is a conjunction accepts an event if every part of it is true, so 
 in any order. One part, the one with the smallest reach, becomes the subscription's *place*: a circle that a position
 of the event must be in (`near(position, 200)`, which moves with the subscriber, or a fixed circle, box or polygon).
 Without any, the place is that of its interest, asked by the event's relevance, or else where the subscriber itself
-is, asked by the event's audience. Comparisons with literals become *clauses*: ranges that a value of the event must
-be in. A place that is only a circle around the true shape stays among the rest as well.
-
-Clauses are exact: numbers and times are compared as doubles, which hold them all, and a strict limit is the
-neighbouring double. A text or truth can only be asked for equality; texts are numbered.
+is, asked by the event's audience. Comparisons with literals become *clauses* (`model/filter/clauses.py`). A place
+that is only a circle around the true shape stays among the rest as well.
 """
 
-import math
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -19,26 +15,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.matching.metric import Around, around_shape, is_flat, loosened, reach_of
+from roamcast.model.filter.clauses import Clause, clauses_of
 from roamcast.model.filter.normal import folded
 from roamcast.model.filter.tree import (
     TRUE,
     And,
     Attribute,
-    Compare,
     Constant,
     Filter,
     Inside,
-    Literal,
     Near,
-    Operator,
     Predicate,
     Publishers,
     conjunction,
 )
-from roamcast.model.region import Anchored, Box, Circle, Region
+from roamcast.model.region import Anchored, Circle, Region
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import Kind, Point, Value, kind_of
+from roamcast.model.values import Point
 
 
 class Audience(Struct, frozen=True):
@@ -54,9 +48,6 @@ Locator: TypeAlias = Attribute | Publishers | Audience | Relevance
 
 AUDIENCE, RELEVANCE = Audience(), Relevance()
 
-ColumnKey: TypeAlias = tuple[str, Kind | str]
-"""An attribute's name and the kind of its value; of a position, `x` or `y`."""
-
 
 class Place(Struct, frozen=True):
     locator: Locator
@@ -66,15 +57,6 @@ class Place(Struct, frozen=True):
     """In straight metres (`metric.py`)."""
     radius_m: float = 0.0
     """As the model counts, of a circle that moves."""
-
-
-class Clause(Struct, frozen=True):
-    """The event's value of this column is in the range, ends included; a text is equal to `text`."""
-
-    column: ColumnKey
-    low: float
-    high: float
-    text: str | None = None
 
 
 class Demand(Struct, frozen=True):
@@ -155,53 +137,3 @@ def interest_of(subscription: Subscription, space: Space) -> Place | None:
             return None
         case _:
             return placed_at(RELEVANCE, around_shape(region, space), decided=False)
-
-
-def clauses_of(part: Predicate) -> list[Clause] | None:
-    match part:
-        case Compare(operator, Attribute(name), Literal(value)):
-            clause = clause_of(name, operator, value)
-            return None if clause is None else [clause]
-        case Inside(Attribute(name), Box(low, high), boundary) if low.x <= high.x:
-            west, east = ends(low.x, high.x, boundary)
-            south, north = ends(low.y, high.y, boundary)
-            return [Clause((name, "x"), west, east), Clause((name, "y"), south, north)]
-        case _:
-            return None
-
-
-def ends(low: float, high: float, boundary: bool) -> tuple[float, float]:
-    return (low, high) if boundary else (math.nextafter(low, math.inf), math.nextafter(high, -math.inf))
-
-
-def clause_of(name: str, operator: Operator, value: Value) -> Clause | None:
-    column = (name, kind_of(value))
-    if operator == "<>" or isinstance(value, Point):
-        return None
-    if operator == "=" and isinstance(value, str):
-        return Clause(column, 0.0, 0.0, value)
-    number = number_of(value)
-    if number is None:
-        return None
-    match operator:
-        case "=":
-            return Clause(column, number, number)
-        case "<":
-            return Clause(column, -math.inf, math.nextafter(number, -math.inf))
-        case "<=":
-            return Clause(column, -math.inf, number)
-        case ">":
-            return Clause(column, math.nextafter(number, math.inf), math.inf)
-        case ">=":
-            return Clause(column, number, math.inf)
-
-
-def number_of(value: Value) -> float | None:
-    """A number, time or truth as a double that stands for it and nothing else of its kind."""
-    match value:
-        case bool() | int() | float():
-            return float(value)
-        case str() | Point():
-            return None
-        case _:
-            return float(value.us)

@@ -162,7 +162,7 @@ def test_another_movement_model_is_no_other_kind_of_protocol() -> None:
 
 
 def test_data_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_p71(tmp_path: Path) -> None:
-    states = [b"an older one", dumped("no broker"), dumped(None).replace(b"state %d" % STATE_VERSION, b"state 12", 1)]
+    states = [b"an older one", dumped("no broker"), dumped(None).replace(b"state %d" % STATE_VERSION, b"state 99", 1)]
     for number, state in enumerate(states):
         folder = tmp_path / str(number)
         log = Log.open(folder, StorageSettings())
