@@ -206,12 +206,14 @@ async def contents(text: str) -> AsyncIterator[str]:
 def content_of(text: str) -> Mapping[str, Value] | bytes:
     """Attributes if it is a JSON object of such values as events have; else the text as it is."""
     payload = text.encode()
-    found = attributes_of(payload)
-    with contextlib.suppress(ValueError):
+    try:
         whole = json.loads(text)
-        if isinstance(whole, dict) and set(found) == set(whole):
-            return found
-    return payload
+    except ValueError as problem:
+        if text.lstrip().startswith("{"):
+            grumble(f"this is not JSON ({problem}): it is sent as text, and filters see no attributes of it")
+        return payload
+    found = attributes_of(payload)
+    return found if isinstance(whole, dict) and set(found) == set(whole) else payload
 
 
 def as_line(event: ClientEvent) -> str:

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roamcast.cli import app
+from roamcast.talking import content_of
 
 pytestmark = pytest.mark.slow
 
@@ -28,3 +29,13 @@ def test_l6_what_cannot_be_is_said_in_a_line_and_leaves_with_2(words: tuple[str,
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"), [('{"n": 1', True), ('{"n": 1}', False), ("hello", False), ("[1, 2", False)]
+)
+def test_l6_content_that_was_meant_as_json_and_is_none_is_warned_of(
+    text: str, warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content_of(text)
+    assert ("is not JSON" in capsys.readouterr().err) is warned
