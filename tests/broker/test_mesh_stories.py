@@ -316,6 +316,39 @@ def test_m7_a_client_that_returns_to_its_serving_broker_is_told_at_once_what_it_
     assert mesh.has_all("C1")
 
 
+@pytest.mark.parametrize("wants", [True, False])
+def test_m7_a_subscription_lost_at_a_border_is_told_in_the_next_cell(wants: bool) -> None:
+    mesh = Mesh()
+    mesh.settle()
+    mesh.leaves_for("C1", (6, 0))
+    # The word takes 1 ms.
+    if wants:
+        mesh.unsubscribe("C1")
+        mesh.pass_s(1)
+        mesh.subscribe("C1", "TRUE")
+    else:
+        mesh.unsubscribe("C1")
+    mesh.pass_s(0.000_5)
+    mesh.enter("C1", (1, 0))
+    mesh.pass_s(1)
+    mesh.publish("C0")
+    mesh.pass_s(1)
+    assert mesh.has_all("C1") == wants
+    assert [len(mesh.nodes[mesh.grid.broker((1, 0))].border.sessions["C1"].subscriptions)] == [int(wants)]
+
+
+def test_m7_a_confirmed_subscription_makes_nobody_report_at_the_border() -> None:
+    mesh = Mesh()
+    mesh.settle()
+    mesh.leaves_for("C1", (6, 0))
+    mesh.subscribe("C1", "TRUE")
+    mesh.pass_s(0.1)
+    before = mesh.sent("attach")
+    mesh.enter("C1", (1, 0))
+    mesh.pass_s(1)
+    assert mesh.sent("attach") == before
+
+
 # Baselines.
 
 

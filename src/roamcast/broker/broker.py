@@ -44,6 +44,7 @@ from roamcast.broker.messages import (
     Sequenced,
     Settled,
     Sub,
+    Subscribed,
     Unadvertised,
     Unlocated,
     Unsub,
@@ -265,12 +266,16 @@ class Broker:
                 return change(session, subject)
             case Report(state):
                 return self.border.report(session, state)
-            case Sub(subscription):
-                return self.border.subscribe(session, Interest(subscription))
-            case Unsub(subscription_id):
-                return self.border.unsubscribe(session, subscription_id)
+            case Sub(subscription, number):
+                effects = self.border.subscribe(session, Interest(subscription))
+                return [*effects, *self._confirm(session, number)]
+            case Unsub(subscription_id, number):
+                return [*self.border.unsubscribe(session, subscription_id), *self._confirm(session, number)]
             case _:
                 return [Note("unexpected_message", str(message.__struct_config__.tag))]
+
+    def _confirm(self, session: Session, number: int) -> list[Does]:
+        return self.border.tell(session.client, Subscribed(number)) if number else []
 
     def _fired(self, now_us: int, name: str) -> list[Does]:
         kind, rest = name.split(":", 1)

@@ -96,11 +96,11 @@ class Client:
                 self.traveller.follow(self.subscriptions.values())
                 # The broker must know where the client is before it can follow it.
                 report = self._report(now_us)
-                return [*report, Send(self.broker, Sub(subscription))] if self.broker is not None else []
+                return [*report, *self._ask(Sub(subscription))]
             case Unsubscribe(subscription_id):
                 known = self.subscriptions.pop(subscription_id, None)
                 self.traveller.follow(self.subscriptions.values())
-                return [Send(self.broker, Unsub(subscription_id))] if known and self.broker is not None else []
+                return self._ask(Unsub(subscription_id)) if known else []
             case Announce(announcement) if self.params.advertisements:
                 self.announced[announcement.id] = announcement.event_type.subject
                 return self._advertise(announcement.event_type.subject)
@@ -142,6 +142,10 @@ class Client:
     def _told(self, now_us: int, attach: Attach) -> Attach:
         """With whatever else a broker is told: nothing, of most clients."""
         return attach
+
+    def _ask(self, message: Sub | Unsub) -> list[Does]:
+        """Without a broker there is nothing to say: whoever is next hears all subscriptions."""
+        return [Send(self.broker, message)] if self.broker is not None else []
 
     def _detached(self, now_us: int, peer: str) -> list[Does]:
         self.links.pop(peer, None)

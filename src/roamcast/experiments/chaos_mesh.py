@@ -35,6 +35,10 @@ SPEEDS_MPS = (40.0, 80.0, 300.0, 2_500.0)
 """Cells of 250 m are crossed in six seconds, in three, in one, in a tenth."""
 USUAL_MESH = TrialParams(brokers=20, clients=6, actions=150)
 COLUMNS = 5
+HEARD_US = 100_000
+"""Longer than a word takes to a broker and back."""
+SPREADS_US = 6_000_000
+"""Longer than a wish takes to all brokers, links that are down included."""
 
 
 def trial_params(kind: MeshKind, rows: int = 4, columns: int = COLUMNS) -> BrokerParams:
@@ -53,6 +57,8 @@ class MeshTrial(Trial):
         self.acts = False
         self.calms = 0
         self.places: dict[str, Point] = {}
+        self.moves: dict[str, int] = {}
+        self.asked_us: dict[str, int] = {}
         super().__init__(seed, broker, replace(params, brokers=broker.mesh.columns * broker.mesh.rows))
 
     def _names(self, count: int) -> list[str]:
@@ -120,14 +126,35 @@ class MeshTrial(Trial):
             self._say(client, rest_at(client, here))
             self.pass_s(self.rng.choice(PAUSES_S))
         self.settle()
-        for name, from_us in self.required_from_us.items():
-            self.required_from_us[name] = min(from_us, self.world.kernel.now_us)
+
+    # When a subscription must have been heard: soon after its client has had a link for a moment.
 
     def _subscribe(self, subscription: Subscription) -> None:
-        """Who is out of reach has nobody to tell, maybe until everybody stands still."""
         super()._subscribe(subscription)
         if self.acts:
             self.required_from_us[subscription.id] = FOREVER_US
+            self.asked_us[subscription.id] = self.world.kernel.now_us
+            self._listen(subscription.subscriber)
+
+    def move(self, client: str, broker: str | None) -> None:
+        self.moves[client] = self.moves.get(client, 0) + 1
+        super().move(client, broker)
+
+    def hang_on_two(self, client: str, broker: str) -> None:
+        super().hang_on_two(client, broker)
+        self._listen(client)
+
+    def _listen(self, client: str) -> None:
+        since_us = self.world.kernel.now_us
+        self.world.kernel.at(since_us + HEARD_US, self._heard, client, self.moves.get(client, 0), since_us)
+
+    def _heard(self, client: str, move: int, since_us: int) -> None:
+        """Its link has stood since then, if it has not moved; whoever has two has said it over one of them."""
+        if self.moves.get(client, 0) != move or not self.at[client]:
+            return
+        for name in self._of(client):
+            if self.required_from_us[name] == FOREVER_US and self.asked_us[name] <= since_us:
+                self.required_from_us[name] = self.world.kernel.now_us + SPREADS_US
 
     def somewhere(self) -> Point:
         width_m, height_m = self.grid.columns * self.grid.cell_m, self.grid.rows * self.grid.cell_m

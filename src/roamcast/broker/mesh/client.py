@@ -4,7 +4,7 @@ It reports (attaches, with its mobility status) to the broker in whose cell it i
 
     when it comes, and whenever its mobility status has changed;
     when it is back in the cell of its serving broker;
-    when it has something to publish, or to subscribe to, and its serving broker is elsewhere;
+    when it has something to publish, or to subscribe to, and its serving broker is elsewhere, or did not confirm it;
     when a forwarded event leaves a gap: something did not find it;
     when its trip should have ended some time ago, and it is not with its serving broker, or that one waits for it.
 
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from roamcast.broker.client import Client
 from roamcast.broker.mesh.prediction import TRIP_S_MAX, Status, status_of
-from roamcast.broker.messages import Ack, Attach, Has, Lost, Numbered, Poll, Welcomed
+from roamcast.broker.messages import Ack, Attach, Has, Lost, Numbered, Poll, Sub, Subscribed, Unsub, Welcomed
 from roamcast.broker.params import BrokerParams
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
@@ -54,6 +54,10 @@ class MeshClient(Client):
         """As it was last reported."""
         self.due = True
         """Whether something is to be reported, or was and nobody confirmed."""
+        self.asked = 0
+        """The number of its last `Sub` or `Unsub`."""
+        self.confirmed = 0
+        """Up to which of them its broker has confirmed."""
         self.since = 0
         """Events numbered under earlier attachments than this one are from a life it has forgotten."""
         self.gap_at = -1
@@ -64,7 +68,7 @@ class MeshClient(Client):
             case LinkUp(peer):
                 self.links[peer] = None
                 self.gap_at = -1
-                return self._report_to(now_us, peer) if self.due or self.pending or peer == self.serving else []
+                return self._report_to(now_us, peer) if self._unheard() or peer == self.serving else []
             case LinkDown(peer):
                 return self._unlinked(now_us, peer)
             case Start():
@@ -93,6 +97,10 @@ class MeshClient(Client):
         """Whether its broker keeps events back until it hears that the trip is over."""
         return self.params.handover == "batch" and self.status is not None and self.status.speed_mps > 0
 
+    def _unheard(self) -> bool:
+        """Whether it has said something that nobody confirmed."""
+        return self.due or bool(self.pending) or self.asked > self.confirmed
+
     def _report_now(self, now_us: int) -> list[Does]:
         self.due = True
         return self._report_to(now_us, next(reversed(self.links))) if self.links else []
@@ -101,6 +109,8 @@ class MeshClient(Client):
         effects = self._attach(now_us, broker)
         self.since = self.since or self.epoch
         self.serving = broker
+        # A report has all subscriptions in it, and is confirmed itself.
+        self.confirmed = self.asked
         self.status = self._status(now_us)
         self.due = True
         return [*effects, self._report_later(now_us)]
@@ -108,6 +118,12 @@ class MeshClient(Client):
     def _report_later(self, now_us: int) -> Does:
         travel_s = 0.0 if self.status is None else min(self.status.travel_s(self.space), TRIP_S_MAX)
         return SetTimer("report", now_us + round((travel_s + self.params.mesh.report_s) * 1e6))
+
+    def _ask(self, message: Sub | Unsub) -> list[Does]:
+        if self.broker is None:
+            return []
+        self.asked += 1
+        return super()._ask(replace(message, number=self.asked))
 
     def _told(self, now_us: int, attach: Attach) -> Attach:
         return replace(attach, status=self._status(now_us), was_at=self.was_at)
@@ -120,7 +136,7 @@ class MeshClient(Client):
         if peer != self.broker:
             return []
         self.broker = None
-        if (self.due or self.pending) and self.links:
+        if self._unheard() and self.links:
             return self._report_now(now_us)
         return [self._report_later(now_us)]
 
@@ -132,6 +148,9 @@ class MeshClient(Client):
                 if epoch == self.epoch:
                     self.due = False
                     self.was_at = sender if settled else self.was_at
+                return []
+            case Subscribed(number):
+                self.confirmed = max(self.confirmed, number)
                 return []
             case Lost(None):
                 # Numbers begin anew, so those of earlier attachments mean nothing any more.

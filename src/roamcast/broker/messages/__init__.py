@@ -34,6 +34,7 @@ from roamcast.broker.messages.mesh import (
     Poll,
     Polled,
     Routed,
+    Subscribed,
     Welcomed,
 )
 from roamcast.broker.messages.roaming import (
@@ -111,6 +112,7 @@ __all__ = [
     "Sequenced",
     "Settled",
     "Sub",
+    "Subscribed",
     "Unadvertised",
     "Unlocated",
     "Unsub",
@@ -138,6 +140,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Ack,
     Lost,
     Welcomed,
+    Subscribed,
     Has,
     Poll,
     Remind,

@@ -50,10 +50,13 @@ class Report(Message, frozen=True, tag="report"):
 
 class Sub(Message, frozen=True, tag="sub"):
     subscription: Subscription
+    number: int = 0
+    """Counts what the client wants confirmed, in a mesh (M7); 0: nothing."""
 
 
 class Unsub(Message, frozen=True, tag="unsub"):
     subscription_id: str
+    number: int = 0
 
 
 class Advertise(Message, frozen=True, tag="advertise"):

@@ -64,6 +64,12 @@ class Welcomed(Message, frozen=True, tag="welcomed"):
     """Whether its session is here as a whole, so that a later broker may look for it here (M7)."""
 
 
+class Subscribed(Message, frozen=True, tag="subscribed"):
+    """The broker has every `Sub` and `Unsub` of the client up to this number."""
+
+    number: int
+
+
 class Has(Message, frozen=True, tag="has"):
     """As `Ack`, for the client's own broker, from a client that is elsewhere (M5)."""
 
