@@ -75,6 +75,24 @@ def test_r3_a_client_that_crosses_the_border_changes_its_broker_after_the_gap() 
     assert 4 <= seen.count([]) <= 6
 
 
+def to_and_fro(*places_m: float) -> dict[str, Any]:
+    """Along the line of the brokers, whose border is at 1,000 m, at 500 m/s."""
+    points = [[each, 500] for each in places_m]
+    route = {"name": "road", "points": points, "speed_mps": 500, "entries_s": [0]}
+    return {"kind": "routes", "routes": [route]}
+
+
+def test_r3_a_client_may_leave_a_cell_before_its_gap_ends() -> None:
+    run = run_of({"gap_s": 0.5}, 2.5, to_and_fro(600, 1_060, 300))
+    assert [each for each in links_over_time(run) if each][-1] == ["broker-1"]
+
+
+def test_r3_a_cell_left_before_its_gap_ended_has_a_link_again_later() -> None:
+    run = run_of({"gap_s": 0.5}, 7, to_and_fro(600, 1_600, 940, 1_600, 300))
+    changes = [each for each, _ in itertools.groupby(links_over_time(run)) if each]
+    assert changes == [["broker-1"], ["broker-2"], ["broker-2"], ["broker-1"]]
+
+
 def test_r3_visits_go_from_broker_to_broker_with_time_away_in_between() -> None:
     run = run_of({"how": "visits", "stays_s": [1, 2], "away_s": [0.5, 1]}, 60)
     seen = [tuple(each) for each in links_over_time(run)]

@@ -69,6 +69,8 @@ class Access:
         self.brokers = brokers
         self.rngs = {client: rng_of(client) for client in clients}
         self.at: dict[str, str | None] = dict.fromkeys(clients)
+        """Where each client belongs; its link may still be on the way."""
+        self._linked: dict[str, str] = {}
         self._moves: dict[str, int] = dict.fromkeys(clients, 0)
         self._visited: dict[str, str] = {}
 
@@ -127,8 +129,9 @@ class Access:
     def _go(self, client: str, broker: str | None) -> None:
         before, self.at[client] = self.at[client], broker
         self._moves[client] += 1
-        if before is not None:
-            self.world.links.cut(client, before)
+        linked = self._linked.pop(client, None)
+        if linked is not None:
+            self.world.links.cut(client, linked)
         if broker is not None:
             gap_s = self.rule.gap_s if before is not None else 0.0
             self._after(gap_s, self._arrive, client, broker, self._moves[client])
@@ -142,6 +145,7 @@ class Access:
             links.add(LinkParams(client, broker, self.rule.delay_ms))
             links.between[(client, broker)].cuts = 1
         links.heal(client, broker)
+        self._linked[client] = broker
 
     def _after(self, delay_s: float, action: Callable[..., None], *arguments: object) -> None:
         self.world.kernel.at(self.world.kernel.now_us + round(delay_s * 1e6), action, *arguments)
