@@ -37,7 +37,7 @@ USUAL_MESH = TrialParams(brokers=20, clients=6, actions=150)
 COLUMNS = 5
 HEARD_US = 100_000
 """Longer than a word takes to a broker and back."""
-SPREADS_US = 6_000_000
+SPREADS_US = 3_000_000
 """Longer than a wish takes to all brokers, links that are down included."""
 
 
@@ -106,10 +106,12 @@ class MeshTrial(Trial):
                 self.hang_on_two(client, self.rng.choice(self.brokers))
             elif draw < 0.92:
                 self.vanish(client)
-            elif draw < 0.975 and self.params.cuts:
+            elif draw < 0.96 and self.params.cuts:
                 self.cut(self.rng.choice(self.tree))
-            elif draw < 0.99:
+            elif draw < 0.97:
                 self.subscribe(client)
+            elif draw < 0.99:
+                self.subscribe_at_border(client)
             else:
                 self.unsubscribe(client)
             self._disturb()
@@ -165,6 +167,12 @@ class MeshTrial(Trial):
         self.walks[client] = self.walks.get(client, 0) + 1
         self.places[client] = here = here or self.somewhere()
         self.move(client, self.grid.broker(self.grid.cell_at(here)))
+
+    def subscribe_at_border(self, client: str) -> None:
+        """In another cell before the word has arrived."""
+        self.subscribe(client)
+        self.pass_s(0.000_5)
+        self.appear(client)
 
     def vanish(self, client: str) -> None:
         self.walks[client] = self.walks.get(client, 0) + 1
