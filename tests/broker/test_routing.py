@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.broker.routing import Asking, Change, Strategy, asking_for
+from roamcast.broker.routing import NOTHING, Asking, Change, Strategy, asking_for
 from roamcast.broker.wishes import Table, Wish
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -72,10 +72,10 @@ class Neighbour:
 
 
 def play(asking: Asking, steps: list[Step]) -> tuple[Neighbour, Table]:
-    """Each step toggles one wish of one source."""
+    """Each step toggles one wish of one source; sources use the same names, not always for the same wish."""
     neighbour, table = Neighbour(), Table(PLANE)
     for source, number, subject, filter_ in steps:
-        wish_id = f"{source}/{number}"
+        wish_id = f"w{number}"
         if table.remove(source, wish_id) is not None:
             neighbour.hear(asking.remove(source, wish_id))
         else:
@@ -158,3 +158,17 @@ def test_r2_unsubscribing_uncovers_what_was_hidden(strategy: Strategy) -> None:
     change = asking.remove("n2", "wide")
     assert [wish.filter for wish in change.ask] == [parse_text("price < 3")]
     assert len(change.withdraw) == 1
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_r3_a_wish_whose_equal_stays_goes_unheard(strategy: Strategy) -> None:
+    """As when its client has moved to another broker on the same side."""
+    asking = asking_for(strategy, PLANE, 16)
+    asking.add("n1", Wish("w", "a/x", parse_text("price < 5")))
+    asking.add("n1", Wish("narrow", "a/x", parse_text("price < 3")))
+    before = asking.asked()
+    assert asking.add("n2", Wish("w", "a/x", parse_text("price < 5"))) == NOTHING
+    assert asking.remove("n1", "w") == NOTHING
+    assert asking.asked() == before
+    asking.remove("n1", "narrow")
+    assert len(asking.remove("n2", "w").withdraw) == 1

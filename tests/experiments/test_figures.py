@@ -20,7 +20,16 @@ from roamcast.experiments.steam_latency import Pair
 from roamcast.model.values import Velocity
 from roamcast.protocols.baseline.resubscribing import ResubscribingParams
 
-EXACT = ("rebeca-blackout", "rebeca-tables", "rebeca-relocation", "rebeca-naive", "overlay-hosts", "steam-groups")
+EXACT = (
+    "rebeca-blackout",
+    "rebeca-tables",
+    "rebeca-relocation",
+    "rebeca-responsiveness",
+    "rebeca-producers",
+    "rebeca-naive",
+    "overlay-hosts",
+    "steam-groups",
+)
 
 
 def rows_of(name: str, runs: int = 1) -> list[Row]:

@@ -6,7 +6,11 @@ client drops what it does not want.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from roamcast.broker.advertising import Advertising
 from roamcast.broker.logical.reach import relaxed
@@ -37,6 +41,7 @@ AWAY = "away:"
 """The timer of a client that stays away."""
 HOPS_MAX = 500
 """More than any tree of brokers is wide: an event that has gone so far goes round in a circle."""
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 
 class Border:
@@ -49,7 +54,6 @@ class Border:
         self.space = broker.space
         self.following = broker.logical.following
         self.sessions: dict[str, Session] = {}
-        self._wishes_made = 0
         self.advertising = Advertising(self.neighbours.router) if self.params.advertisements else None
         self.passing: Callable[[Event, int], None] | None = None
         """Who is told of every event that passes (R7)."""
@@ -189,9 +193,10 @@ class Border:
         if self.following.follows(subscription.filter):
             return self._follow(session, interest)
         before = session.wishes.get(name)
-        self._wishes_made += 1
-        wish = wish_of(subscription, f"{subscription.id} {self._wishes_made}")
+        wish = lasting_wish(subscription, f"{session.client}/{name}")
         session.subscriptions[name] = interest
+        if before == wish.id:
+            return []
         session.wishes[name] = wish.id
         router, source = self.neighbours.router, self.source_of(session)
         outgoing = router.want(source, wish)
@@ -390,3 +395,10 @@ class Border:
 
 def wish_of(subscription: Subscription, wish_id: str) -> Wish:
     return Wish(wish_id, subscription.subject, relaxed(subscription.filter))
+
+
+def lasting_wish(subscription: Subscription, name: str) -> Wish:
+    """Under the same id at every broker that its client comes to, until it wants something else (R3)."""
+    wish = wish_of(subscription, "")
+    digest = blake2b(_encoder.encode(wish), digest_size=8).hexdigest()
+    return replace(wish, id=f"{name} {digest}")

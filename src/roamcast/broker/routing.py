@@ -12,7 +12,8 @@ with what to ask of the neighbour and what to withdraw, in an order that never l
 | merging | covers made for the purpose, where they are exact or one is better than many | smallest |
 
 Guarantee: what is asked of the neighbour accepts every event that a wish at another source accepts; all but merging
-ask for nothing else (Rebeca, section 2.2).
+ask for nothing else (Rebeca, section 2.2). When a wish goes whose equal stays, the neighbour hears nothing: so a
+client that moves changes routes between its old broker and its new one, and nowhere else (section 4.1).
 """
 
 from typing import Literal, Protocol, TypeAlias
@@ -64,51 +65,38 @@ class AskNothing:
         return []
 
 
-class AskAll:
-    """Simple routing, under names of our own: one id may come from two sources, and not with the same content."""
-
-    def __init__(self) -> None:
-        self.sent: dict[Key, Wish] = {}
-        self._made = 0
-
-    def add(self, source: str, wish: Wish) -> Change:
-        self._made += 1
-        sent = self.sent[(source, wish.id)] = replace(wish, id=f"s{self._made}")
-        return Change(ask=(sent,))
-
-    def remove(self, source: str, wish_id: str) -> Change:
-        return Change(withdraw=(self.sent.pop((source, wish_id)).id,))
-
-    def asked(self) -> list[Wish]:
-        return list(self.sent.values())
-
-
 class AskEach:
     """Identity routing: equal wishes are asked for once, under a name of our own."""
 
     def __init__(self) -> None:
-        self.names: dict[tuple[str, object], str] = {}
+        self.names: dict[object, str] = {}
         self.wanted: dict[Key, Wish] = {}
         self.count: dict[str, int] = {}
         self.sent: dict[str, Wish] = {}
         self._made = 0
 
+    def _content(self, wish: Wish) -> object:
+        """What makes two wishes one."""
+        return (wish.subject, wish.filter)
+
+    def _named(self, wish: Wish) -> str:
+        self._made += 1
+        return f"i{self._made}"
+
     def add(self, source: str, wish: Wish) -> Change:
         self.wanted[(source, wish.id)] = wish
-        content = (wish.subject, wish.filter)
+        content = self._content(wish)
         name = self.names.get(content)
         if name is not None:
             self.count[name] += 1
             return NOTHING
-        self._made += 1
-        name = self.names[content] = f"i{self._made}"
+        name = self.names[content] = self._named(wish)
         self.count[name] = 1
         self.sent[name] = replace(wish, id=name)
         return Change(ask=(self.sent[name],))
 
     def remove(self, source: str, wish_id: str) -> Change:
-        wish = self.wanted.pop((source, wish_id))
-        content = (wish.subject, wish.filter)
+        content = self._content(self.wanted.pop((source, wish_id)))
         name = self.names[content]
         self.count[name] -= 1
         if self.count[name]:
@@ -118,6 +106,21 @@ class AskEach:
 
     def asked(self) -> list[Wish]:
         return list(self.sent.values())
+
+
+class AskAll(AskEach):
+    """Simple routing: every subscription is asked for, under the name that its border gave it. One that is wanted in
+    two places, since its client has moved, is still one."""
+
+    def _content(self, wish: Wish) -> object:
+        return (wish.id, wish.subject, wish.filter)
+
+    def _named(self, wish: Wish) -> str:
+        """Two sources may use one name for different wishes."""
+        if wish.id not in self.sent:
+            return wish.id
+        self._made += 1
+        return f"s{self._made} {wish.id}"
 
 
 class AskWidest:
@@ -169,11 +172,14 @@ class AskWidest:
             mine.update(self.hidden.pop(each, {}))
         for each in mine:
             self.behind[each] = key
-        self.shown[key] = wish
-        self.by_subject.add(wish.subject, key, (key, wish.filter, demand_of(wish.filter, self.flat)))
+        self._put(key, wish)
         self._made += 1
         self.names[key] = f"c{self._made}"
         return Change((replace(wish, id=self.names[key]),), tuple(self.names.pop(each) for each in covered))
+
+    def _put(self, key: Key, wish: Wish) -> None:
+        self.shown[key] = wish
+        self.by_subject.add(wish.subject, key, (key, wish.filter, demand_of(wish.filter, self.flat)))
 
     def _unshow(self, key: Key) -> Wish:
         wish = self.shown.pop(key)
@@ -186,15 +192,29 @@ class AskWidest:
         if cover is not None:
             del self.hidden[cover][key]
             return NOTHING
-        self._unshow(key)
+        gone = self._unshow(key)
+        hidden = self.hidden.pop(key, {})
+        heir = next((each for each, wish in hidden.items() if same(wish, gone)), None)
+        if heir is not None:
+            return self._inherit(key, heir, hidden)
         ask: list[Wish] = []
         withdraw = [self.names.pop(key)]
-        for each, wish in self.hidden.pop(key, {}).items():
+        for each, wish in hidden.items():
             del self.behind[each]
             change = self.add(each[0], wish)
             ask += change.ask
             withdraw += change.withdraw
         return without_the_vain(ask, withdraw)
+
+    def _inherit(self, key: Key, heir: Key, hidden: dict[Key, Wish]) -> Change:
+        """An equal wish stays in the place of one that goes: the neighbour hears nothing of it."""
+        wish = hidden.pop(heir)
+        del self.behind[heir]
+        self._put(heir, wish)
+        self.names[heir] = self.names.pop(key)
+        self.hidden[heir] = hidden
+        self.behind.update(dict.fromkeys(hidden, heir))
+        return NOTHING
 
     def asked(self) -> list[Wish]:
         return [replace(wish, id=self.names[key]) for key, wish in self.shown.items()]
@@ -244,6 +264,9 @@ class AskMerged:
         parts, sent = self.parts[subject], self.sent[subject]
         gone = parts.pop((source, wish_id))
         touched = [name for name, each in sent.items() if wish_covers(each, gone, self.space)]
+        if any(wish_covers(each, gone, self.space) for each in parts.values()):
+            # All together want what they wanted before, so whatever still stands for one of them stays.
+            touched = [name for name in touched if not self._stands_for_any(sent[name], parts)]
         # Asked for anew is whatever only the touched ones covered.
         for name in touched:
             del sent[name]
@@ -258,8 +281,15 @@ class AskMerged:
             del self.parts[subject], self.sent[subject]
         return without_the_vain(ask, withdraw)
 
+    def _stands_for_any(self, wide: Wish, parts: dict[Key, Wish]) -> bool:
+        return any(wish_covers(wide, each, self.space) for each in parts.values())
+
     def asked(self) -> list[Wish]:
         return [wish for sent in self.sent.values() for wish in sent.values()]
+
+
+def same(one: Wish, other: Wish) -> bool:
+    return (one.subject, one.filter) == (other.subject, other.filter)
 
 
 def without_the_vain(ask: list[Wish], withdraw: list[str]) -> Change:

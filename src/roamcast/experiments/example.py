@@ -165,8 +165,8 @@ class Figure5(Trial):
 
     TREE = (("B1", "B2"), ("B2", "B3"), ("B3", "B4"), ("B4", "B5"), ("B5", "B6"), ("B4", "B7"), ("B7", "B8"))
 
-    def __init__(self, seed: int, params: BrokerParams) -> None:
-        super().__init__(seed, params, TrialParams(brokers=8, clients=2))
+    def __init__(self, seed: int, params: BrokerParams, clients: int = 2) -> None:
+        super().__init__(seed, params, TrialParams(8, clients))
 
     def _names(self, count: int) -> list[str]:
         return [f"B{number}" for number in range(1, count + 1)]
