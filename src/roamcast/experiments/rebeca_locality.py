@@ -81,24 +81,25 @@ def on_both(figure: str, wanted: int, **where: str) -> Callable[[Findings], Verd
     return judge
 
 
+def lines(*sizes: int) -> tuple[Parameters, ...]:
+    return tuple(
+        {"routing": routing, "brokers": brokers, "move": move}
+        for routing in STRATEGIES
+        for brokers in sizes
+        for move in ("first", "later")
+    )
+
+
 SMALLEST = "“restricts reconfiguration of the broker network to the smallest possible subgraph”"
 LOCALITY = Experiment(
     name="rebeca-locality",
     requirement="R3",
     title="A move by one hop stays local",
     section="4.1, main idea",
-    about=f"A client in the middle of a line moves to the next broker. What brokers say: routes (`wanted`, `unwanted`), "
-    f"and the search (`relocate`, `replay`, `not_found`), on lines of {SHORT} to {LONG} brokers.",
+    about="A client in the middle of a line moves to the next broker. What brokers say: routes (`wanted`, "
+    f"`unwanted`), and the search (`relocate`, `replay`, `not_found`), on lines of {SHORT} to {LONG} brokers.",
     measure=one_hop,
-    settings={
-        preset: tuple(
-            {"routing": routing, "brokers": brokers, "move": move}
-            for routing in STRATEGIES
-            for brokers in sizes
-            for move in ("first", "later")
-        )
-        for preset, sizes in (("quick", (SHORT, LONG)), ("full", (SHORT, 15, 31, LONG)))
-    },
+    settings={"quick": lines(SHORT, LONG), "full": lines(SHORT, 15, 31, LONG)},
     runs={"quick": 1, "full": 1},
     claims=(
         *(
@@ -222,8 +223,9 @@ SEVERAL = Experiment(
     requirement="R3",
     title="A client moves from B6 to B1 while four clients publish",
     section="4.1, figure 5 right",
-    about="The brokers of figure 5 with links of 1 to 70 ms. Producers are at B8, B5, B2 and B1, so that each has its "
-    "own junction; each publishes 20 events before the move, while the client is away, while it is relocated, and after.",
+    about="The brokers of figure 5 with links of 1 to 70 ms. Producers are at B8, B5, B2 and B1, so that each has "
+    "its own junction; each publishes 20 events before the move, while the client is away, while it is relocated, "
+    "and after.",
     measure=several_producers,
     settings={preset: tuple({"routing": routing} for routing in STRATEGIES) for preset in ("quick", "full")},
     runs={"quick": 2, "full": 20},
