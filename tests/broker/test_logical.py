@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from roamcast.broker.client import Client
-from roamcast.broker.logical.params import LogicalParams
+from roamcast.broker.logical.params import PAPERS_RULE, LogicalParams
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT
 from roamcast.broker.routing import Strategy
@@ -24,7 +24,7 @@ SHORT = TrialParams(actions=50)
 
 
 def stepping(**changes: object) -> LogicalParams:
-    return LogicalParams(**{"residence_s": FIXED_S, **changes})  # type: ignore[arg-type]
+    return replace(PAPERS_RULE, **{"residence_s": FIXED_S, **changes})
 
 
 @pytest.mark.parametrize("place", "abcd")
@@ -81,7 +81,7 @@ def test_r5_the_extremes_are_plain_resubscription_and_every_place() -> None:
 
 
 def test_r5_the_residence_time_is_measured_from_the_clients_own_moves() -> None:
-    example = Example(EVEN_MS, LogicalParams(), places={"a": "b", "b": "c", "c": "d", "d": "e", "e": "f"})
+    example = Example(EVEN_MS, PAPERS_RULE, places={"a": "b", "b": "c", "c": "d", "d": "e", "e": "f"})
     example.begin("a")
     assert example.sets()[1:] == ["ab", "ab", "ab"]
     for place in "babab":
@@ -120,11 +120,26 @@ def test_r4_a_client_that_walks_gets_what_flooding_would_give_it(strategy: Strat
 
 
 def test_r5_a_client_too_fast_for_one_step_gets_all_when_brokers_look_as_far_as_delays_and_stays_say() -> None:
-    logical = LogicalParams(residence_s=0.05, steps_spare=1)
+    logical = LogicalParams(residence_s=0.05)
     trial = WalkTrial(3, BrokerParams(logical=logical), 0.05, SHORT)
     trial.run()
     trial.check()
     assert trial.required > 15
+
+
+@pytest.mark.parametrize(("seed", "stays_s"), [(0, 0.05), (2, 0.1)])
+def test_r5_a_fast_client_misses_nothing_by_default_and_something_by_the_papers_rule(
+    seed: int, stays_s: float
+) -> None:
+    default, paper = (
+        WalkTrial(seed, BrokerParams(logical=logical), stays_s, SHORT) for logical in (LogicalParams(), PAPERS_RULE)
+    )
+    default.run()
+    default.check()
+    assert default.required > 15
+    paper.run()
+    with pytest.raises(Failure, match="never got"):
+        paper.check()
 
 
 @pytest.mark.parametrize("logical", [LogicalParams(steps=0), LogicalParams(steps=1)])
@@ -143,7 +158,7 @@ class Stubborn(Client):
 
 
 def test_r4_the_check_fails_for_a_client_that_does_not_report_its_moves() -> None:
-    trial = WalkTrial(1, BrokerParams(), 0.7, SHORT)
+    trial = WalkTrial(1, BrokerParams(logical=PAPERS_RULE), 0.7, SHORT)
     for client in trial.clients:
         trial.world.by_name[client].host.node = Stubborn(client, trial.broker_params, graph=trial.graph)
     trial.run()
@@ -231,7 +246,7 @@ def test_r4_the_check_of_walking_and_roaming_fails_for_clients_that_do_not_repor
 def test_r4_the_check_of_walking_and_roaming_fails_when_brokers_do_not_look_further_for_clients_that_are_away() -> (
     None
 ):
-    trial = LogicalTrial(1, BrokerParams(logical=LogicalParams(away_steps=0)), SHORT)
+    trial = LogicalTrial(1, BrokerParams(logical=replace(PAPERS_RULE, away_steps=0)), SHORT)
     trial.run()
     with pytest.raises(Failure, match="never got"):
         trial.check()

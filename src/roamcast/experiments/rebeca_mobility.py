@@ -5,9 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from roamcast.broker.client import Client
-from roamcast.broker.logical.params import LogicalParams
+from roamcast.broker.logical.params import PAPERS_RULE, LogicalParams
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.routing import Strategy
 from roamcast.experiments.chaos import SETTLES_S, Trial, TrialParams, accepted_by
@@ -201,7 +202,7 @@ def filters(parameters: Parameters, _seed: int) -> Figures:
     """How many of the sets of a table brokers hold just so; delays are those that they have measured."""
     name, place = parameters["table"], parameters["place"]
     table = TABLES["1" if name == WALK else name]
-    example = Example(table.delays_ms, LogicalParams(residence_s=table.stays_s))
+    example = Example(table.delays_ms, replace(PAPERS_RULE, residence_s=table.stays_s))
     example.begin(place)
     found = [example.sets()]
     wanted = [[reached(place, steps) for steps in table.steps]]

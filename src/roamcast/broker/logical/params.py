@@ -60,8 +60,9 @@ class AheadParams(Struct, frozen=True, forbid_unknown_fields=True):
 class LogicalParams(Struct, frozen=True, forbid_unknown_fields=True):
     steps: int | None = None
     """How many steps ahead brokers look: 0 is plain sub/unsub, 64 every place; none: as delays and stays say."""
-    steps_spare: int = 0
-    """Steps beyond the paper's rule; one is enough for a client that never stays shorter than its residence time."""
+    steps_spare: int = 1
+    """Steps beyond the paper's rule, which has 0 and may lose events of a fast client; one is enough for a client
+    that never stays shorter than its residence time."""
     residence_s: float | None = None
     """How long a client stays at a place; none: measured from its moves."""
     stays_max: int = 8
@@ -93,3 +94,7 @@ class LogicalParams(Struct, frozen=True, forbid_unknown_fields=True):
         ):
             if amount is not None and not 0 < amount < float("inf"):
                 raise ValueError(f"{name} is {amount}; give a number above 0")
+
+
+PAPERS_RULE = LogicalParams(steps_spare=0)
+"""The preset of the paper (section 5.3). A fast client may miss events, as section 6 says."""
