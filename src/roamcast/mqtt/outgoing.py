@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from roamcast.mqtt.aliases import AliasesOut
 from roamcast.mqtt.batches import Batch
+from roamcast.mqtt.cache import GenerationalCache
 from roamcast.mqtt.encoding import PublishFrame, encode, encode_publish
 from roamcast.mqtt.events import Acknowledged, AnyEvent, Dropped, Received
 from roamcast.mqtt.handshake import Agreement
@@ -21,7 +22,6 @@ from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.messages import Form, Message, number_of, packet_id_of, publish_of
 from roamcast.mqtt.packets import PubComp, PubRec, PubRel
 from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason, Unsendable
-from roamcast.mqtt.recent import Recent
 
 if TYPE_CHECKING:
     from roamcast.broker.window import Delivery, Window
@@ -43,7 +43,9 @@ class Frames:
     def __init__(self, message_of: "Callable[[Delivery], Message | None]") -> None:
         """`message_of` says what a client sees of a delivery, where that is known."""
         self.message_of = message_of
-        self._recent: Recent[tuple[object, ...], tuple[object, PublishFrame]] = Recent(FRAMES_MAX, FRAMES_BYTES_MAX)
+        self._recent: GenerationalCache[tuple[object, ...], tuple[object, PublishFrame]] = GenerationalCache(
+            FRAMES_MAX, FRAMES_BYTES_MAX
+        )
         """By the identity of a delivery or of a message, which is held too, so that no other has the same."""
         self._joined: tuple[Batch, dict[tuple[object, ...], bytes]] | None = None
 

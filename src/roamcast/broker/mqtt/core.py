@@ -169,7 +169,7 @@ class Core:
             "will": self.border.admission.will_due,
             "reminder": self.border.admission.reminder_over,
             "expiry": self.border.subscribing.expired,
-            "lasting": self.border.delivering.look_for_newcomers,
+            "lasting": self.border.local.look_for_newcomers,
             "advertised": self.border.announcing.look_for_idle,
             "poll": self.border.travelling.poll,
             "report": self.border.travelling.trip_over,

@@ -13,9 +13,9 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Space
 from roamcast.model.values import BadValue, Instant, Point, Value
+from roamcast.mqtt.cache import GenerationalCache
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.origin import ORIGIN_PROPERTY, check_origin, origin_in, origin_of, origin_text
-from roamcast.mqtt.recent import Recent
 
 MESSAGES_KEPT_MAX = 4_096
 MESSAGES_KEPT_BYTES_MAX = 8 * 1024 * 1024
@@ -45,7 +45,9 @@ class Events:
         self.started_us: int | None = None
         self.brought: dict[str, str] = {}
         """By the id that an event had where it began, the id that it has here: what gateways brought, the latest."""
-        self._messages: Recent[str, Message] = Recent(MESSAGES_KEPT_MAX, MESSAGES_KEPT_BYTES_MAX)
+        self._messages: GenerationalCache[str, Message] = GenerationalCache(
+            MESSAGES_KEPT_MAX, MESSAGES_KEPT_BYTES_MAX
+        )
 
     def next_id(self, to_all: bool) -> str:
         self.made += 1
@@ -101,7 +103,7 @@ class Events:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self._messages = Recent(MESSAGES_KEPT_MAX, MESSAGES_KEPT_BYTES_MAX)
+        self._messages = GenerationalCache(MESSAGES_KEPT_MAX, MESSAGES_KEPT_BYTES_MAX)
 
     def carried_by(self, event: Event) -> Message | None:
         """The message that an event of another broker brings along, looked for nowhere else."""

@@ -16,7 +16,6 @@ from roamcast.broker.mqtt.admission import Admission
 from roamcast.broker.mqtt.ahead import Ahead
 from roamcast.broker.mqtt.announcing import Announcing
 from roamcast.broker.mqtt.audience import Audience
-from roamcast.broker.mqtt.delivering import Delivering
 from roamcast.broker.mqtt.effects import Acknowledge, AnyEffect, Cut, Deliver, Release, Remark, Tell
 from roamcast.broker.mqtt.events import Events
 from roamcast.broker.mqtt.forms import RETAINED, asked_by, form_of
@@ -25,6 +24,7 @@ from roamcast.broker.mqtt.inputs import Received
 from roamcast.broker.mqtt.keeping import Keeping
 from roamcast.broker.mqtt.lasting import Lasting
 from roamcast.broker.mqtt.linking import Linking
+from roamcast.broker.mqtt.local_delivery import LocalDelivery
 from roamcast.broker.mqtt.observation import Observation, is_modelled
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.properties import subscription_id
@@ -85,9 +85,9 @@ class MqttBorder(Border):
         self.groups = Groups(self, self.events, self.retained)
         self.keeping = Keeping(self, self.events, self.retained, self.lasting, self.groups)
         self.announcing = Announcing(self, params.advertised_topics_max, params.advertised_idle_s)
-        self.delivering = Delivering(self, self.audience, self.events, self.keeping)
+        self.local = LocalDelivery(self, self.audience, self.events, self.keeping)
         self.publishing = self.publishing_kind(
-            self, self.audience, self.delivering, self.keeping, self.announcing, self.travelling
+            self, self.audience, self.local, self.keeping, self.announcing, self.travelling
         )
         self.subscribing = self.subscribing_kind(self, self.audience, self.retained, self.groups, self.travelling)
         self.admission = Admission(self, self.subscribing, self.publishing, self.travelling, params.reminder_wait_s)
@@ -248,7 +248,7 @@ class MqttBorder(Border):
         return self._sent_on(notified, self.neighbours.router.to_neighbours(notified, source))
 
     def recipients(self, event: Event, clients: list[str]) -> Recipients:
-        return self.delivering.recipients(event)
+        return self.local.recipients(event)
 
     def give_all(self, event: Event, serial: int, recipients: Recipients) -> list[Does]:
         return self.give_run([Pub(serial, event)], recipients)

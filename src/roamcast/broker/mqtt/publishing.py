@@ -10,11 +10,11 @@ from roamcast.broker.messages import Notified, Pub
 from roamcast.broker.mqtt.announcing import Announcing
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.content import REPORT_TOPIC, BadReport, context_reported
-from roamcast.broker.mqtt.delivering import Delivering
 from roamcast.broker.mqtt.effects import Accept, Acknowledge, Complete, Remark, Tell
 from roamcast.broker.mqtt.events import LARGE_BYTES, asks_origin
 from roamcast.broker.mqtt.inputs import Published, PublishedTogether, Released
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
+from roamcast.broker.mqtt.local_delivery import LocalDelivery
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.mqtt.properties import BadProperty, is_lasting, subscription_id
 from roamcast.broker.mqtt.travelling import Travelling
@@ -37,14 +37,14 @@ class Publishing:
         self,
         border: "MqttBorder",
         audience: Audience,
-        delivering: Delivering,
+        local: LocalDelivery,
         keeping: Keeping,
         announcing: Announcing,
         travelling: Travelling,
     ) -> None:
         self.border = border
         self.audience = audience
-        self.delivering = delivering
+        self.local = local
         self.events = border.events
         self.keeping = keeping
         self.announcing = announcing
@@ -153,7 +153,7 @@ class Publishing:
         for packet_id, message in messages:
             event = self._passing_event(session, message, True, packet_id)
             if event is not None:
-                found = self.delivering.parted(event, self.audience.of(event, self.border.now_us))
+                found = self.local.parted(event, self.audience.of(event, self.border.now_us))
                 self.border.finish(self.border.give_all(event, self.border.now_us, found))
                 self.border.emit(Acknowledge(client, packet_id))
 
@@ -230,7 +230,7 @@ class Publishing:
         others = [(session.client, asked) for session, asked in here if not any(wanted.qos for wanted in asked)]
         if others:
             batch = Batch(said[0].topic, 0, said, [], sum([len(each.payload) for each in said]))
-            self.delivering.hand(batch, alike(others))
+            self.local.hand(batch, alike(others))
         for pub in run:
             for client, asked in others:
                 if sessions[client].connected:
@@ -302,7 +302,7 @@ class Publishing:
     def _hand_merged(self, batches: list[Batch]) -> None:
         """Of one topic, to all of its subscribers."""
         if batches:
-            self.delivering.hand(merged(batches), self.audience.plain(batches[0].topic) or [])
+            self.local.hand(merged(batches), self.audience.plain(batches[0].topic) or [])
             batches.clear()
 
     def _tell_of(self, session: Session, batch: Batch, travels: bool) -> None:
@@ -360,12 +360,12 @@ class Publishing:
             if session is None:
                 continue
             if len(session.modulators) or asks_origin(asked):
-                self.delivering.hand_one(session, event, message, asked, True)
+                self.local.hand_one(session, event, message, asked, True)
             else:
                 unchanged.append((client, asked))
                 if session.connected:
                     self.border.observation.delivered(client, event, asked)
-        self.delivering.hand(batch_of(message), alike(unchanged))
+        self.local.hand(batch_of(message), alike(unchanged))
         if self.border.has_neighbours() and not (source == CLIENT and self.announcing.keeps_back(event)):
             self.to_neighbours(event, source, hops)
 

@@ -10,7 +10,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class GenerationalCache(Generic[K, V]):
     __slots__ = ("_bytes", "_bytes_max", "_entries_max", "_older", "_younger")
 
     def __init__(self, entries_max: int, bytes_max: int) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 
-class Delivering:
+class LocalDelivery:
     def __init__(self, border: "MqttBorder", audience: Audience, events: Events, keeping: Keeping) -> None:
         self.border = border
         self.audience = audience
