@@ -1,5 +1,6 @@
 """Who wants the events of a batch: what the kernel lets through, and the model's word where columns cannot decide."""
 
+from array import array
 from collections.abc import Callable, Iterator
 from operator import is_
 from typing import Any
@@ -31,11 +32,19 @@ HITS_AHEAD_MAX = 65_536
 class Matches(Struct, frozen=True):
     """Pairs of an event, by its place in the call, and a slot; by event, and then as they lie in the grids."""
 
-    events: list[int]
-    slots: list[int]
+    hits: "array[int]"
+    """The numbers of all hits, one after the other."""
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return len(self.hits) // HIT_NUMBERS
+
+    @property
+    def events(self) -> list[int]:
+        return self.hits[::HIT_NUMBERS].tolist()
+
+    @property
+    def slots(self) -> list[int]:
+        return self.hits[1::HIT_NUMBERS].tolist()
 
     def by_event(self, events: int) -> list[list[int]]:
         if events == 1:
@@ -78,7 +87,7 @@ class Finder:
         context_of: ContextOf | None = None,
     ) -> Matches:
         """`context_of` is needed where slack says that some may be elsewhere than the engine has them."""
-        events, slots = list[int](), list[int]()
+        hits = array("i")
         # Condition (iii) wants a host that both scopes hold, even of open ones.
         first, end = 0, len(batch.channel_begin) - 1 if len(self._hosts) else 0
         all_issued = self._slots.issued_us_max <= now_us <= FOREVER_US
@@ -89,18 +98,16 @@ class Finder:
             )  # fmt: skip
             found = self._found[: HIT_NUMBERS * count]
             if settled == count:
-                events += found[::HIT_NUMBERS].tolist()
-                slots += found[1::HIT_NUMBERS].tolist()
+                hits.frombytes(found.tobytes())
             else:
-                for event, slot in self._judged(found, batch, event_of, context_of or self._hosts.known):
-                    events.append(event)
-                    slots.append(slot)
+                for hit in self._judged(found, batch, event_of, context_of or self._hosts.known):
+                    hits.extend(hit)
             if reached == first or (reached < end and len(self._hits) < HITS_AHEAD_MAX):
                 self._make_room(2 * len(self._hits))
             first = reached
             if overdue != NONE:
                 self._pool.sort(self._slots.rows, overdue)
-        return Matches(events, slots)
+        return Matches(hits)
 
     def _make_room(self, hits: int) -> None:
         self._hits: Whole = np.zeros((hits, HIT_NUMBERS), np.int32)
@@ -125,14 +132,15 @@ class Finder:
 
     def _judged(
         self, found: memoryview, batch: Batch, event_of: Callable[[int], Event], context_of: ContextOf
-    ) -> Iterator[tuple[int, int]]:
+    ) -> Iterator[tuple[int, ...]]:
         """Asks the model about what the columns leave open."""
         judge: Judge | None = None
         judged = -1
-        hits = (found[field::HIT_NUMBERS].tolist() for field in range(HIT_NUMBERS))
-        for number, slot, sure, settled in zip(*hits, strict=True):
+        fields = (found[field::HIT_NUMBERS].tolist() for field in range(HIT_NUMBERS))
+        for hit in zip(*fields, strict=True):
+            number, slot, sure, settled = hit
             if settled:
-                yield number, slot
+                yield hit
                 continue
             if judge is None or number != judged:
                 judge, judged = Judge(event_of(number), self._configuration), number
@@ -145,7 +153,7 @@ class Finder:
             assert profile is not None
             # An audience's circle that may be met is asked again; an open audience says yes again.
             if judge.accepts(profile, host, context_of, bool(mode & AUDIENCE_MET) and bool(sure)):
-                yield number, slot
+                yield hit
 
     def _is_near(self, event: Event, row: Any, me: Context | None) -> bool:
         """Nearness by the model's own arithmetic; of what is not asked by nearness, the rest decides."""
