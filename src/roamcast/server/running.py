@@ -9,12 +9,14 @@ import errno
 import ssl
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.inputs import Restarted, decode_batch, encode_batch
 from roamcast.broker.mqtt.stored import BadState
@@ -130,7 +132,7 @@ class RunningBroker:
             if core.border.audience.asks_more_than_topics:
                 core.border.audience.warm_up()
             else:
-                core.border.audience.prepare = Thread(target=core.border.audience.warm_up, daemon=True).start
+                core.border.audience.prepare = partial(prepare_aside, core.border.audience)
             self._journal = open_journal(settings, max(core.border.now_us, time.time_ns() // 1_000))
             self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
         except BaseException:
@@ -327,6 +329,19 @@ class RunningBroker:
         while not self.server.write_ahead.settled and loop.time() < until_s:
             await asyncio.sleep(LOOK_S)
         return self.server.write_ahead.settled
+
+
+def prepare_aside(audience: Audience) -> None:
+    """On another thread: to load what compiles the kernel takes a second."""
+
+    def load() -> None:
+        try:
+            audience.warm_up()
+        finally:
+            audience.ready = True
+
+    audience.ready = False
+    Thread(target=load, daemon=True).start()
 
 
 def open_journal(settings: Settings, now_us: int) -> "LiveJournal | None":

@@ -26,7 +26,7 @@ from roamcast.broker.mqtt.wishes import (
     is_simple,
 )
 from roamcast.matching import Engine
-from roamcast.model.context import Context
+from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
 from roamcast.model.match import matches
 from roamcast.model.places import MovementGraph
@@ -44,6 +44,8 @@ UNKNOWN: Plan = []
 class Audience:
     prepare: Callable[[], None] | None = None
     """Called before the first subscription that asks for more than a topic, so that what it needs is loaded."""
+    ready = True
+    """False while that is loaded on another thread: until then the definition decides, and no event has to wait."""
 
     def __init__(self, space: Space, graph: MovementGraph | None = None) -> None:
         """`graph` is what `myloc` walks on."""
@@ -280,11 +282,17 @@ class Audience:
         engine, entries = self._engine, self._by_slot
         if not entries:
             return [()] * len(events)
+        if not self.ready:
+            return [self._wanting_by_definition(event, by_us, moment_us) for event in events]
         where = self._where
         slack_m = None if self._scoped or not all(map(is_open, events)) else where.roughly(by_us)
         if slack_m is None:
             return self._wanting_exactly(events, by_us, moment_us)
-        found = engine.match(events, moment_us, slack_m, lambda client: where.context_at(client, by_us))
+
+        def context_of(client: str) -> Context | None:
+            return where.context_at(client, by_us) if client in where.contexts else None
+
+        found = engine.match(events, moment_us, slack_m, context_of)
         return [[entries[slot] for slot in slots] for slots in found.by_event(len(events))]
 
     def _wanting_exactly(self, events: Sequence[Event], by_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
@@ -297,21 +305,33 @@ class Audience:
             engine.forget(guest)
         return found
 
-    def _guest(self, event: Event, now_us: int) -> bool:
+    def _wanting_by_definition(self, event: Event, by_us: int, moment_us: int) -> Sequence[Entry]:
+        known = self._configuration_at(event, by_us)
+        return [each for each in self.fitting(event.subject) if matches(event, each.wanted, known, moment_us)]
+
+    def _configuration_at(self, event: Event, by_us: int) -> Configuration:
+        contexts = {client: self._where.context_at(client, by_us) for client in self.contexts}
+        if self._is_guest(event):
+            contexts[event.publisher.host] = event.publisher.at(by_us, self.space)
+        return Configuration(self.space, contexts, None, self.graph)
+
+    def _is_guest(self, event: Event) -> bool:
         """A publisher that is elsewhere counts as a host where anybody asks for hosts."""
-        publisher = event.publisher
-        if publisher.host in self.contexts:
-            return False
-        if not self._scoped and is_open(event):
-            return False
-        self._engine.place(publisher.at(now_us, self.space))
-        return True
+        return event.publisher.host not in self.contexts and (self._scoped > 0 or not is_open(event))
+
+    def _guest(self, event: Event, now_us: int) -> bool:
+        if self._is_guest(event):
+            self._engine.place(event.publisher.at(now_us, self.space))
+            return True
+        return False
 
     def wants(self, event: Event, wanted: Subscription, now_us: int) -> bool:
         """Of one subscription, by the definition."""
+        moment_us = moment_of(event, now_us)
+        if not self.ready:
+            return matches(event, wanted, self._configuration_at(event, now_us), moment_us)
         self._where.exactly(now_us)
         guest = self._guest(event, now_us)
-        moment_us = moment_of(event, now_us)
         wants = matches(event, wanted, self._engine.configuration, moment_us)
         if guest:
             self._engine.forget(event.publisher.host)

@@ -115,13 +115,13 @@ class Whereabouts:
             return math.inf
         return self.space.distance_m(here, there) + SLACK_MIN_M
 
-    def context_at(self, client: str, moment_us: int) -> Context | None:
+    def context_at(self, client: str, moment_us: int) -> Context:
         """Exactly where one client is."""
         earlier = self.earlier.of(client, moment_us)
         if earlier is not None:
             return earlier.at(max(moment_us, earlier.at_us), self.space)
-        context = self.contexts.get(client)
-        return None if context is None else context.at(max(begin_of(moment_us), context.at_us), self.space)
+        context = self.contexts[client]
+        return context.at(max(begin_of(moment_us), context.at_us), self.space)
 
     def _carry(self, begun_us: int) -> None:
         self._carried_us = begun_us
