@@ -21,6 +21,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
+from roamcast.spark.audit import DELAY_STEPS
 from roamcast.spark.report import Audit, Line
 from roamcast.spark.tables import BadPipeline
 
@@ -174,11 +175,13 @@ def delay_chart(lines: Sequence[Line]) -> str | None:
         return None
     delay_us, count = (np.array(column, float) for column in zip(*counted, strict=True))
     share = np.cumsum(count) / count.sum()
+    # A line has the least delay of a step; all that it counts are within the step's end.
+    within_us = np.where(delay_us < 1, 1, delay_us * 10 ** (1 / DELAY_STEPS))
 
     def draw(axes: Any) -> None:
-        axes.step(np.maximum(delay_us, 1), share, where="post", color=EXPECTED_COLOUR, linewidth=1.8)
+        axes.step(within_us, share, where="post", color=EXPECTED_COLOUR, linewidth=1.8)
         axes.set_xscale("log")
-        axes.set_xlim(1, max(float(delay_us[-1]) * 2, 1_000))
+        axes.set_xlim(1, max(float(within_us[-1]) * 2, 1_000))
         axes.set_ylim(0, 1.03)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         axes.yaxis.set_major_formatter(PercentFormatter(1))
