@@ -90,9 +90,6 @@ class Engine:
         """The id of the subscription that a slot stands for."""
         return self._ids.name(self._checked(slot))
 
-    def subscriber_of(self, slot: int) -> str:
-        return self._hosts.names.name(int(self._slots.rows["host"][self._checked(slot)]))
-
     def host_number(self, host: str) -> int:
         """What `move` calls a host; it holds while the host is known."""
         number = self._hosts.names.find(host)

@@ -31,11 +31,6 @@ class Topics:
     def __len__(self) -> int:
         return len(self._channels)
 
-    @property
-    def channels_end(self) -> int:
-        """Every channel's number is below this."""
-        return len(self._channels.keys)
-
     def take(self, pattern: str) -> int:
         """The channel of a pattern, which is used once more."""
         is_new = pattern not in self._channels.numbers

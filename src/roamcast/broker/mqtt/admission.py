@@ -137,7 +137,7 @@ class Admission:
         session.seen = {event_id: names for event_id, names in session.seen.items() if event_id in lasting}
         self.border.observation.moved(session.context.at(self.border.now_us, self.border.space))
         self.travelling.admitted(session)
-        self.border.observe_waiting(session)
+        self.border.observation.waited_for(session)
         self.border.emit(Admit(client, session, present, session.arrival, session.window.next_number - 1))
 
     # Its session is somewhere.

@@ -5,12 +5,14 @@ handed to its connection now or never. What lasts is looked for again, since cli
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from roamcast.broker.mqtt.audience import Audience
-from roamcast.broker.mqtt.effects import Hand
+from roamcast.broker.mqtt.effects import Hand, Remark
 from roamcast.broker.mqtt.events import Events, with_origin
+from roamcast.broker.mqtt.forms import RETAINED
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
+from roamcast.broker.mqtt.properties import subscription_id
 from roamcast.broker.mqtt.wishes import Plan, Recipients, alike
 from roamcast.broker.session import Session
 from roamcast.model.event import Event
@@ -19,6 +21,8 @@ from roamcast.mqtt.messages import Message, Subscription
 
 if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
+
+Part: TypeAlias = tuple[Event, tuple[str, ...]]
 
 
 class LocalDelivery:
@@ -57,7 +61,7 @@ class LocalDelivery:
                 wanted = asked if message.qos and asked[0].qos else []
             else:
                 wanted = self._for_session(session, message, asked)
-            if wanted and (session.attachment.awaits is None or self.border.has_room(session, message)):
+            if wanted and (session.attachment.awaits is None or self._has_room(session, message)):
                 # What waits to be numbered must find room twice: now, and when it is.
                 names = tuple([each.filter.text for each in wanted]) if len(wanted) > 1 else (wanted[0].filter.text,)
                 reliable.append((session, names))
@@ -66,6 +70,14 @@ class LocalDelivery:
                 if others:
                     self.hand_one(session, event, message, others, False)
         return reliable
+
+    def _has_room(self, session: Session, message: Message) -> bool:
+        """Whether another message may wait for a client. All that is kept for it counts."""
+        attachment = session.attachment
+        if session.window.has_room(message.size_bytes + attachment.held_bytes, len(attachment.held)):
+            return True
+        self.border.emit(Remark("delivery_dropped", session.client))
+        return False
 
     def _for_session(self, session: Session, message: Message, asked: list[Subscription]) -> list[Subscription]:
         """Those for which it is QoS 1 or 2. All that see the message itself go together, as one delivery."""
@@ -91,10 +103,44 @@ class LocalDelivery:
             self.hand(batch_of(seen), alike([(session.client, plain)]))
         for each in asked:
             if each not in plain:
-                for made in self.border.messages_for(session, event, message, each.filter.text, passing):
+                for made in self.messages_for(session, event, message, each.filter.text, passing):
                     self.hand(batch_of(made), alike([(session.client, [each])]))
         if session.connected:
             self.border.observation.delivered(session.client, event, asked)
+
+    # What modulators make of messages.
+
+    def parts(self, session: Session, event: Event, wanted: tuple[str, ...]) -> list[Part]:
+        """What goes into a client's session for an event: the event itself, and what its modulators make of it."""
+        modulators = session.modulators
+        before = wanted[:1] if wanted[0] == RETAINED else ()
+        names = wanted[len(before) :]
+        plain = tuple(name for name in names if name not in modulators)
+        parts: list[Part] = [(event, (*before, *plain))] if plain else []
+        message = self.events.message_of(event)
+        if message is None:
+            return parts
+        for name in names:
+            if name in modulators:
+                for made in self._made_of(session, event, message, name, False):
+                    parts.append((made, (*before, name)))
+        return parts
+
+    def _made_of(self, session: Session, event: Event, message: Message, name: str, passing: bool) -> list[Event]:
+        made = session.modulators.take(name, event, self.border.now_us, passing, self._remark)
+        return [self.events.modulated(event, message, each, subscription_id(session.client, name)) for each in made]
+
+    def messages_for(
+        self, session: Session, event: Event, message: Message, name: str, passing: bool
+    ) -> list[Message]:
+        """What one subscription of a client gets for a message, as far as it is QoS 0."""
+        if name not in session.modulators:
+            return [message]
+        made = self._made_of(session, event, message, name, passing)
+        return [each for each in map(self.events.message_of, made) if each is not None]
+
+    def _remark(self, what: str, detail: str) -> None:
+        self.border.emit(Remark(what, detail))
 
     # Messages that last.
 

@@ -6,7 +6,6 @@ are asked of neighbours for all clients together, and judged exactly here (`audi
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
 
 from roamcast.broker.border import AWAY, Border, Recipients
 from roamcast.broker.broker import Broker
@@ -27,7 +26,6 @@ from roamcast.broker.mqtt.linking import Linking
 from roamcast.broker.mqtt.local_delivery import LocalDelivery
 from roamcast.broker.mqtt.observation import Observation, is_modelled
 from roamcast.broker.mqtt.params import CoreParams
-from roamcast.broker.mqtt.properties import subscription_id
 from roamcast.broker.mqtt.publishing import Publishing
 from roamcast.broker.mqtt.retained import Retained
 from roamcast.broker.mqtt.subscribing import Subscribing
@@ -42,13 +40,11 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.places import MovementGraph
 from roamcast.mqtt.messages import Form, Message
-from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.mqtt.origin import ORIGIN_PROPERTY
 from roamcast.node import boundary
 from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, SetTimer
 
 TELLS_ORIGIN = (ORIGIN_PROPERTY, "true")
-Part: TypeAlias = tuple[Event, tuple[str, ...]]
 
 
 class MqttBorder(Border):
@@ -310,20 +306,12 @@ class MqttBorder(Border):
             return []
         return super().give(session, event, serial, wanted)
 
-    def has_room(self, session: Session, message: Message) -> bool:
-        """Whether another message may wait for a client. All that is kept for it counts."""
-        attachment = session.attachment
-        if session.window.has_room(message.size_bytes + attachment.held_bytes, len(attachment.held)):
-            return True
-        self.emit(Remark("delivery_dropped", session.client))
-        return False
-
     def number(
         self, session: Session, event: Event, serial: int, wanted: tuple[str, ...]
     ) -> list[tuple[int, Delivery]]:
         parts = [(event, wanted)]
         if len(session.modulators):
-            parts = self._modulated(session, event, wanted)
+            parts = self.local.parts(session, event, wanted)
         if not parts:
             # A copy that comes by another way must not be modulated again.
             session.window.mark(event.publisher.host, serial)
@@ -343,7 +331,7 @@ class MqttBorder(Border):
         asked = asked_by(session, names)
         form = form_of(message, asked, names[0] == RETAINED)
         if session.connected:
-            self._observe(session, event, message, names, asked)
+            self.observation.given(session, event, message, names, asked)
         if names[0] == RETAINED:
             # A client that asks twice in one SUBSCRIBE gets it twice, and all in the order of their numbers.
             return Delivery(event, serial, names, form)
@@ -351,55 +339,6 @@ class MqttBorder(Border):
         if delivery is None or delivery.event is not event:
             delivery = self._shared[(event.id, names, form)] = Delivery(event, serial, names, form)
         return delivery
-
-    def _observe(
-        self, session: Session, event: Event, message: Message, names: tuple[str, ...], asked: list[Asked]
-    ) -> None:
-        if names[0] == RETAINED:
-            self.observation.given_retained(session.client, event, message, asked)
-        else:
-            self.observation.delivered(session.client, event, asked)
-
-    def observe_waiting(self, session: Session) -> None:
-        """Its client is back, or has come from elsewhere: what waited for it is its now."""
-        if self.observation.on:
-            for _, delivery in session.window.after(session.observed_through):
-                message = self.events.message_of(delivery.event)
-                if message is not None:
-                    names = delivery.subscriptions
-                    self._observe(session, delivery.event, message, names, asked_by(session, names))
-
-    def _modulated(self, session: Session, event: Event, wanted: tuple[str, ...]) -> list[Part]:
-        """What goes into a client's session for an event: the event itself, and what its modulators make of it."""
-        modulators = session.modulators
-        before = wanted[:1] if wanted[0] == RETAINED else ()
-        names = wanted[len(before) :]
-        plain = tuple(name for name in names if name not in modulators)
-        parts: list[Part] = [(event, (*before, *plain))] if plain else []
-        message = self.events.message_of(event)
-        if message is None:
-            return parts
-        for name in names:
-            if name in modulators:
-                for made in self.made_of(session, event, message, name, False):
-                    parts.append((made, (*before, name)))
-        return parts
-
-    def made_of(self, session: Session, event: Event, message: Message, name: str, passing: bool) -> list[Event]:
-        made = session.modulators.take(name, event, self.now_us, passing, self._remark)
-        return [self.events.modulated(event, message, each, subscription_id(session.client, name)) for each in made]
-
-    def messages_for(
-        self, session: Session, event: Event, message: Message, name: str, passing: bool
-    ) -> list[Message]:
-        """What one subscription of a client gets for a message, as far as it is QoS 0."""
-        if name not in session.modulators:
-            return [message]
-        made = self.made_of(session, event, message, name, passing)
-        return [each for each in map(self.events.message_of, made) if each is not None]
-
-    def _remark(self, what: str, detail: str) -> None:
-        self.emit(Remark(what, detail))
 
     # What clients are told.
 

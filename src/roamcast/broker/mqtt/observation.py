@@ -24,7 +24,9 @@ from msgspec.structs import replace
 
 from roamcast.broker.modulators.running import MADE_OF
 from roamcast.broker.mqtt.effects import Remark
+from roamcast.broker.mqtt.forms import RETAINED, asked_by
 from roamcast.broker.mqtt.properties import is_lasting, subscription_id
+from roamcast.broker.session import Session
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
@@ -128,6 +130,24 @@ class Observation:
             event = original(event)
             self.observers.noted(self.border.now_us, client, RETAINED_GIVEN, event.id)
             self.observers.fanned_out(self.border.now_us, event, (client,), (None,))
+
+    def given(
+        self, session: Session, event: Event, message: Message, names: tuple[str, ...], asked: list[Asked]
+    ) -> None:
+        """Into its session."""
+        if names[0] == RETAINED:
+            self.given_retained(session.client, event, message, asked)
+        else:
+            self.delivered(session.client, event, asked)
+
+    def waited_for(self, session: Session) -> None:
+        """Its client is back, or has come from elsewhere: what waited for it is its now."""
+        if self.on:
+            for _, delivery in session.window.after(session.observed_through):
+                message = self.border.events.message_of(delivery.event)
+                if message is not None:
+                    names = delivery.subscriptions
+                    self.given(session, delivery.event, message, names, asked_by(session, names))
 
     def heard(self, peer: str, event: Event) -> None:
         if self.observers.all:

@@ -18,7 +18,6 @@ from roamcast.mqtt.origin import ORIGIN_PROPERTY
 from roamcast.mqtt.packets import Pairs
 
 SUBSCRIBE_NAMES = ("filter", "interest", "publishers", "modulator", "expiry", ORIGIN_PROPERTY)
-MODULATOR = "modulator"
 PERSIST = "persist"
 PUBLISH_NAMES = ("relevance", "audience", "persist")
 

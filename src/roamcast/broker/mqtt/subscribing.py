@@ -257,7 +257,7 @@ class Subscribing:
             if not message.qos:
                 self.border.goes_ahead(event.publisher.host, event.subject)
             if min(message.qos, asked.qos) == 0:
-                for each in self.border.messages_for(session, event, message, name, False):
+                for each in self.border.local.messages_for(session, event, message, name, False):
                     seen = batch_of(with_origin(event, each, [asked]))
                     self.border.emit(Hand((session.client,), seen, True, ids_of([asked])))
                 self.border.observation.given_retained(session.client, event, message, [asked])
