@@ -21,7 +21,7 @@ from roamcast.model.values import FOREVER_US, Point
 from roamcast.spark import changed, differences, prepare, read_wishes, what_if
 from roamcast.spark import expected as ideal
 from roamcast.spark.tables import BadPipeline
-from roamcast.spark.wishes import set_wishes, wishes_of
+from roamcast.spark.wishes import amount, set_wishes, wishes_of
 from tests.spark.chain import pairs_of, surveyed, write_journal
 from tests.spark.test_commands import invoke, simulated
 from tests.spark.worlds import PERIOD_US, Small, expected, large_world
@@ -154,3 +154,9 @@ def test_l6_a_change_that_cannot_be_read_is_named(given: str, said: str) -> None
 def test_l6_what_if_nothing_is_changed() -> None:
     with pytest.raises(BadPipeline, match="nothing is changed"):
         wishes_of([], None)
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 1e300])
+def test_l6_an_amount_that_nobody_can_mean_is_refused(value: float) -> None:
+    with pytest.raises(BadPipeline, match="lifetime_s is"):
+        amount("lifetime_s", value)

@@ -45,6 +45,7 @@ from roamcast.spark.tables import SUBSCRIPTIONS, BadPipeline, columns, struct_of
 
 WHO_SAYS_IT = "\0"
 """In place of the anchor's name, where a scope goes with the host of its row."""
+AMOUNT_MAX = 9e9
 ScopeChange: TypeAlias = float | ScopeText | None
 
 
@@ -136,7 +137,7 @@ def subscriptions_by(rule: SubscriptionRule, frame: DataFrame, space: Space) -> 
         return frame.where(~meant)
     content = F.col("filter") if rule.filter is None else F.lit(filter_text("filter", rule.filter))
     if rule.near is not None:
-        content = nearer(check_metres("near", rule.near))(content)
+        content = nearer(amount("near", rule.near))(content)
     new = {
         "subject": F.col("subject") if rule.subject is None else F.lit(pattern(rule.subject)),
         "filter": content,
@@ -151,7 +152,7 @@ def publications_by(rule: PublicationRule, frame: DataFrame, space: Space) -> Da
         return frame.where(~meant)
     expires = F.col("expires_us")
     if rule.lifetime_s is not None:
-        expires = F.col("published_us") + F.lit(round(check_metres("lifetime_s", rule.lifetime_s) * 1e6))
+        expires = F.col("published_us") + F.lit(round(amount("lifetime_s", rule.lifetime_s) * 1e6))
     new = {
         "expires_us": expires,
         **{
@@ -191,7 +192,7 @@ def scope_column(name: str, change: ScopeChange, host: str, space: Space) -> Col
     if change is None:
         return F.col(name)
     if isinstance(change, int | float):
-        radius = F.lit(check_metres(name, change))
+        radius = F.lit(amount(name, change))
         circle = F.col(f"{name}.region.shape") == "circle"
         return F.when(circle, F.col(name).withField("region.radius_m", radius)).otherwise(F.col(name))
     try:
@@ -223,9 +224,10 @@ def filter_text(name: str, text: str) -> str:
         raise BadPipeline(f"{name}: {problem}") from problem
 
 
-def check_metres(name: str, value: float) -> float:
-    if not 0 <= value < float("inf"):
-        raise BadPipeline(f"{name} is {value:g}; give 0 or more")
+def amount(name: str, value: float) -> float:
+    """Metres or seconds; more would not be counted in microseconds."""
+    if not 0 <= value <= AMOUNT_MAX:
+        raise BadPipeline(f"{name} is {value:g}; give 0 to {AMOUNT_MAX:g}")
     return float(value)
 
 
