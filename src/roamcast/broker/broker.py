@@ -39,7 +39,6 @@ from roamcast.broker.messages import (
     Pub,
     Remember,
     Remembered,
-    Remind,
     Report,
     Sequenced,
     Settled,
@@ -238,8 +237,6 @@ class Broker:
                 return self.handover.attach(now_us, sender, message)
             case Has() | Poll():
                 return self.handover.hear_client(now_us, message, sender)
-            case Remind():
-                return self.memory.remind(sender, message)
             case _:
                 return self._hear_client(message, sender)
 

@@ -3,8 +3,8 @@
 Rebeca's clients tell a new broker what they want. A client of a standard protocol that comes back relies on its
 session, and the session is wherever the client was before. So its new broker asks before it attaches the client:
 
-    client --Remind--> new broker --Remember--> ... along the arrows (`arrows.py`), or to all neighbours ...
-    client <-Reminded- new broker <-Remembered-- ... whoever has the session, or all of them: nobody
+    new broker --Remember--> ... along the arrows (`arrows.py`), or to all neighbours ...
+    new broker <-Remembered-- ... whoever has the session, or all of them: nobody
 
 Nothing changes at those who answer. With the answer the client attaches as any other that knows what it wants, and
 what happens between question and attachment is the old broker's as before: nothing is lost in between. A question
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from roamcast.broker.arrows import Arrow
 from roamcast.broker.border import Border
-from roamcast.broker.messages import Remember, Remembered, Remind, Reminded
+from roamcast.broker.messages import Remember, Remembered
 from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.node.boundary import Does, Note
 
@@ -46,9 +46,12 @@ class Memory:
         self.arrow_of = arrow_of
         self.questions: dict[tuple[str, str, int], Question] = {}
         """By who asked, about whom, and the number of the question."""
+        self.answers: dict[str, Remembered] = {}
+        """To questions of this broker, by client, since somebody looked."""
 
-    def remind(self, client: str, remind: Remind) -> list[Does]:
-        return self._ask(Remember(client, remind.number, (self.host,)), None)
+    def ask(self, client: str, number: int) -> list[Does]:
+        """`number` tells this question from others about the client."""
+        return self._ask(Remember(client, number, (self.host,)), None)
 
     def hear(self, message: Remember | Remembered, sender: str) -> list[Does]:
         if isinstance(message, Remembered):
@@ -94,8 +97,8 @@ class Memory:
         if len(answer.path) > 1:
             path = answer.path[:-1]
             return self.neighbours.send([(path[-1], replace(answer, path=path))])
-        reminded = Reminded(answer.number, answer.found, answer.epoch, answer.session)
-        return self.border.tell(answer.client, reminded)
+        self.answers[answer.client] = answer
+        return []
 
 
 def key_of(message: Remember | Remembered) -> tuple[str, str, int]:

@@ -103,21 +103,6 @@ class Numbered(Message, frozen=True, tag="numbered"):
         return self.delivery.event.id
 
 
-class Remind(Message, frozen=True, tag="remind"):
-    """A client that knows nothing of its own subscriptions asks for them before it attaches; `number` is its own."""
-
-    number: int
-
-
-class Reminded(Message, frozen=True, tag="reminded"):
-    """What was found; not `found` says that nobody has a session of the client."""
-
-    number: int
-    found: bool
-    epoch: int
-    session: SessionState | None = None
-
-
 class Early(Message, frozen=True, tag="early"):
     """An event ahead of its number, for a client that has just come: it may get it again with one (R7)."""
 

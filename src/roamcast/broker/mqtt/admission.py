@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec.structs import replace
 
 from roamcast.broker.border import AWAY
-from roamcast.broker.messages import Attach, Remind, Reminded
+from roamcast.broker.messages import Attach, Remembered
 from roamcast.broker.mqtt.effects import Admit, Deny, Dismiss, Remark
 from roamcast.broker.mqtt.inputs import Arrived, Left
 from roamcast.broker.mqtt.publishing import Publishing
@@ -147,11 +147,11 @@ class Admission:
         self.sought[client] = given
         foretold = None if given.clean_start else self.border.broker.handover.foretold(client)
         if foretold is not None:
-            self._reminded(client, Reminded(0, True, foretold.epoch, foretold.session))
+            self._remembered(Remembered(client, 0, (), True, foretold.epoch, foretold.session))
             return
         wait_us = min(self.reminder_wait_us, ANEW_WAIT_US) if given.clean_start else self.reminder_wait_us
         self.border.timers.set(f"reminder:{client}", self.border.now_us + wait_us)
-        self.border.finish(self.border.broker.memory.remind(client, Remind(self.border.now_us)))
+        self.border.finish(self.border.broker.memory.ask(client, self.border.now_us))
         self.look_around()
 
     def _seek_no_more(self, client: str) -> Arrived | None:
@@ -170,21 +170,21 @@ class Admission:
 
     def look_around(self) -> None:
         """What neighbours have said of clients here, or timers."""
-        border = self.border
-        reminded, border.reminded = border.reminded, {}
-        for client, answer in reminded.items():
-            if client in self.sought:
-                self._reminded(client, answer)
+        border, memory = self.border, self.border.broker.memory
+        answers, memory.answers = memory.answers, {}
+        for answer in answers.values():
+            self._remembered(answer)
         departed, border.departed = border.departed, []
         for session in departed:
             self._gone(session)
         touched, self.border.linking.touched = self.border.linking.touched, {}
-        for client in [*touched, *reminded]:
+        for client in [*touched, *answers]:
             found = self.border.sessions.get(client)
             if found is not None:
                 self._look_at(found)
 
-    def _reminded(self, client: str, answer: Reminded) -> None:
+    def _remembered(self, answer: Remembered) -> None:
+        client = answer.client
         given = self._seek_no_more(client)
         if given is None:
             return

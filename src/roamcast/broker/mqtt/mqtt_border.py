@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from roamcast.broker.border import AWAY, Border, Recipients
 from roamcast.broker.broker import Broker
-from roamcast.broker.messages import Accepted, Attach, Lost, Notified, Numbered, Pub, Reminded, Sequenced
+from roamcast.broker.messages import Accepted, Attach, Lost, Notified, Numbered, Pub, Sequenced
 from roamcast.broker.modulators.running import Modulators
 from roamcast.broker.mqtt.admission import Admission
 from roamcast.broker.mqtt.ahead import Ahead
@@ -65,8 +65,6 @@ class MqttBorder(Border):
         self._shared: dict[tuple[str, tuple[str, ...], Form], Delivery] = {}
         self.settled_together = False
         """Whether a subject has settled since somebody looked that is advertised for all clients together."""
-        self.reminded: dict[str, Reminded] = {}
-        """Answers that came since somebody looked, by client."""
         self.departed: list[Session] = []
         """Sessions that another broker has now, since somebody looked."""
         self._make_parts(params, graph)
@@ -374,8 +372,6 @@ class MqttBorder(Border):
                 # It came by a way of its own, and is in the window already.
                 if session.window.entries.get(number) is delivery:
                     return self.send(session, [(number, delivery)])
-            case Reminded():
-                self.reminded[client] = message
             case Lost(count):
                 return [Note("events_lost", f"{client}: {'unknown' if count is None else count}")]
             case _:

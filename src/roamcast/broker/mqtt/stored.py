@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from roamcast.broker.params import BOUNDS, BrokerParams
 
-STATE_VERSION = 11
+STATE_VERSION = 12
 MAGIC = b"roamcast state "
 FREE = (*BOUNDS, "logical.movement", "mesh.movement")
 """Keys below `protocol` that may change."""
