@@ -12,7 +12,10 @@ from roamcast.experiments.catalogue import EXPERIMENTS
 from roamcast.experiments.chaos import TrialParams
 from roamcast.experiments.example import NaiveTrial
 from roamcast.experiments.experiment import Findings, Row
+from roamcast.experiments.mesh import Setting, closed_form, measure
+from roamcast.experiments.mesh_figures import follows_interval, half_a_trip_s, published
 from roamcast.experiments.overlay_figures import peak_gain
+from roamcast.experiments.rebeca import as_flooding
 from roamcast.experiments.rebeca_mobility import account_of
 from roamcast.experiments.report import section_of
 from roamcast.experiments.steam import only_sparse_and_far
@@ -57,6 +60,50 @@ def test_r6_the_account_of_a_trial_finds_what_a_naive_client_loses_and_doubles()
     assert account["wanted"] > 50
     assert account["lost"] > 0
     assert account["doubled"] > 0
+
+
+def test_r6_deliveries_other_than_those_of_flooding_are_found() -> None:
+    def row(kind: str, run: int, deliveries: float) -> Row:
+        return Row("rebeca-logical", {"kind": kind, "seconds": 50}, run, 1, {"deliveries": deliveries})
+
+    rows = [row("flooding", 0, 3.0), row("flooding", 1, 4.0), row("1s", 0, 3.0), row("1s", 1, 4.0)]
+    judge = as_flooding("1s", "flooding")
+    assert judge(Findings(rows)).holds
+    assert not judge(Findings([*rows[:3], row("1s", 1, 5.0)])).holds
+    assert not judge(Findings(rows[:3])).holds
+    assert not judge(Findings([])).holds
+
+
+def test_m9_savings_that_follow_the_interval_are_not_those_published() -> None:
+    """A third and a half for k = 10 and 20 are held against what comes out for both intervals."""
+
+    def rows(probing: dict[tuple[int, float], float]) -> Findings:
+        given = [{"k": k, "interval_s": interval_s} for k, interval_s in probing]
+        ours = [Row("mesh", {"kind": "predictive", **each}, 0, 1, {"overhead": 1.0}) for each in given]
+        theirs = [
+            Row("mesh", {"kind": "probing", **each}, 0, 1, {"overhead": overhead})
+            for each, overhead in zip(given, probing.values(), strict=True)
+        ]
+        return Findings([*ours, *theirs])
+
+    published_both = [published(10, "1/3", 100 / 3), published(20, "1/2", 50.0)]
+    following = [follows_interval(k, interval_s) for k in (10, 20) for interval_s in (4.0, 8.0)]
+    by_k = rows({(10, 4.0): 1.5, (10, 8.0): 1.5, (20, 4.0): 2.0, (20, 8.0): 2.0})
+    by_interval = rows({(10, 4.0): 1.42, (10, 8.0): 1.84, (20, 4.0): 1.42, (20, 8.0): 1.84})
+    assert all(claim.judge(by_k).holds for claim in published_both)
+    assert not all(claim.judge(by_interval).holds for claim in published_both)
+    assert all(claim.judge(by_interval).holds for claim in following)
+    assert not any(claim.judge(by_k).holds for claim in following[1:])
+
+
+def test_m9_a_batch_waits_for_half_a_trip() -> None:
+    assert half_a_trip_s(10, 3.0) == pytest.approx(334.8, abs=0.1)
+
+
+def test_m10_a_client_that_tells_its_velocity_alone_is_found_as_cheaply() -> None:
+    by_velocity = measure(Setting("predictive", k=3, runs=20, tells="velocity"))
+    assert by_velocity.missing == 0
+    assert by_velocity.overhead == pytest.approx(closed_form(3), rel=0.2)
 
 
 def test_s13_vehicles_pass_the_light_in_the_green_phase_of_their_approach() -> None:

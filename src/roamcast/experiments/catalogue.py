@@ -3,6 +3,7 @@
 from roamcast.experiments import (
     context,
     mesh_figures,
+    mesh_predictions,
     overlay_figures,
     overlay_hosts,
     rebeca,
@@ -26,6 +27,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *steam_latency.EXPERIMENTS,
         *context.EXPERIMENTS,
         *mesh_figures.EXPERIMENTS,
+        *mesh_predictions.EXPERIMENTS,
         *rebeca_mobility.EXPERIMENTS,
         *rebeca_locality.EXPERIMENTS,
         *rebeca.EXPERIMENTS,

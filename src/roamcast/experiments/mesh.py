@@ -62,6 +62,8 @@ class Setting(Struct, frozen=True):
     probe_s: float = 10.0
     noise_m: float = 0.0
     """By how much the destination that a client tells is wrong, east and north: a standard deviation (M10)."""
+    tells: Literal["destination", "velocity"] = "destination"
+    """What clients tell of their trips."""
 
     def mesh(self) -> MeshParams:
         side = 2 * self.k + 1
@@ -125,16 +127,19 @@ class MeshWorld(World):
 
 
 class Mistaken(MeshClient):
-    """Tells a destination near the one it goes to."""
+    """Tells a destination near the one it goes to, or none."""
 
-    def __init__(self, seat: Seat, params: BrokerParams, noise_m: float) -> None:
+    def __init__(self, seat: Seat, params: BrokerParams, setting: Setting) -> None:
         super().__init__(seat.host, params, seat.space, seat.graph)
-        self.error_m = seat.rng.gauss(0, noise_m), seat.rng.gauss(0, noise_m)
+        self.tells_destination = setting.tells == "destination"
+        self.error_m = seat.rng.gauss(0, setting.noise_m), seat.rng.gauss(0, setting.noise_m)
 
     def _status(self, now_us: int) -> Status | None:
         status = super()._status(now_us)
         if status is None or status.destination is None or status.speed_mps == 0:
             return status
+        if not self.tells_destination:
+            return replace(status, destination=None)
         return replace(status, destination=self.space.moved(status.destination, *self.error_m))
 
 
@@ -172,7 +177,7 @@ def run_world(setting: Setting, first: int, count: int) -> list[Run]:
     def make_node(seat: Seat) -> Node:
         if grid.cell_of(seat.host) is not None:
             return Broker(seat.host, params, seat.rng.getrandbits(32))
-        return Mistaken(seat, params, setting.noise_m)
+        return Mistaken(seat, params, setting)
 
     def resident(host: str, legs_of: list[Leg]) -> Resident:
         return Resident(host, Track(legs_of), make_node)
