@@ -100,10 +100,10 @@ def test_m9_a_batch_waits_for_half_a_trip() -> None:
     assert half_a_trip_s(10, 3.0) == pytest.approx(334.8, abs=0.1)
 
 
-def test_m10_a_client_that_tells_its_velocity_alone_is_found_as_cheaply() -> None:
+def test_m10_a_client_that_tells_its_velocity_alone_gets_everything() -> None:
     by_velocity = measure(Setting("predictive", k=3, runs=20, tells="velocity"))
     assert by_velocity.missing == 0
-    assert by_velocity.overhead == pytest.approx(closed_form(3), rel=0.2)
+    assert by_velocity.overhead < 1.2 * closed_form(3)
 
 
 def test_s13_vehicles_pass_the_light_in_the_green_phase_of_their_approach() -> None:

@@ -77,6 +77,8 @@ WRONG = Experiment(
             "overhead by velocity alone, against the closed form",
             "our reading: as with a destination, within 10 %",
             between(lambda found: overhead(found.where(tells="velocity")) / closed_form(K), 0.9, 1.1, ".2f"),
+            "A trip without an end makes its client report every `report_s`, so that its serving broker follows it. "
+            "What these handovers cost is not in this figure.",
         ),
     ),
     plots=(
