@@ -27,7 +27,7 @@ EXACT = (
     "rebeca-blackout",
     "rebeca-tables",
     "rebeca-relocation",
-    "rebeca-responsiveness",
+    "rebeca-catch-up",
     "rebeca-producers",
     "rebeca-naive",
     "overlay-hosts",

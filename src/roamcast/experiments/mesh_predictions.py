@@ -1,6 +1,7 @@
 """What wrong predictions cost in a mesh (M10; section VII leaves it open)."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from roamcast.experiments.experiment import Claim, Experiment, Figures, Findings, Parameters, Plot, Verdict, between
 from roamcast.experiments.mesh import CELL_M, Setting, closed_form, measure
@@ -26,7 +27,9 @@ def told(figure: Callable[[Findings], float], error_m: float) -> Callable[[Findi
 
 def later_by_error(findings: Findings) -> Verdict:
     delays = [told(delay_s, error_m)(findings) for error_m in ERRORS_M]
-    return Verdict(", ".join(f"{each:.2f}" for each in delays), delays == sorted(delays))
+    return Verdict(
+        ", ".join(f"{each:.2f}" for each in delays), all(before < after for before, after in pairwise(delays))
+    )
 
 
 def dearest(findings: Findings) -> float:

@@ -156,7 +156,7 @@ def there_and_back(findings: Findings) -> Verdict:
 
 
 RESPONSIVENESS = Experiment(
-    name="rebeca-responsiveness",
+    name="rebeca-catch-up",
     requirement="R3",
     title="How long until a client that moved has what it missed",
     section="3.2, responsiveness",
