@@ -2,8 +2,9 @@
 
     roamcast sim examples/parking.toml
 
-The event stays as long as the place is free and matters around the place (context of relevance). A driver who is
-still far away asks for what is free around the destination (context of interest), at a price that fits the budget.
+The event matters around the place (context of relevance); when the place is taken, it withdraws the event. A driver
+who is still far away asks for what is free around the destination (context of interest), at a price that fits the
+budget.
 """
 
 from roamcast import Box, ContentType, Event, EventType, Point, Port, Scope
@@ -24,7 +25,9 @@ class Place:
     def offer(self) -> None:
         mine = self.port.me.attributes
         content = {"street": mine["street"], "price": mine["price"]}
-        self.port.raise_("parking/free", content, lifetime_s=40, relevance=around(self.port.position("offer"), 60))
+        here = around(self.port.position("offer"), 60)
+        free = self.port.raise_("parking/free", content, lifetime_s=3_600, relevance=here)
+        self.port.after(mine["free_for_s"], lambda: self.port.withdraw(free.id))
 
 
 class Driver:

@@ -173,6 +173,8 @@ def node(
     **missed.** What was lost is asked for as long as it is of use. With `--lifetime 60` who comes within a minute
     gets it too. Outside of the proximity nobody ever does.
 
+    **withdrawn.** `withdraw ice` as a line of car-1's input ends what it raised of ice and still lasts.
+
     **judged.** With `--journal out/ice` at both, `roamcast audit out/ice` tells whether all arrived that should.
 
     **carried.** With `--gateway mqtt://broker:1883` a node passes events between this network and a broker, both

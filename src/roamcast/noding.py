@@ -27,6 +27,7 @@ from roamcast.live.adhoc.wording import (
     event_type_of,
     said_as_text,
     wish_of,
+    withdrawal_of,
 )
 from roamcast.live.client import Client, ClientError
 from roamcast.live.gateway.running import Gateway, GatewaySettings
@@ -59,6 +60,8 @@ SETTLE_S = 1.5
 """So long after its announcements a node waits before it raises anything: others join its groups meanwhile."""
 LINES_MAX = 1_000
 """Lines that wait meanwhile, or for the first position. Then no more are read: whoever writes them waits as well."""
+LASTING_MAX = 10_000
+"""Events that a user may withdraw; what is raised beyond them ends by itself."""
 
 MISTAKES = (
     BadOption,
@@ -89,6 +92,8 @@ class Talk:
         """For each line that was read and not yet raised, the reader has taken one."""
         self._waiting: list[str] | None = []
         self._full = False
+        self._lasting: dict[str, Event] = {}
+        """What this node raised by lines and still lasts, by id: what its user may withdraw."""
         self._nowhere = False
         """Whether the last event was raised without a position; each time that begins, it is said."""
 
@@ -165,13 +170,33 @@ class Talk:
 
     def _raise(self, text: str) -> None:
         port = self.node.port
+        withdrawn = withdrawal_of(text, port.vocabulary.types)
+        if withdrawn is not None:
+            self._withdraw(withdrawn)
+            return
         subject, attributes = wish_of(text, port.vocabulary.types)
         relevance = self._around(self.options.relevant_within_m)
-        port.raise_(subject, attributes, lifetime_s=self.options.lifetime_s, relevance=relevance)
+        event = port.raise_(subject, attributes, lifetime_s=self.options.lifetime_s, relevance=relevance)
+        self._remember(event)
         is_nowhere = self.node.context().position is None
         if is_nowhere and not self._nowhere:
             complain(f"'{subject}' reaches nobody, nor does what follows: this node has no position now")
         self._nowhere = is_nowhere
+
+    def _remember(self, event: Event) -> None:
+        now_us = self.node.now_us()
+        self._lasting = {key: each for key, each in self._lasting.items() if each.expires_us >= now_us}
+        if not event.instantaneous and len(self._lasting) < LASTING_MAX:
+            self._lasting[event.id] = event
+
+    def _withdraw(self, subject: str) -> None:
+        """All events of a subject that still last."""
+        found = [event_id for event_id, event in self._lasting.items() if event.subject == subject]
+        if not found:
+            complain(f"nothing to withdraw: no event '{subject}' of this node lasts; --lifetime lets them")
+        for event_id in found:
+            del self._lasting[event_id]
+            self.node.port.withdraw(event_id)
 
     def unraised(self) -> int:
         """How many events were asked for and never raised, since the node ended too soon."""

@@ -140,6 +140,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: Port("a", Nowhere(Point(0, 0))).raise_("x"),
     lambda: announced().announce(FOUND, AROUND),
     lambda: withdrawn().raise_("rescue/found", CONTENT),
+    lambda: announced().withdraw("e"),
     lambda: announced().unannounce("x"),
     lambda: withdrawn().announce(SHORT),
     lambda: announced().raise_("rescue/found", without("note")),

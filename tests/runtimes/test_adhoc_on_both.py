@@ -13,7 +13,7 @@ from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point
-from roamcast.node.boundary import Announce, Publish, Subscribe, Unannounce, Unsubscribe
+from roamcast.node.boundary import Announce, Publish, Subscribe, Unannounce, Unsubscribe, Withdraw
 from tests.runtimes.airs import AirNet, LiveAir, SimAir
 
 PROXIMITY = {"kind": "proximity", "preset": "vehicle", "announcement_period_ms": 100.0, "radio_range_m": 10_000.0}
@@ -120,6 +120,18 @@ def test_s11_what_lasts_reaches_who_comes_later(story_of: Tells) -> None:
     lasting = story.raise_(1, lifetime_s=600)
     story.subscribe("near")
     story.wait(lambda: story.got("near") == [lasting])
+
+
+def test_s3_what_was_withdrawn_reaches_nobody_who_comes_later(story_of: Tells) -> None:
+    story = story_of(PROXIMITY)
+    story.announce()
+    story.subscribe("near")
+    withdrawn, lasting = story.raise_(1, lifetime_s=600), story.raise_(2, lifetime_s=600)
+    story.wait(lambda: sorted(story.got("near")) == [withdrawn, lasting])
+    story.net.give("producer", Withdraw(withdrawn))
+    story.subscribe("far")
+    story.net.move("far", 60.0)
+    story.wait(lambda: story.got("far") == [lasting])
 
 
 def test_s14_events_in_order_come_in_order(story_of: Tells) -> None:

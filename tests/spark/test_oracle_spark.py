@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from roamcast.experiments.assemble import kit_of
 from roamcast.journal import Journal, Move, Published, Record, Run, Subscribed, Unsubscribed
+from roamcast.journal.records import EVENT_WITHDRAWN, Noted
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.region import Circle
@@ -110,6 +111,21 @@ def test_p2_a_subscription_ends_when_ended_replaced_or_its_host_gone(spark: Spar
         "s-gone": ["e1", "e2", "e3", "e4"],
         "s-back": ["e7", "e8"],
     }
+
+
+def test_p2_an_event_ends_when_its_publisher_withdraws_it(spark: SparkSession, tmp_path: Path) -> None:
+    """C3: a note of another host ends nothing."""
+    here = Context("a", Point(0.0, 0.0))
+    records: list[Record] = [Move("a", 0, Point(0.0, 0.0)), Move("b", 0, Point(0.0, 0.0))]
+    for name in ("withdrawn", "kept"):
+        records.append(Published("a", SECOND_US, Event(name, "x", here, SECOND_US, 60 * SECOND_US)))
+    records += [
+        Noted("a", 2 * SECOND_US, EVENT_WITHDRAWN, "withdrawn"),
+        Noted("b", 2 * SECOND_US, EVENT_WITHDRAWN, "kept"),
+    ]
+    records.append(Subscribed("b", 3 * SECOND_US, Subscription("s", "b", "x", 3 * SECOND_US, FOREVER_US)))
+    write_journal(tmp_path, records, Run("withdrawn", 0, Plane(), 1))
+    assert expected_by_spark(spark, tmp_path) == {("kept", "s"): 3 * SECOND_US}
 
 
 def test_p2_no_window_over_lives_is_read_anew_for_each_row(spark: SparkSession) -> None:

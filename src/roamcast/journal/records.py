@@ -157,6 +157,8 @@ class Noted(Base, frozen=True):
 
 
 RUN_ENDED = "run_ended"
+EVENT_WITHDRAWN = "event_withdrawn"
+"""The note of a publisher that ends an event before its time; its detail is the event."""
 """What the last note of a writer says, if its run came to an end: without it, the run was cut."""
 
 Record: TypeAlias = (

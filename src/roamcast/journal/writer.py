@@ -30,6 +30,7 @@ from roamcast.journal.columns import Columns, Prepared, numbered
 from roamcast.journal.layout import Segment, leftovers, temporary_name, used_incarnations, writer_name
 from roamcast.journal.plain import plain_filter, plain_point, plain_velocity
 from roamcast.journal.records import (
+    EVENT_WITHDRAWN,
     RUN_ENDED,
     Announced,
     BadJournal,
@@ -151,6 +152,9 @@ class Journal(Observer):
 
     def published(self, now_us: int, host: str, event: Event) -> None:
         self._record_or_note(Published(host, now_us, event))
+
+    def withdrawn(self, now_us: int, host: str, event_id: str) -> None:
+        self.noted(now_us, host, EVENT_WITHDRAWN, event_id)
 
     def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
         self._append(Delivered, host, now_us, (event.id, subscription_id, host, None))

@@ -86,6 +86,12 @@ class Publish(Given, frozen=True):
     event: Event
 
 
+class Withdraw(Given, frozen=True):
+    """An event of this host that lasts is over: who has not got it yet shall not get it."""
+
+    event_id: str
+
+
 class Subscribe(Given, frozen=True):
     subscription: Subscription
 
@@ -110,6 +116,7 @@ Input: TypeAlias = (
     | LinkUp
     | LinkDown
     | Publish
+    | Withdraw
     | Subscribe
     | Unsubscribe
     | Announce

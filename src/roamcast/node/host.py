@@ -22,6 +22,7 @@ from roamcast.node.boundary import (
     TimerFired,
     Unannounce,
     Unsubscribe,
+    Withdraw,
 )
 from roamcast.node.observer import Observer
 
@@ -79,6 +80,8 @@ class Host:
                     observer.moved(now_us, context)
                 case Publish(event):
                     observer.published(now_us, self.id, event)
+                case Withdraw(event_id):
+                    observer.withdrawn(now_us, self.id, event_id)
                 case Subscribe(subscription):
                     observer.subscribed(now_us, self.id, subscription)
                 case Unsubscribe(subscription_id):

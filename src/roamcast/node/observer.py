@@ -46,6 +46,9 @@ class Observer:
     # Events.
 
     def published(self, now_us: int, host: str, event: Event) -> None: ...
+    def withdrawn(self, now_us: int, host: str, event_id: str) -> None:
+        """Its publisher ended an event before its time."""
+
     def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None: ...
 
     def fanned_out(self, now_us: int, event: Event, hosts: Sequence[str], subscription_ids: SubscriptionIds) -> None:
@@ -126,6 +129,9 @@ class Observers(Observer):
 
     def published(self, now_us: int, host: str, event: Event) -> None:
         self._tell("published", now_us, host, event)
+
+    def withdrawn(self, now_us: int, host: str, event_id: str) -> None:
+        self._tell("withdrawn", now_us, host, event_id)
 
     def delivered(self, now_us: int, host: str, event: Event, subscription_id: str) -> None:
         self._tell("delivered", now_us, host, event, subscription_id)

@@ -20,7 +20,7 @@ from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, BadValue, Point, Value
-from roamcast.node.boundary import Announce, Input, Publish, Subscribe, Unannounce, Unsubscribe
+from roamcast.node.boundary import Announce, Input, Publish, Subscribe, Unannounce, Unsubscribe, Withdraw
 
 Handler: TypeAlias = Callable[[Event], None]
 Troubled: TypeAlias = Callable[[str], None]
@@ -138,6 +138,13 @@ class Port:
         )
         self.ground.give(Publish(event))
         return event
+
+    def withdraw(self, event_id: str) -> None:
+        """Ends an event that was raised with a lifetime: who has not got it yet does not get it any more, but for
+        what is on its way. One that has ended already is left alone."""
+        if not self._gave_id("e", event_id):
+            raise BadValue(f"there is no event '{event_id}' of this host; give the id of what raise_ answered with")
+        self.ground.give(Withdraw(event_id))
 
     def subscribe(
         self,

@@ -68,7 +68,7 @@ class OnlyMatching(Checker):
 
     What has a lifetime must still live when it is delivered, by true time. Something instantaneous cannot: it is
     judged at its own moment. A subscription that was ended, by its host or with it, may still get what was on its
-    way.
+    way, and so may others of an event that was withdrawn.
     """
 
     name = "only-matching"
@@ -79,6 +79,7 @@ class OnlyMatching(Checker):
         self.published_us: dict[str, int] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.ended_us: dict[str, int] = {}
+        self.withdrawn_us: dict[str, int] = {}
 
     def published(self, now_us: int, host: str, event: Event) -> None:
         self.published_us[event.id] = now_us
@@ -89,6 +90,9 @@ class OnlyMatching(Checker):
 
     def unsubscribed(self, now_us: int, host: str, subscription_id: str) -> None:
         self.ended_us.setdefault(subscription_id, now_us)
+
+    def withdrawn(self, now_us: int, host: str, event_id: str) -> None:
+        self.withdrawn_us.setdefault(event_id, now_us)
 
     def gone(self, now_us: int, host: str, to: str | None = None) -> None:
         for each in self.subscriptions.values():
@@ -105,6 +109,9 @@ class OnlyMatching(Checker):
         ended_us = self.ended_us.get(subscription_id)
         if ended_us is not None and now_us > ended_us + FLIGHT_US_MAX:
             self.fail(f"{what} at '{host}', which had ended at {ended_us / 1e6:.6f} s")
+        withdrawn_us = self.withdrawn_us.get(event.id)
+        if withdrawn_us is not None and now_us > withdrawn_us + FLIGHT_US_MAX:
+            self.fail(f"{what} at '{host}', but was withdrawn at {withdrawn_us / 1e6:.6f} s")
         if not self._right(now_us, begun(event, self.published_us[event.id]), subscription):
             self.fail(f"{what} at '{host}' but does not match it")
 

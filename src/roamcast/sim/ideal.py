@@ -82,6 +82,10 @@ class Ideal(Observer):
             self._consider(now_us, event, subscription)
         self.events[event.id] = event
 
+    def withdrawn(self, now_us: int, host: str, event_id: str) -> None:
+        if self.events.pop(event_id, None) is not None:
+            self.open = {pair: each for pair, each in self.open.items() if pair[0] != event_id}
+
     def subscribed(self, now_us: int, host: str, subscription: Subscription) -> None:
         subscription = issued(subscription, now_us)
         self.events = {key: each for key, each in self.events.items() if each.expires_us >= now_us}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
+from roamcast.journal.records import EVENT_WITHDRAWN
 from roamcast.spark.files import is_directory
 from roamcast.spark.journal import Journal
 from roamcast.spark.published import Tables
@@ -23,6 +24,8 @@ from roamcast.spark.settings import Settings, settings_of
 from roamcast.spark.tables import EVENTS, LIVES, PREPARED, STATES, TRACKS, BadPipeline, Table, as_declared
 
 ORDER = ("at_us", "incarnation", "sequence")
+WITHDRAWALS = f"what = '{EVENT_WITHDRAWN}'"
+"""Which notes end an event before its time."""
 LIFETIME_US_MAX = 2**53
 """What lasts longer lasts for ever; without a bound the arithmetic of times could overflow."""
 OF_HOSTS = (TRACKS.name, STATES.name)
@@ -114,14 +117,25 @@ def stretches(rows: DataFrame, settings: Settings) -> DataFrame:
 
 
 def events(journal: Journal, settings: Settings) -> DataFrame:
-    """Publications, from when they were recorded until they expire."""
+    """Publications, from when they were recorded until they expire or are withdrawn."""
     same_id = Window.partitionBy("event_id")
-    published = (
-        journal.publications.withColumn("begin_us", F.col("at_us"))
-        .withColumn("end_us", F.col("at_us") + lifetime("published_us", "expires_us"))
-        .withColumn("again", F.count("*").over(same_id) > 1)
+    found = lasted(journal).withColumn("again", F.count("*").over(same_id) > 1)
+    return in_bins(lasting(found, settings), settings, "begin_us", F.col("end_us")).select(*EVENTS.columns)
+
+
+def lasted(journal: Journal) -> DataFrame:
+    """Publications with when they begin and end, however long that is."""
+    withdrawn = (
+        journal.notes.where(WITHDRAWALS)
+        .groupBy("host", F.col("detail").alias("event_id"))
+        .agg(F.min("at_us").alias("withdrawn_us"))
     )
-    return in_bins(lasting(published, settings), settings, "begin_us", F.col("end_us")).select(*EVENTS.columns)
+    ends = F.least(F.col("at_us") + lifetime("published_us", "expires_us"), F.col("withdrawn_us") - 1)
+    return (
+        journal.publications.join(withdrawn, ["host", "event_id"], "left")
+        .withColumn("begin_us", F.col("at_us"))
+        .withColumn("end_us", ends)
+    )
 
 
 def lives(journal: Journal, settings: Settings) -> DataFrame:

@@ -30,7 +30,7 @@ from roamcast.spark.ingest import ingest
 from roamcast.spark.journal import Journal
 from roamcast.spark.ledger import Ledger, read_rows
 from roamcast.spark.oracle.expected import expected
-from roamcast.spark.prepare import ORDER, Prepared, lay_out, lifetime, lived
+from roamcast.spark.prepare import ORDER, WITHDRAWALS, Prepared, lasted, lay_out, lived
 from roamcast.spark.published import Tables
 from roamcast.spark.settings import PERIOD_US, Settings, Survey, borders_of, graph_of, told_by
 from roamcast.spark.tables import (
@@ -53,7 +53,7 @@ from roamcast.spark.tables import (
 BUCKET_US = 1_000_000
 LATE_US = 10_000_000
 PARTS_MAX = 32
-KINDS = (MOVES, CONTEXTS, PUBLICATIONS, SUBSCRIPTIONS, UNSUBSCRIPTIONS)
+KINDS = (MOVES, CONTEXTS, PUBLICATIONS, SUBSCRIPTIONS, UNSUBSCRIPTIONS, NOTES)
 MATCHED = Table("matched", columns(event_id=TEXT, subscription_id=TEXT), "pairs whose event still lasts")
 WORKSHOP = "streaming"
 """Where the prepared tables of a step lie while it runs."""
@@ -168,7 +168,7 @@ class Step:
 
     def journal(self) -> Journal:
         """What was carried, and what is new."""
-        frames = {table.name: self.records(table) for table in (*KINDS, RUNS, NOTES)}
+        frames = {table.name: self.records(table) for table in (*KINDS, RUNS)}
         nothing = self.tables.spark.createDataFrame([], DELIVERIES.struct)
         return Journal(**frames, deliveries=nothing, place=self.tables.journal)
 
@@ -202,12 +202,12 @@ class Step:
         place = f"{self.place}/{CARRIED}"
         later = F.col("at_us") >= horizon
         lives = lived(journal).where(F.col("end_us") >= horizon).drop("begin_us", "end_us")
-        lasts = F.col("at_us") + lifetime("published_us", "expires_us") >= horizon
-        going_on = journal.publications.where(lasts)
+        going_on = lasted(journal).where(F.col("end_us") >= horizon).select(*PUBLICATIONS.columns)
         write(holding(journal.moves, later), MOVES, f"{place}/{MOVES.name}")
         write(holding(journal.contexts, later), CONTEXTS, f"{place}/{CONTEXTS.name}")
         write(going_on, PUBLICATIONS, f"{place}/{PUBLICATIONS.name}")
         write(lives, SUBSCRIPTIONS, f"{place}/{SUBSCRIPTIONS.name}")
+        write(journal.notes.where(later & F.expr(WITHDRAWALS)), NOTES, f"{place}/{NOTES.name}")
         write(journal.unsubscriptions.where(later), UNSUBSCRIPTIONS, f"{place}/{UNSUBSCRIPTIONS.name}")
         pairs = self.tables.parquet(STREAMED, [f"{self.place}/{FOUND}"]).select(*MATCHED.columns)
         if self.version is not None:

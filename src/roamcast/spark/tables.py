@@ -142,8 +142,8 @@ EVENTS = Table(
         again=FLAG,
         bin=INTEGER,
     ),
-    "publications by true time; `again`: its id was published more than once",
-    ("publications",),
+    "publications by true time, until they expire or are withdrawn; `again`: its id was published more than once",
+    ("publications", "notes"),
 )
 LIVES = Table(
     "lives",

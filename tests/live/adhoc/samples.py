@@ -89,6 +89,12 @@ def subscribed(origin: str = "ann") -> context.SubscriptionMessage:
     return context.SubscriptionMessage(route=Route("r", Circle(here, 9.0), Here(here)), item=item)
 
 
+def published(origin: str = "ann") -> context.EventMessage:
+    here, event = Point(0.0, 0.0), raised(origin).event
+    item = context.EventItem(event, context.Reach(event.publisher, Circle(here, 9.0)), 0, Circle(here, 9.0))
+    return context.EventMessage(route=Route("r", Circle(here, 9.0), Here(here)), item=item)
+
+
 @st.composite
 def events(draw: st.DrawFn) -> Event:
     event = draw(some.events())

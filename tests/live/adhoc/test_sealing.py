@@ -21,7 +21,7 @@ from roamcast.live.adhoc.statements import is_last_word, travels
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
 from roamcast.node.boundary import Message
-from roamcast.protocols.adhoc.context.messages import SubscriptionMessage
+from roamcast.protocols.adhoc.context.messages import EventMessage, SubscriptionMessage
 from roamcast.protocols.adhoc.neighbours import Beacon, Here
 from roamcast.protocols.adhoc.proximity.messages import Raised, Withdrawn
 from tests.effort import examples
@@ -36,6 +36,7 @@ from tests.live.adhoc.samples import (
     any_messages,
     opened,
     outcome,
+    published,
     raised,
     sealed,
     seals,
@@ -175,6 +176,15 @@ def test_l7_a_subscription_is_not_taken_for_its_withdrawal() -> None:
     forwarder = seals("bob")
     heard = opened(forwarder, sealed(seals("ann"), subscribed())).message
     assert isinstance(heard, SubscriptionMessage)
+    with pytest.raises(Dropped, match="unattested"):
+        sealed(forwarder, replace(heard, withdrawn=True))
+
+
+def test_l7_an_event_is_not_taken_for_its_withdrawal() -> None:
+    """Who passes an event on cannot end it."""
+    forwarder = seals("bob")
+    heard = opened(forwarder, sealed(seals("ann"), published())).message
+    assert isinstance(heard, EventMessage)
     with pytest.raises(Dropped, match="unattested"):
         sealed(forwarder, replace(heard, withdrawn=True))
 

@@ -14,6 +14,7 @@ from roamcast.live.adhoc.wording import (
     own_attribute_of,
     point_of,
     wish_of,
+    withdrawal_of,
 )
 from roamcast.model.context import Context
 from roamcast.model.event import BadEvent, ContentType, Event, EventType
@@ -138,3 +139,13 @@ def test_l7_what_others_write_is_one_line_and_commands_no_terminal(event: Event)
     assert told.isprintable()
     said = json.loads(told)
     assert FAKED in (said["subject"], said["publisher"], said["attributes"].get("by"))
+
+
+def test_l6_a_line_withdraws_what_lasts_of_a_subject() -> None:
+    """Unless it is talk, or an event of a type of that name."""
+    own = {**TYPES, "withdraw": EventType("withdraw")}
+    assert withdrawal_of(" withdraw road/ice ", TYPES) == "road/ice"
+    assert [withdrawal_of(line, TYPES) for line in ("withdraw the offer", "withdraw", "road/ice depth=3")] == [
+        None
+    ] * 3
+    assert withdrawal_of("withdraw road/ice", own) is None

@@ -195,7 +195,7 @@ def test_what_is_withdrawn_is_not_told_to_the_newcomer_it_was_meant_for() -> Non
 
 def test_withdrawals_that_are_remembered_are_bounded_and_the_bound_is_noted() -> None:
     """C7"""
-    node = at_rest(subscriptions_max=2)
+    node = at_rest(events_max=1, subscriptions_max=1)
     notes = []
     for number in range(1, 5):
         notes += node.handle(number, Received(told(1, number, withdrawn=True), "subscriber"))

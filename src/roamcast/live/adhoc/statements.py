@@ -10,7 +10,7 @@ the message arrives at again.
 | message | its statements |
 |---|---|
 | announced, wanted, withdrawn, raised, missed | the message without its age and the way that is left, by its host |
-| event, matched-event, digest | each event, by its publisher |
+| event, matched-event, digest | each event and whether it is withdrawn, by its publisher |
 | any with an event that a gateway brought | the same, by the gateway |
 | subscription, digest | each subscription and whether it is withdrawn, by its subscriber |
 | beacon, matching-request, query, answer | none: their sender says them of itself, or asks |
@@ -59,8 +59,8 @@ def statements_of(message: Message) -> tuple[Statement, ...]:
             return (Statement(host_in(proximity_id), _encoder.encode(message)),)
         case Missed(asker):
             return (Statement(asker, _encoder.encode(replace(message, left_m=0.0))),)
-        case EventMessage(item=item):
-            return (of_event(item.event),)
+        case EventMessage(item=item, withdrawn=withdrawn):
+            return (of_event(item.event, withdrawn),)
         case MatchedEvent(event=event):
             return (of_event(event),)
         case SubscriptionMessage(item=wanted, withdrawn=withdrawn):
@@ -96,8 +96,8 @@ def is_last_word(message: Message, host: str) -> bool:
     )
 
 
-def of_event(event: Event) -> Statement:
-    return by_speaker(event, _encoder.encode(("event", event)))
+def of_event(event: Event, withdrawn: bool = False) -> Statement:
+    return by_speaker(event, _encoder.encode(("event withdrawn" if withdrawn else "event", event)))
 
 
 def by_speaker(event: Event, said: bytes) -> Statement:

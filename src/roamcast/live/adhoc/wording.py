@@ -3,6 +3,7 @@
 ice(depth: integer, where: position)            a type: its subject and what its events hold
 ice depth=3 where=24.94,60.17                   an event of it
 {"subject": "ice", "attributes": {"depth": 3}}  the same, for programs
+withdraw ice                                    ends what this node raised of it and still lasts
 """
 
 import re
@@ -66,6 +67,13 @@ def wish_of(line: str, types: dict[str, EventType]) -> tuple[str, dict[str, Valu
         # Talk that begins with this word.
         return SAY.subject, {"text": line.strip()}
     return subject, attributes_of(type_among(subject, types), words)
+
+
+def withdrawal_of(line: str, types: dict[str, EventType]) -> str | None:
+    """The subject whose events a line withdraws; none where `withdraw` is a type itself, or talk."""
+    command, _, subject = line.strip().partition(" ")
+    subject = subject.strip()
+    return subject if command == "withdraw" and command not in types and subject in types else None
 
 
 def said_as_text(line: str, types: dict[str, EventType]) -> str | None:

@@ -33,7 +33,7 @@ from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Plane, Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, BadValue, Point, Value, Velocity
-from roamcast.node.boundary import Announce, Input, Publish, Subscribe, Unannounce, Unsubscribe
+from roamcast.node.boundary import Announce, Input, Publish, Subscribe, Unannounce, Unsubscribe, Withdraw
 from roamcast.node.port import Application, Port
 
 PUBLISHER = "publisher"
@@ -129,6 +129,8 @@ class BrokerGround:
                 self._subscribe(subscription)
             case Unsubscribe(subscription_id):
                 self._do(self._unsubscribe(subscription_id))
+            case Withdraw():
+                raise BadValue("brokers cannot withdraw an event; raise it with a shorter lifetime")
             case Announce() | Unannounce():
                 return
             case _:

@@ -32,9 +32,9 @@ class Digests:
         self.waiting.update({row.id: row for row in fresh})
         return [self._timer(now_us)] if first else []
 
-    def withdrawn(self, subscription_id: str) -> None:
+    def withdrawn(self, row_id: str) -> None:
         """It must not be told any more, not even to whom it was about to be."""
-        self.waiting.pop(subscription_id, None)
+        self.waiting.pop(row_id, None)
 
     def overheard(self, digest: Digest) -> None:
         for event in digest.events:

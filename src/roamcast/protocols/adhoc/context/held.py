@@ -81,6 +81,10 @@ class HeldEvent(Held):
     def subject(self) -> str:
         return self.event.subject
 
+    @property
+    def grave(self) -> str:
+        return f"e/{self.id}/{self.event.published_us}"
+
     def item(self, now_us: int, space: Space) -> EventItem:
         return EventItem(self.event, self.reach_now(now_us, space), now_us - self.issued_us, self.region)
 
@@ -106,7 +110,7 @@ class HeldSubscription(Held):
     @property
     def grave(self) -> str:
         """By what its withdrawal is remembered: one that is issued anew under the same id is another."""
-        return f"{self.id}/{self.subscription.issued_us}"
+        return f"s/{self.id}/{self.subscription.issued_us}"
 
     def item(self, now_us: int, space: Space) -> SubscriptionItem:
         return SubscriptionItem(
@@ -142,6 +146,10 @@ class Holdings:
             table.expire(now_us)
             for row in [each for each in table.rows() if not is_inside(each.region, position, space)]:
                 table.remove(row.id)
+
+    def forget(self, row: AnyHeld) -> None:
+        """What is held under its id, whichever version."""
+        (self.events if isinstance(row, HeldEvent) else self.subscriptions).remove(row.id)
 
     def just_entered(self, position: Point, previous: Point | None) -> list[AnyHeld]:
         """What is held in regions that a host at `position` has entered since it was at `previous` (C11)."""

@@ -50,7 +50,7 @@ class IssuedTables:
         self.space = space
         self.events: Table[Issued] = Table(params.local_events_max)
         self.subscriptions: Table[Issued] = Table(params.local_subscriptions_max)
-        self.withdrawn: Table[Issued] = Table(params.local_subscriptions_max)
+        self.withdrawn: Table[Issued] = Table(params.local_events_max + params.local_subscriptions_max)
         """What others still hold, and a host that does not know where it is could not tell them to forget."""
         self._tables = (self.events, self.subscriptions, self.withdrawn)
 
@@ -102,16 +102,16 @@ class IssuedTables:
         row.told_region = self._target(issue.interest.region or issue.publishers.region, me, where)
         return SubscriptionItem(issue, reach, age_us, row.told_region)
 
-    def withdrawal(self, row: Issued, me: Context) -> SubscriptionItem | None:
-        """What makes others forget a subscription, for where it was told last; None if nobody holds it."""
+    def withdrawal(self, row: Issued, me: Context) -> EventItem | SubscriptionItem | None:
+        """What makes others forget it, for where it was told last; None if nobody holds it."""
         issue, now_us = row.issue, me.at_us
         if row.told_region is None or row.reach_region is None or row.instantaneous or now_us > row.expires_us:
             return None
-        assert isinstance(issue, Subscription)
         row.version += 1
-        return SubscriptionItem(
-            issue, Reach(me, row.reach_region, row.version), now_us - row.issued_us, row.told_region
-        )
+        reach, age_us = Reach(me, row.reach_region, row.version), now_us - row.issued_us
+        if isinstance(issue, Event):
+            return EventItem(issue, reach, age_us, row.told_region)
+        return SubscriptionItem(issue, reach, age_us, row.told_region)
 
     def _target(self, region: Region | None, me: Context, where: Whereabouts) -> Shape:
         """The region to tell: enlarged, and for an anchored one where it is now.

@@ -1,7 +1,7 @@
 """What comes into a host's tables (C7): events and subscriptions that belong where it is, and withdrawals.
 
-Whatever is held anew is matched at once against what is held already. A subscription that was withdrawn must not come
-back, so its withdrawal is remembered for as long as somebody who missed it may still tell of it.
+Whatever is held anew is matched at once against what is held already. What was withdrawn must not come back, so its
+withdrawal is remembered for as long as somebody who missed it may still tell of it.
 """
 
 from roamcast.model.space import Space
@@ -9,7 +9,7 @@ from roamcast.model.values import Point
 from roamcast.node.boundary import Does, Note
 from roamcast.protocols.adhoc.context.checks import Checks
 from roamcast.protocols.adhoc.context.digests import Digests
-from roamcast.protocols.adhoc.context.held import HeldEvent, HeldSubscription, Holdings, is_inside
+from roamcast.protocols.adhoc.context.held import AnyHeld, HeldEvent, HeldSubscription, Holdings, is_inside
 from roamcast.protocols.adhoc.context.meetings import Meetings
 from roamcast.protocols.adhoc.context.messages import EventItem, SubscriptionItem
 from roamcast.protocols.adhoc.context.params import ContextParams
@@ -32,8 +32,8 @@ class Keeping:
         self.held = held
         self.digests = digests
         self.meetings = meetings
-        self.withdrawn = Until(params.subscriptions_max)
-        """Subscriptions that must not come back, until those who still hold them have forgotten them too."""
+        self.withdrawn = Until(params.events_max + params.subscriptions_max)
+        """What must not come back, until those who still hold it have forgotten it too."""
 
     def hold(
         self, now_us: int, position: Point, item: EventItem | SubscriptionItem, travelled_us: int = 0
@@ -42,14 +42,20 @@ class Keeping:
         if not is_inside(item.region, position, self.space):
             return []
         if not self.checks.item(item):
-            return [Note("bad_message", item.event.id if isinstance(item, EventItem) else item.subscription.id)]
+            return [Note("bad_message", id_of(item))]
+        row = self._row(now_us, item, travelled_us)
+        return self._hold_event(now_us, row) if isinstance(row, HeldEvent) else self._hold_subscription(now_us, row)
+
+    def _row(self, now_us: int, item: EventItem | SubscriptionItem, travelled_us: int) -> AnyHeld:
         if isinstance(item, EventItem):
-            return self._hold_event(now_us, HeldEvent(item, now_us, travelled_us, self.params))
-        return self._hold_subscription(now_us, HeldSubscription(item, now_us, travelled_us, self.params))
+            return HeldEvent(item, now_us, travelled_us, self.params)
+        return HeldSubscription(item, now_us, travelled_us, self.params)
 
     def _hold_event(self, now_us: int, row: HeldEvent) -> list[Does]:
         known = self.held.events.get(row.id)
         if (known is not None and known.reach.version >= row.reach.version) or not row.lives(now_us):
+            return []
+        if row.grave in self.withdrawn:
             return []
         evicted = None if row.ends_us < now_us else self.held.events.put(row.id, row)
         effects: list[Does] = [] if evicted is None else [Note("event_dropped", evicted)]
@@ -65,16 +71,19 @@ class Keeping:
         effects: list[Does] = [] if evicted is None else [Note("subscription_dropped", evicted)]
         return effects + self.meetings.of_subscription(now_us, row)
 
-    def heard_withdrawal(self, now_us: int, item: SubscriptionItem, travelled_us: int) -> list[Does]:
+    def heard_withdrawal(self, now_us: int, item: EventItem | SubscriptionItem, travelled_us: int = 0) -> list[Does]:
+        """Remembers a withdrawal for as long as somebody who missed it may tell of what was withdrawn."""
         if not self.checks.item(item):
-            return [Note("bad_message", item.subscription.id)]
-        row = HeldSubscription(item, now_us, travelled_us, self.params)
-        return self.bury(now_us, row) if row.lives(now_us) else []
-
-    def bury(self, now_us: int, row: HeldSubscription) -> list[Does]:
-        """Remembers a withdrawal for as long as somebody who missed it may tell of the subscription."""
-        self.held.subscriptions.remove(row.id)
+            return [Note("bad_message", id_of(item))]
+        row = self._row(now_us, item, travelled_us)
+        if not row.lives(now_us):
+            return []
+        self.held.forget(row)
         self.digests.withdrawn(row.id)
         ends_us = row.ends_us + round(self.params.in_flight_s * 1e6)
         forgotten = self.withdrawn.add(now_us, row.grave, ends_us)
         return [] if forgotten is None else [Note("withdrawal_forgotten", forgotten)]
+
+
+def id_of(item: EventItem | SubscriptionItem) -> str:
+    return item.event.id if isinstance(item, EventItem) else item.subscription.id

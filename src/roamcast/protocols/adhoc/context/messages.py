@@ -45,9 +45,10 @@ class SubscriptionItem(Struct, frozen=True):
 
 
 class EventMessage(Routed, frozen=True, kw_only=True, tag="event"):
-    """To the region of relevance: when the event is published, and with each refresh."""
+    """To the region of relevance: when the event is published, with each refresh, and when it is withdrawn."""
 
     item: EventItem
+    withdrawn: bool = False
 
     @property
     def event_id(self) -> str:

@@ -43,6 +43,7 @@ from roamcast.node.boundary import (
     Subscribe,
     TimerFired,
     Unsubscribe,
+    Withdraw,
 )
 from roamcast.protocols.adhoc.context.checks import checks_of
 from roamcast.protocols.adhoc.context.digests import Digests
@@ -136,7 +137,9 @@ class ContextNode:
             case Subscribe(subscription):
                 return self.telling.issue(now_us, Issued(subscription, self.params))
             case Unsubscribe(subscription_id):
-                return self.telling.withdraw(now_us, subscription_id)
+                return self.telling.withdraw_subscription(now_us, subscription_id)
+            case Withdraw(event_id):
+                return self.telling.withdraw_event(now_us, event_id)
             case Moved(context):
                 return self._moved(now_us, context)
             case Start(context):
@@ -301,9 +304,7 @@ class ContextNode:
         """The first copy of a message that travels by geocast, whether or not this host is in its region."""
         travelled_us = message.route.age_us
         # Nearly all are one of these two.
-        if type(message) is EventMessage:
-            return self.keeping.hold(now_us, position, message.item, travelled_us)
-        if type(message) is SubscriptionMessage:
+        if type(message) is EventMessage or type(message) is SubscriptionMessage:
             if message.withdrawn:
                 return self.keeping.heard_withdrawal(now_us, message.item, travelled_us)
             return self.keeping.hold(now_us, position, message.item, travelled_us)

@@ -1,4 +1,4 @@
-"""What a host tells of its own (C9, C10): it publishes, subscribes, refreshes both, and withdraws subscriptions.
+"""What a host tells of its own (C9, C10): it publishes, subscribes, refreshes and withdraws both.
 
 Each telling goes by geocast to where it is to be held, and is held by this host too if it is there. One timer,
 `refresh`, is set for whatever is due next. What a host issues or withdraws while it does not know where it is it
@@ -7,7 +7,6 @@ tells as soon as it does.
 
 from roamcast.model.event import Event
 from roamcast.node.boundary import Does, Note, SetTimer
-from roamcast.protocols.adhoc.context.held import HeldSubscription
 from roamcast.protocols.adhoc.context.issued import NEVER_US, Issued, IssuedTables
 from roamcast.protocols.adhoc.context.keeping import Keeping
 from roamcast.protocols.adhoc.context.messages import EventItem, EventMessage, SubscriptionItem, SubscriptionMessage
@@ -78,25 +77,29 @@ class Telling:
         self, item: EventItem | SubscriptionItem, version: int, here: Here
     ) -> EventMessage | SubscriptionMessage:
         seeks = version % SEEK_VERSIONS == 0
+        route = Route(route_id(item), item.region, here, seeks=seeks, again=not seeks)
         if isinstance(item, EventItem):
-            route = Route(f"e/{item.event.id}/{version}", item.region, here, seeks=seeks, again=not seeks)
             return EventMessage(route=route, item=item)
-        route = Route(f"s/{item.subscription.id}/{version}", item.region, here, seeks=seeks, again=not seeks)
         return SubscriptionMessage(route=route, item=item)
 
     # Withdrawing.
 
-    def withdraw(self, now_us: int, subscription_id: str) -> list[Does]:
-        row = self.issued.subscriptions.remove(subscription_id)
+    def withdraw_event(self, now_us: int, event_id: str) -> list[Does]:
+        return self._withdraw(now_us, self.issued.events.remove(event_id))
+
+    def withdraw_subscription(self, now_us: int, subscription_id: str) -> list[Does]:
         self.keeping.held.subscriptions.remove(subscription_id)
+        return self._withdraw(now_us, self.issued.subscriptions.remove(subscription_id))
+
+    def _withdraw(self, now_us: int, row: Issued | None) -> list[Does]:
         item = None if row is None else self.issued.withdrawal(row, self.around.me(now_us))
         if row is None or item is None:
             return []
-        noted = self.keeping.bury(now_us, HeldSubscription(item, now_us, 0, self.params))
+        noted = self.keeping.heard_withdrawal(now_us, item)
         here = self.around.here(now_us)
         if here is not None:
             return [*noted, *self._tell_withdrawal(now_us, item, here)]
-        evicted = self.issued.withdrawn.put(subscription_id, row)
+        evicted = self.issued.withdrawn.put(row.issue.id, row)
         return noted if evicted is None else [*noted, Note("own_issue_dropped", evicted)]
 
     def withdraw_late(self, now_us: int) -> list[Does]:
@@ -110,7 +113,15 @@ class Telling:
                 effects += self._tell_withdrawal(now_us, item, here)
         return effects
 
-    def _tell_withdrawal(self, now_us: int, item: SubscriptionItem, here: Here) -> list[Does]:
+    def _tell_withdrawal(self, now_us: int, item: EventItem | SubscriptionItem, here: Here) -> list[Does]:
         # It has to find all who were told, so it seeks them as the first telling did.
-        route = Route(f"s/{item.subscription.id}/{item.reach.version}", item.region, here, seeks=True)
+        route = Route(route_id(item), item.region, here, seeks=True)
+        if isinstance(item, EventItem):
+            return self.geocast.send(now_us, EventMessage(route=route, item=item, withdrawn=True))
         return self.geocast.send(now_us, SubscriptionMessage(route=route, item=item, withdrawn=True))
+
+
+def route_id(item: EventItem | SubscriptionItem) -> str:
+    if isinstance(item, EventItem):
+        return f"e/{item.event.id}/{item.reach.version}"
+    return f"s/{item.subscription.id}/{item.reach.version}"

@@ -21,6 +21,7 @@ perfect radio and nothing moving during an event's flight, delivery is what `mat
 | Announce, Unannounce | enters or withdraws a proximity; beacons it now and then every period |
 | Subscribe, Unsubscribe | joins or leaves the groups of relevant proximities; advertises a wanted region (S14) |
 | Publish | delivers locally, numbers the event, sends it to the group |
+| Withdraw | forgets an event that lasts; a beacon tells at once that it is not to be asked for |
 | Received Announced, Wanted | enters, renews or drops a proximity; inside, repeats it once a round |
 | Received Raised | checks the type, repeats it if it is a member, delivers |
 | Received Missed | at the producer: replays what it cached; at a member nearer to it: repeats it once |
@@ -53,6 +54,7 @@ from roamcast.node.boundary import (
     TimerFired,
     Unannounce,
     Unsubscribe,
+    Withdraw,
 )
 from roamcast.protocols.adhoc.proximity.clocks import Clocks
 from roamcast.protocols.adhoc.proximity.delivering import Delivering
@@ -136,6 +138,8 @@ class Proximity:
                 return self._subscribe(now_us, subscription)
             case Unsubscribe(subscription_id):
                 return self._unsubscribe(subscription_id)
+            case Withdraw(event_id):
+                return self._withdraw(now_us, event_id)
             case Announce(announcement):
                 return self._announce(now_us, announcement)
             case Unannounce(announcement_id):
@@ -179,6 +183,14 @@ class Proximity:
         if entry is None or here is None or announcement.id not in self.discovery.announcements:
             return effects
         return effects + self._beacon(now_us, entry, here)
+
+    def _withdraw(self, now_us: int, event_id: str) -> list[Does]:
+        here, effects = self._here(now_us), list[Does]()
+        for proximity_id in self.producing.withdraw(event_id):
+            entry = self.discovery.relevant.get(proximity_id)
+            if entry is not None and here is not None and entry.local and self.discovery.is_local_here(entry, here):
+                effects += self._beacon(now_us, entry, here)
+        return effects
 
     def _subscribe(self, now_us: int, subscription: Subscription) -> list[Does]:
         if self.me is None:

@@ -98,6 +98,10 @@ class Producing:
             return effects, before
         return effects, [*before, self._arrival(announcement.id, event, delivery, event.published_us, self._turn)]
 
+    def withdraw(self, event_id: str) -> list[str]:
+        """Only the producer keeps what lasts. Answers with the proximities whose beacons named the event."""
+        return [box.proximity_id for box in self.outboxes.by_stream.values() if box.withdraw(event_id)]
+
     def _arrival(
         self, announcement_id: str, event: Event, delivery: Delivery, published_us: int, turn: int
     ) -> Arrival:

@@ -81,6 +81,14 @@ class Outbox:
                 return
         self.kept.popleft()
 
+    def withdraw(self, event_id: str) -> bool:
+        """Takes an event that lasts out, so that nobody gets it any more; False if it is not here."""
+        for place, kept in enumerate(self.kept):
+            if kept.message.event.id == event_id and not kept.message.event.instantaneous:
+                del self.kept[place]
+                return True
+        return False
+
     def prune(self, now_us: int) -> None:
         while self.kept and not self.is_alive(self.kept[0], now_us):
             self.kept.popleft()
