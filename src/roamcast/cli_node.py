@@ -117,7 +117,7 @@ def node(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="vehicle, pedestrian or paper; with context recommended, paper or sparse.", rich_help_panel=HOW
+            help="recommended, vehicle, pedestrian or paper.", rich_help_panel=HOW
         ),
     ] = None,
     range_m: Annotated[
@@ -154,7 +154,7 @@ def node(
 
     The whole life of an event, from a car that finds ice to one that comes near it:
 
-    **announced.** A producer says what it will tell of, and how far that matters. It repeats this twice a second.
+    **announced.** A producer says what it will tell of, and how far that matters. It repeats this every second.
 
         roamcast node car-1 --at 0,0 --announce 'ice(depth: integer)' --within 200
 

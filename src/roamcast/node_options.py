@@ -32,7 +32,7 @@ from roamcast.server.links.frames import NAME_CHARS_MAX, check_name
 WHOLE_LAN_M = 20_100_000.0
 """Farther than any two places on Earth are apart: on a LAN everybody hears everybody."""
 WITHIN_M = 200.0
-PRESET = {"proximity": "vehicle", "context": "recommended"}
+PROTOCOLS = ("proximity", "context")
 SPACES: dict[str, Plane | Earth] = {"earth": Earth(), "plane": Plane()}
 NOWHERE = Point(0.0, 0.0)
 """Where a node is that was not told: with all others that were not."""
@@ -199,15 +199,11 @@ def check_placed(text: str, source: Source, space: Plane | Earth, asked: str | N
 
 
 def kit_for(options: Options) -> ProtocolKit:
-    if options.protocol not in PRESET:
-        raise BadOption(f"--protocol {options.protocol}: give {' or '.join(PRESET)}")
-    return kit_of(
-        {
-            "kind": options.protocol,
-            "preset": options.preset or PRESET[options.protocol],
-            "radio_range_m": options.range_m or WHOLE_LAN_M,
-        }
-    )
+    """With the parameters that the simulator takes too when nobody says otherwise."""
+    if options.protocol not in PROTOCOLS:
+        raise BadOption(f"--protocol {options.protocol}: give {' or '.join(PROTOCOLS)}")
+    preset = {} if options.preset is None else {"preset": options.preset}
+    return kit_of({"kind": options.protocol, **preset, "radio_range_m": options.range_m or WHOLE_LAN_M})
 
 
 def context_of(options: Options, space: Plane | Earth) -> Context:

@@ -1,6 +1,7 @@
 """L1, S, C: the same ad hoc nodes, in the simulator and over multicast, tell the same stories."""
 
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point
 from roamcast.node.boundary import Announce, Publish, Subscribe, Unannounce, Unsubscribe, Withdraw
+from roamcast.node.kit import Seat
+from roamcast.node_options import Options, kit_for
+from roamcast.sim.radio import UnitDiskParams
 from tests.runtimes.airs import AirNet, LiveAir, SimAir
 
 PROXIMITY = {"kind": "proximity", "preset": "vehicle", "announcement_period_ms": 100.0, "radio_range_m": 10_000.0}
@@ -158,3 +162,13 @@ def test_c5_c9_contexts_decide_who_gets_an_event(story_of: Tells) -> None:
     again = story.raise_(2, lifetime_s=600, audience=around)
     story.wait(lambda: story.got("far") == [said, again])
     assert story.got("near") == [said]
+
+
+@pytest.mark.parametrize("protocol", ["proximity", "context"])
+def test_l1_a_node_starts_from_the_parameters_of_a_simulation(protocol: str) -> None:
+    """With a radio of the same range; what the paper used is asked for by name."""
+    seat = Seat("ann", Random(1))
+    live: Any = kit_for(Options(name="ann", protocol=protocol, range_m=200.0)).make_node(seat)
+    simulated: Any = kit_of({"kind": protocol}, UnitDiskParams(range_m=200.0)).make_node(seat)
+    as_published: Any = kit_of({"kind": protocol, "preset": "paper"}, UnitDiskParams(range_m=200.0)).make_node(seat)
+    assert live.params == simulated.params != as_published.params

@@ -64,7 +64,7 @@ def proximity_kit(given: dict[str, Any]) -> ProtocolKit:
     from roamcast.protocols.adhoc.proximity import node as proximity
     from roamcast.protocols.adhoc.proximity import params as proximity_params
 
-    changes = {"preset": "paper", **given}
+    changes = {"preset": "recommended", **given}
     preset = changes.pop("preset")
     if not isinstance(preset, str) or preset not in proximity_params.PRESETS:
         raise BadScenario(f"protocol.preset: there is no {preset!r} (allowed: {', '.join(proximity_params.PRESETS)})")

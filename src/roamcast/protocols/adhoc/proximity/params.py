@@ -1,4 +1,4 @@
-"""The parameters of the proximity protocol: one frozen value, three presets, every bound with its name and unit."""
+"""The parameters of the proximity protocol: one frozen value, four presets, every bound with its name and unit."""
 
 import math
 
@@ -111,6 +111,7 @@ class ProximityParams(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 PRESETS = {
+    "recommended": ProximityParams(),
     "paper": ProximityParams.paper(),
     "pedestrian": ProximityParams.pedestrian(),
     "vehicle": ProximityParams.vehicle(),
