@@ -116,9 +116,7 @@ def node(
     protocol: Annotated[str, typer.Option(help="proximity or context.", rich_help_panel=HOW)] = "proximity",
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="recommended, vehicle, pedestrian or paper.", rich_help_panel=HOW
-        ),
+        typer.Option(help="recommended, vehicle, pedestrian or paper.", rich_help_panel=HOW),
     ] = None,
     range_m: Annotated[
         float | None,

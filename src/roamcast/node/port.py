@@ -24,7 +24,7 @@ from roamcast.node.boundary import Announce, Input, Publish, Subscribe, Unannoun
 
 Handler: TypeAlias = Callable[[Event], None]
 Troubled: TypeAlias = Callable[[str], None]
-TROUBLES = frozenset({"subscription_refused", "subscription_off"})
+TROUBLES = frozenset({"subscription_refused", "subscription_off", "neighbours_unknown"})
 """Notes of a node that mean that a subscription does not do what it was made for; their detail is its id."""
 PERIOD_MIN_S = 0.001
 

@@ -8,7 +8,7 @@ import pytest
 from roamcast.experiments.assemble import kit_of
 from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.model.filter import parse_text
+from roamcast.model.filter import EVERYTHING, parse_text
 from roamcast.model.region import Anchored, Box, rectangle
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Value, Velocity
@@ -181,6 +181,37 @@ def test_relational_properties_of_relevance_range_over_the_neighbours_key_attrib
     world.publish(8, "h0", relevance=slower)
     world.run(11)
     assert world.deliveries == [(event, subscription)]
+
+
+@pytest.mark.parametrize("lifetime_s", [0.0, 20.0])
+@pytest.mark.parametrize("of", ["relevance", "interest", "filter"])
+def test_relational_properties_need_no_configuration(of: str, lifetime_s: float) -> None:
+    """C2, C7: hosts tell what a filter over their neighbours aggregates, and stop when none does any more."""
+    speeds: dict[str, dict[str, Any]] = {
+        f"h{number}": {"speed": speed, "secret": 1} for number, speed in enumerate((5, 5, 9, 5, 9))
+    }
+    world = ContextWorld(line(5), speeds)
+    expected = []
+    for subject, text in (("a", "me.speed > neighbours.avg('speed')"), ("b", "me.speed < neighbours.avg('speed')")):
+        scope = where(MIDDLE.region, text)
+        subscription = world.subscribe(
+            7,
+            "h4",
+            lifetime_s=20,
+            interest=scope if of == "interest" else MIDDLE,
+            filter_=parse_text(text) if of == "filter" else EVERYTHING,
+            subject=subject,
+        )
+        relevance = scope if of == "relevance" else MIDDLE
+        event = world.publish(8.5, "h0", lifetime_s=lifetime_s, relevance=relevance, subject=subject)
+        expected.append((event, subscription))
+    world.run(12)
+    assert world.deliveries == expected[:1]
+    told = [each for node in world.nodes.values() for each in node.neighbours.contexts(12 * SECOND_US)]
+    assert {name for each in told for name in each.attributes} == {"speed"}
+    world.run(70)
+    assert all(not node.presence.asks for node in world.nodes.values())
+    assert not any(each.attributes for each in world.nodes["h1"].neighbours.contexts(70 * SECOND_US))
 
 
 def test_all_hosts_of_the_matching_area_together_send_one_matched_event() -> None:

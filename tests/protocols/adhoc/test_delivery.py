@@ -334,3 +334,13 @@ def test_in_a_static_world_of_several_hops_what_matches_is_delivered_and_nothing
     assert sorted(found) == sorted(expected)
     assert far > 20
     assert len(expected) < len(producers) * len(consumers)
+
+
+def test_a_filter_over_neighbours_is_refused_when_it_is_subscribed() -> None:
+    """S4: nobody tells its attributes to others here, so that it would never be true."""
+    field = Field({"p": (0, 0), "c": (50, 0)})
+    told: list[str] = []
+    field.port("c").subscribe(SUBJECT, lambda event: None, "depth > neighbours.avg('depth')", troubled=told.append)
+    field.run(1)
+    assert field.witness.notes["neighbours_unknown"] == 1
+    assert not len(field.nodes["c"].discovery.interests)

@@ -256,6 +256,11 @@ def terms(atom: Atom) -> tuple[Term, ...]:
             return (position,)
 
 
+def over_neighbours(filter_: "Filter") -> list[Neighbours]:
+    """What a filter asks of the reader's neighbours, left to right."""
+    return [term for atom in atoms(filter_.root) for term in terms(atom) if isinstance(term, Neighbours)]
+
+
 def same_kind_operators(kind: Kind) -> tuple[Operator, ...]:
     """What can be asked of two values of a kind; anything else is unknown."""
     if kind in (Kind.BOOLEAN, Kind.POSITION):

@@ -4,6 +4,9 @@ Every frame of the ad hoc protocols says where its sender is (`Here`), so any fr
 is sent only by a host that has said nothing else for a period ("in the absence of other traffic", section 4.1).
 `Presence` is the sending side: it knows where the host was a while ago, which is how others see that it has just
 entered a region. `NeighbourTable` is the listening side. It is bounded: who was heard of longest ago goes first.
+
+Which attributes frames carry nobody has to configure: a host that holds a filter over its neighbours names the
+attributes that the filter aggregates (`Here.asks`), and whoever hears that carries them, as long as it is repeated.
 """
 
 from operator import attrgetter
@@ -11,23 +14,30 @@ from operator import attrgetter
 from msgspec import Struct, field
 
 from roamcast.model.context import Context
-from roamcast.model.values import Point, Value, check_attributes, check_point
+from roamcast.model.values import NAME_CHARS_MAX, BadValue, Point, Value, check_attributes, check_point
 from roamcast.node.boundary import Message
+
+ASKS_MAX = 16
+"""Attributes that one host can ask of its neighbours, and that one carries for them."""
 
 
 class Here(Struct, frozen=True, array_like=True):
-    """Where the sender of a frame is, where it was about a beacon period before, and its key attributes."""
+    """Where the sender of a frame is, where it was about a beacon period before, its key attributes, and those that
+    it asks of its neighbours."""
 
     position: Point
     previous: Point | None = None
     """None: it was nowhere before, it has just started."""
     attributes: dict[str, Value] = field(default_factory=dict)
+    asks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_point(self.position, "sender")
         if self.previous is not None:
             check_point(self.previous, "sender")
         check_attributes(self.attributes)
+        if len(self.asks) > ASKS_MAX or not all(1 <= len(name) <= NAME_CHARS_MAX for name in self.asks):
+            raise BadValue(f"asks for {len(self.asks)} attributes; give at most {ASKS_MAX} names")
 
 
 class Beacon(Message, frozen=True, tag="beacon"):
@@ -37,9 +47,15 @@ class Beacon(Message, frozen=True, tag="beacon"):
 class Presence:
     """What a host says of itself in its frames."""
 
-    def __init__(self, period_us: int, key_attributes: tuple[str, ...]) -> None:
+    def __init__(self, period_us: int, key_attributes: tuple[str, ...], asked_us: int = 0) -> None:
+        """`asked_us`: for so long after it was last asked for an attribute is carried."""
         self.period_us = period_us
         self.key_attributes = key_attributes
+        self.asked_us = asked_us
+        self.asks: tuple[str, ...] = ()
+        """What filters here need to know of neighbours."""
+        self._carried: dict[str, int] = {}
+        """What neighbours asked for, and until when it is carried."""
         self.said_us: int | None = None
         """When the host last told where it is."""
         self._marked: Point | None = None
@@ -49,7 +65,28 @@ class Presence:
     def here(self, now_us: int, me: Context, position: Point) -> Here:
         """What to put into a frame that is sent now."""
         keys = {name: me.attributes[name] for name in self.key_attributes if name in me.attributes}
-        return Here(position, self._marked if self._renews(now_us) else self._previous, keys)
+        for name, until_us in self._carried.items():
+            if until_us >= now_us and name in me.attributes:
+                keys[name] = me.attributes[name]
+        return Here(position, self._marked if self._renews(now_us) else self._previous, keys, self.asks)
+
+    def asked(self, now_us: int, names: tuple[str, ...], me: Context) -> bool:
+        """A neighbour asks for attributes; answers whether frames carry one from now on that they did not before."""
+        is_news = False
+        for name in names:
+            if name in self.key_attributes or name not in me.attributes:
+                continue
+            if name not in self._carried and len(self._carried) >= ASKS_MAX:
+                self._carried = {key: until for key, until in self._carried.items() if until >= now_us}
+                if len(self._carried) >= ASKS_MAX:
+                    continue
+            is_news = is_news or self._carried.get(name, -1) < now_us
+            self._carried[name] = now_us + self.asked_us
+        return is_news
+
+    def hurry(self) -> None:
+        """The next beacon is due at once."""
+        self.said_us = None
 
     def said(self, now_us: int, position: Point) -> None:
         """A frame with this host's `here` was sent."""

@@ -12,7 +12,7 @@ from roamcast.model.event import Event
 from roamcast.model.filter.bind import is_bound
 from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
-from roamcast.model.filter.tree import Filter, Neighbours, atoms, terms
+from roamcast.model.filter.tree import Filter, over_neighbours
 from roamcast.model.places import MovementGraph
 from roamcast.model.region import Anchored, Region, anchored_contains, contains
 from roamcast.model.scope import Scope
@@ -89,7 +89,7 @@ def asked_of_neighbours(filter_: Filter | None) -> tuple[str, ...] | None:
     """The attributes over which a filter aggregates its neighbours, in order; None if it does not look at them."""
     if filter_ is None:
         return None
-    found = [term for atom in atoms(filter_.root) for term in terms(atom) if isinstance(term, Neighbours)]
+    found = over_neighbours(filter_)
     if not found:
         return None
     return tuple(dict.fromkeys(term.name for term in found if term.name))

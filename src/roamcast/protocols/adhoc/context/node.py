@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from roamcast.model.context import Context
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
+from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
 from roamcast.node.boundary import (
     Broadcast,
@@ -51,6 +52,7 @@ from roamcast.protocols.adhoc.context.domains import ToPublisher, ToSubscriber
 from roamcast.protocols.adhoc.context.held import Holdings, by_my_clock
 from roamcast.protocols.adhoc.context.issued import Issued, IssuedTables
 from roamcast.protocols.adhoc.context.keeping import Keeping
+from roamcast.protocols.adhoc.context.matching import asked_of_neighbours
 from roamcast.protocols.adhoc.context.meetings import Meetings
 from roamcast.protocols.adhoc.context.messages import (
     Answer,
@@ -67,8 +69,11 @@ from roamcast.protocols.adhoc.context.params import ContextParams
 from roamcast.protocols.adhoc.context.surroundings import Surroundings
 from roamcast.protocols.adhoc.context.telling import Telling
 from roamcast.protocols.adhoc.geocast import Geocast
-from roamcast.protocols.adhoc.neighbours import Beacon, Here, NeighbourTable, Presence
+from roamcast.protocols.adhoc.neighbours import ASKS_MAX, Beacon, Here, NeighbourTable, Presence
 from roamcast.protocols.adhoc.routes import Route, Routed
+
+ASKED_US = 100_000
+"""Within this time a host tells its neighbours what one of them asks for."""
 
 
 class ContextNode:
@@ -87,7 +92,7 @@ class ContextNode:
         self.refuses = refuses
         self.space: Space = space or Plane()
         self.checks = checks_of(self.space)
-        self.presence = Presence(round(params.beacon_s * 1e6), params.key_attributes)
+        self.presence = Presence(round(params.beacon_s * 1e6), params.key_attributes, round(params.neighbour_s * 1e6))
         self.neighbours = NeighbourTable(params.neighbours_max, round(params.neighbour_s * 1e6))
         self.around = Surroundings(host, self.space, self.presence, self.neighbours, Context(host), graph)
         self.geocast = Geocast(host, params.geocast, rng, self.space, self.neighbours, refuses)
@@ -133,9 +138,9 @@ class ContextNode:
     def _answer(self, now_us: int, given: Input) -> list[Does]:
         match given:
             case Publish(event):
-                return self.telling.issue(now_us, Issued(event, self.params))
+                return self._asking(now_us, self.telling.issue(now_us, Issued(event, self.params)))
             case Subscribe(subscription):
-                return self.telling.issue(now_us, Issued(subscription, self.params))
+                return self._asking(now_us, self.telling.issue(now_us, Issued(subscription, self.params)))
             case Unsubscribe(subscription_id):
                 return self.telling.withdraw_subscription(now_us, subscription_id)
             case Withdraw(event_id):
@@ -164,6 +169,38 @@ class ContextNode:
         found = self.domains.queries.fired(name)
         return [] if found is None else self.domains.judge(now_us, found[0], found[1])
 
+    # Relational properties.
+
+    def _asking(self, now_us: int, effects: list[Does]) -> list[Does]:
+        """After something new is held: its filters may need to know more of the neighbours, who are told at once.
+
+        They answer within `ASKED_US`, and what is held is looked at again then.
+        """
+        before = self.presence.asks
+        noted = self._renew_asks()
+        if set(self.presence.asks) <= set(before):
+            return [*effects, *noted]
+        self.presence.hurry()
+        return [*effects, *noted, SetTimer("beacon", now_us), SetTimer("tick", now_us + 2 * ASKED_US)]
+
+    def _renew_asks(self) -> list[Does]:
+        filters = [
+            *(row.issue.filter for row in self.issued.subscriptions.rows() if isinstance(row.issue, Subscription)),
+            *(row.event.relevance.filter for row in self._held_events.values()),
+            *(row.subscription.interest.filter for row in self._held_subscriptions.values()),
+        ]
+        names = dict.fromkeys(name for each in filters for name in asked_of_neighbours(each) or ())
+        wanted = [name for name in names if name not in self.params.key_attributes]
+        self.presence.asks = tuple(wanted[:ASKS_MAX])
+        return [Note("neighbours_not_asked", name) for name in wanted[ASKS_MAX:]]
+
+    def _asked_for(self, now_us: int, here: Here) -> list[Does]:
+        """A neighbour needs attributes; those that it could not know yet are told soon."""
+        if not self.presence.asked(now_us, here.asks, self.around.context):
+            return []
+        self.presence.hurry()
+        return [SetTimer("beacon", now_us + round(self.rng.random() * ASKED_US))]
+
     # Time passes.
 
     def _beacon(self, now_us: int) -> list[Does]:
@@ -184,6 +221,8 @@ class ContextNode:
 
     def _tick(self, now_us: int) -> list[Does]:
         self.issued.expire(now_us)
+        if self.presence.asks:
+            self._renew_asks()
         again = SetTimer("tick", now_us + self._tick_us)
         if not self._held_events and not self._held_subscriptions and not self._journeys.held:
             return [again]
@@ -228,6 +267,8 @@ class ContextNode:
         effects: list[Does] = []
         if self._hears(now_us, sender, here) and (self._held_events or self._held_subscriptions):
             effects = self._look(now_us, sender, here)
+        if here.asks:
+            effects = effects + self._asked_for(now_us, here)
         under_way = self._under_way
         if under_way and self._journeys.held:
             effects = effects + self._carry(now_us)
@@ -270,6 +311,8 @@ class ContextNode:
         effects: list[Does] = []
         if self._hears(now_us, sender, here) and (self._held_events or self._held_subscriptions):
             effects = self._look(now_us, sender, here)
+        if here.asks:
+            effects = effects + self._asked_for(now_us, here)
         return effects + self._carry(now_us) if self._journeys.held else effects
 
     def _look(self, now_us: int, sender: str, here: Here) -> list[Does]:
@@ -288,7 +331,7 @@ class ContextNode:
         effects: list[Does] = []
         for item in items:
             effects += self.keeping.hold(now_us, position, item)
-        return effects
+        return self._asking(now_us, effects) if any(is_relational(item) for item in items) else effects
 
     def _asked(self, now_us: int, message: Query | Answer, sender: str) -> list[Does]:
         mine = self.around.here(now_us)
@@ -307,7 +350,8 @@ class ContextNode:
         if type(message) is EventMessage or type(message) is SubscriptionMessage:
             if message.withdrawn:
                 return self.keeping.heard_withdrawal(now_us, message.item, travelled_us)
-            return self.keeping.hold(now_us, position, message.item, travelled_us)
+            held = self.keeping.hold(now_us, position, message.item, travelled_us)
+            return self._asking(now_us, held) if is_relational(message.item) else held
         match message:
             case MatchedEvent(subscriber=self.host):
                 if not self.checks.matched(message):
@@ -324,3 +368,9 @@ class ContextNode:
                 return self.domains.at_publisher(now_us, request)
             case _:
                 return []
+
+
+def is_relational(item: EventItem | SubscriptionItem) -> bool:
+    """Whether hosts that hold it must know attributes of their neighbours."""
+    scope = item.event.relevance if isinstance(item, EventItem) else item.subscription.interest
+    return scope.filter is not None and bool(asked_of_neighbours(scope.filter))
