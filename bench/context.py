@@ -92,7 +92,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ours": {"preset": "recommended"},
     "ours-density-44": {"preset": "recommended", "per_km2": 44.0},
     "ours-density-60": {"preset": "recommended", "per_km2": 60.0},
-    "sparse-density-44": {"preset": "sparse", "per_km2": 44.0},
 }
 
 

@@ -27,7 +27,6 @@ from roamcast.protocols.adhoc.context.messages import (
 from roamcast.protocols.adhoc.context.node import ContextNode
 from roamcast.protocols.adhoc.context.params import PRESETS, ContextParams
 from roamcast.protocols.adhoc.context.reachability import leaves_after_s, reachability_region
-from roamcast.protocols.adhoc.geocast_params import GeocastParams
 from roamcast.protocols.adhoc.routes import Route
 from roamcast.sim.faults import Crash, FaultParams, Pause
 from roamcast.sim.mobility.legs import moving, resting, resting_forever
@@ -500,10 +499,9 @@ def test_presets_are_valid_and_the_paper_has_no_recovery_from_voids() -> None:
     paper = made["paper"]
     assert (paper.reachability_m, paper.safe_distance_m, paper.refresh_s, paper.beacon_s) == (50.0, 10.0, 5.0, 5.0)
     assert (paper.enlarge_m, paper.geocast.range_m) == (60.0, 200.0)
-    assert paper.geocast.detour_hops == paper.geocast.held_max == 0
+    assert paper.geocast.held_max == 0
     assert not paper.geocast.walks
     assert made["recommended"].geocast.walks
-    assert made["sparse"].geocast.detour_hops > 0
 
 
 @pytest.mark.parametrize(
@@ -525,12 +523,12 @@ def test_a_scenario_with_wrong_parameters_is_refused_by_name(given: dict[str, An
 
 
 def test_a_scenario_changes_single_values_of_a_preset() -> None:
-    kit = kit_of({"kind": "context", "preset": "sparse", "enlarge_m": 80, "geocast": {"range_m": 100}})
+    kit = kit_of({"kind": "context", "preset": "paper", "enlarge_m": 80, "geocast": {"range_m": 100}})
     node = kit.make_node(Seat("a", Random(1)))
     assert isinstance(node, ContextNode)
     assert node.params.enlarge_m == 80
     assert node.params.geocast.range_m == 100
-    assert node.params.geocast.detour_hops == GeocastParams(detour_hops=10).detour_hops
+    assert not node.params.geocast.walks
 
 
 # Strangers and the wire.

@@ -144,15 +144,15 @@ class Sayings:
         return SubscriptionItem(subscription, self.reach(), 11, self.region)
 
     def route(self, **changes: Any) -> Route:
-        return replace(Route("r", self.region, self.here, 2, 900, self.at(60, 60)), **changes)
+        return replace(Route("r", self.region, self.here, 2, 900), **changes)
 
     def all(self) -> list[Message]:
-        """Of every kind; those that travel also on a detour and on a walk, inside the region and outside of it."""
+        """Of every kind; those that travel also on a new attempt and on a walk, inside the region and outside."""
         walk = Walk(("me",), "stranger", self.at(50, 50), self.at(45, 40))
         away = Box(self.at(300, 300), self.at(400, 400))
         routes = [
             self.route(seeks=True),
-            self.route(id="d", attempt=1, escape_m=500.5, detour=3),
+            self.route(id="d", attempt=1, escape_m=500.5),
             self.route(id="w", attempt=2, escape_m=100.5, walk=walk, target=away),
             self.route(id="s", seeks=True, walk=Walk(("me",), "stranger"), target=away),
         ]
@@ -250,7 +250,6 @@ IMPOSSIBLE: dict[str, Spoil] = {
     "target of corners": spoiled_route(target=Polygon((Point(0.0, 0.0), NOWHERE, Point(0.0, 1e12)))),
     "age": spoiled_route(age_us=-5),
     "hops": spoiled_route(hops=-1),
-    "origin": spoiled_route(origin=NOWHERE),
     "escape": spoiled_route(attempt=1, escape_m=-1.0),
     "start of a walk": spoiled_route(walk=Walk(("me",), "stranger", NOWHERE, NOWHERE)),
     "entry of a walk": spoiled_route(walk=Walk(("me",), "stranger", None, NOWHERE)),
@@ -340,7 +339,7 @@ def fuzz(sayings: Sayings, rng: Random, rounds: int, make: Callable[[], ContextN
 
 PRESETS: dict[str, dict[str, Any]] = {
     "recommended": {"key_attributes": ("load",)},
-    "sparse": {"geocast": GeocastParams(walks=False, detour_hops=10), "query_hops": 2},
+    "without walks": {"geocast": GeocastParams(walks=False), "query_hops": 2},
 }
 
 

@@ -80,7 +80,7 @@ def static(**changes: Any) -> dict[str, Any]:
     ]
     rest = {
         "seconds": 26,
-        "protocol": {"kind": "context", "preset": "sparse", "key_attributes": ["speed"]},
+        "protocol": {"kind": "context", "key_attributes": ["speed"]},
         "subscribe": subscribe,
         "publish": publish,
         "checks": ["no-duplicates", "only-matching"],
@@ -119,12 +119,12 @@ def test_in_a_connected_static_world_delivery_is_exactly_what_matches(seed: int)
     assert result.missed == result.unwanted == result.duplicates == 0
 
 
-def wide(preset: str) -> dict[str, Any]:
+def wide(**geocast: bool) -> dict[str, Any]:
     """With regions that often hang together only through hosts outside.
 
     A subscription that walks around two voids is on its way for 6 s; events come when all have arrived.
     """
-    world = static(protocol={"kind": "context", "preset": preset, "key_attributes": ["speed"]}, seconds=25)
+    world = static(protocol={"kind": "context", "geocast": geocast, "key_attributes": ["speed"]}, seconds=25)
     world["publish"] = [
         rule | {"first_s": rule["first_s"] + 6, "until_s": rule["until_s"] + 6} for rule in world["publish"]
     ]
@@ -142,7 +142,7 @@ which a subscription is on its way for longest. The twelve between them hold too
 @pytest.mark.parametrize("seed", CONNECTED)
 def test_wide_regions_that_hang_together_only_through_others_are_exact_too(seed: int) -> None:
     """C6, C8, C13: with the recommended preset, walks outside find all parts of a region."""
-    run_ = finished(wide("recommended"), seed)
+    run_ = finished(wide(), seed)
     assert connected(run_)
     result = outcome(run_)
     assert result.expected > 50
@@ -151,9 +151,9 @@ def test_wide_regions_that_hang_together_only_through_others_are_exact_too(seed:
 
 @pytest.mark.slow
 def test_without_walks_wide_regions_are_not_exact() -> None:
-    """The proof that the test above can fail, by the world that detours of ten hops do not get right."""
-    result = outcome(finished(wide("sparse"), 12))
-    assert 0 < result.missed <= 0.05 * result.expected
+    """The proof that the test above can fail, by one of its worlds."""
+    result = outcome(finished(wide(walks=False), 12))
+    assert 0 < result.missed < result.expected
 
 
 @pytest.mark.slow
@@ -282,7 +282,7 @@ def test_vehicles_that_are_past_the_accident_do_not_carry_it() -> None:
 
 
 @examples(6)
-@given(st.integers(0, 10**6), st.floats(1, 30), st.sampled_from(["recommended", "paper", "vehicle", "sparse"]))
+@given(st.integers(0, 10**6), st.floats(1, 30), st.sampled_from(["recommended", "paper", "vehicle"]))
 def test_in_any_moving_world_nothing_comes_twice_or_to_somebody_outside_its_audience(
     seed: int, speed_mps: float, preset: str
 ) -> None:

@@ -127,7 +127,9 @@ def test_filters_reduce_what_vehicles_get_by_95_percent() -> None:
 
 
 def test_a_preset_that_is_none_and_an_unknown_parameter_are_named() -> None:
-    with pytest.raises(BadScenario, match=r"protocol\.preset.*'fast'.*allowed: recommended, paper, pedestrian, vehicle"):
+    with pytest.raises(
+        BadScenario, match=r"protocol\.preset.*'fast'.*allowed: recommended, paper, pedestrian, vehicle"
+    ):
         kit_of({"kind": "proximity", "preset": "fast"})
     with pytest.raises(BadScenario, match="unknown key 'range'"):
         kit_of({"kind": "proximity", "range": 1})

@@ -20,8 +20,7 @@ For each message under way a host is WAITING (to send), SENT (and listening for 
 | HELD    | `held_s` are over                                        | forgotten                                 |
 
 Void recovery (C13) is what HELD does. First the message walks around the void (`faces.py`) until it comes to somebody
-nearer to the region than the void, who goes on greedily; or, with `detour_hops`, it floods so many hops in search of
-such a host, unless it only tells `again` what was told before. Then it is carried until somebody nearer comes by.
+nearer to the region than the void, who goes on greedily. Then it is carried until somebody nearer comes by.
 Each recovery is a new attempt, which hosts that let the message go before consider again.
 
 A region need not hang together by itself. If a message `seeks` all of it, hosts inside let it walk outside as well
@@ -30,8 +29,6 @@ A region need not hang together by itself. If a message `seeks` all of it, hosts
 Guarantee: no host sends one attempt of a message more often than 1 + `retries_max` times, and the memory for ids, for
 messages under way and for held ones is bounded. `age_us` adds up the time a message waited at its hosts, so receivers
 need no common clock.
-
-Gossip G(d, p) (S12): inside the region, hosts farther than d from the origin repeat with probability p only.
 """
 
 from collections.abc import Iterable
@@ -170,8 +167,6 @@ class Geocast:
             return [Note("geocast_hops_exceeded", route.id)]
         distance_m = distance_to_m(route.target, position, self.space)
         if distance_m == 0:
-            if self._gossip_is_silent(route, position):
-                return []
             entry = UnderWay(route.id, message, "flood", 0.0, now_us)
             self._overhear(entry, route)
             self.walks.seek(now_us, entry, position)
@@ -183,18 +178,12 @@ class Geocast:
             progress = min(1.0, (before_m - distance_m) / params.range_m)
             delay_ms = params.greedy_delay_ms * (1 - progress) + self.rng.uniform(0, params.jitter_ms)
             return self.journeys.wait(now_us, UnderWay(route.id, message, "greedy", distance_m, now_us), delay_ms)
-        if route.detour > 0 or params.bridges:
-            entry = UnderWay(route.id, message, "detour" if route.detour > 0 else "bridge", distance_m, now_us)
+        if params.bridges:
+            entry = UnderWay(route.id, message, "bridge", distance_m, now_us)
             self._overhear(entry, route)
-            if entry.way == "detour" or self._bridges(now_us, entry):
+            if self._bridges(now_us, entry):
                 return self.journeys.wait(now_us, entry, self.rng.uniform(0, params.flood_delay_ms))
         return []
-
-    def _gossip_is_silent(self, route: Route, position: Point) -> bool:
-        beyond_m = self.params.gossip_beyond_m
-        if beyond_m is None or route.origin is None or self.space.within(route.origin, position, beyond_m):
-            return False
-        return self.rng.random() >= self.params.gossip_share
 
     # Listening.
 
@@ -223,7 +212,7 @@ class Geocast:
     def _overhear(self, entry: UnderWay, route: Route) -> None:
         """Inside, only copies from inside count: the last hop outside listens for the first one."""
         position = route.here.position
-        if entry.way == "detour" or self.sender_m(entry.message.route.target, position) == 0:
+        if self.sender_m(entry.message.route.target, position) == 0:
             entry.copies += 1
             entry.forwarders.append(position)
 
@@ -239,7 +228,7 @@ class Geocast:
         target = entry.message.route.target
         for neighbour in self.neighbours.current(now_us):
             position = neighbour.here.position
-            if entry.way != "detour" and distance_to_m(target, position, self.space) > 0:
+            if distance_to_m(target, position, self.space) > 0:
                 continue
             if not any(self.space.within(each, position, reach_m) for each in entry.forwarders):
                 return True
@@ -272,8 +261,6 @@ class Geocast:
             hops=route.hops + 1,
             age_us=route.age_us + now_us - entry.heard_us + HOP_US,
             escape_m=None if on_the_way or entry.way == "flood" else route.escape_m,
-            detour=0 if on_the_way else max(0, route.detour - 1),
-            origin=here.position if route.origin is None else route.origin,
             walk=entry.walk,
         )
         broadcast = Broadcast(replace(message, route=changed))
@@ -309,20 +296,16 @@ class Geocast:
         if self._knows_nearer(now_us, route.target, here.position):
             return [*self.journeys.forget(entry), Note("geocast_lost", route.id)]
         effects: list[Does] = [Note("geocast_void", route.id)]
-        if params.detour_hops and entry.carries == 0 and not route.again:
-            effects += self._try_again(now_us, entry, here, params.detour_hops)
-        elif params.walks and entry.carries == 0:
+        if params.walks and entry.carries == 0:
             walk = self.walks.around_void(now_us, entry, here.position)
-            effects += [] if walk is None else self._try_again(now_us, entry, here, 0, walk)
+            effects += [] if walk is None else self._try_again(now_us, entry, here, walk)
         if entry.carries >= params.carries_max or self.held >= params.held_max:
             return effects + self.journeys.forget(entry)
         self.journeys.hold(entry)
         until_us = entry.heard_us + round(params.held_s * 1e6)
         return [*effects, SetTimer(self.timer_prefix + route.id, until_us)]
 
-    def _try_again(
-        self, now_us: int, entry: UnderWay, here: Here, detour: int, walk: Walk | None = None
-    ) -> list[Does]:
+    def _try_again(self, now_us: int, entry: UnderWay, here: Here, walk: Walk | None = None) -> list[Does]:
         """Sends a new attempt, which hosts that know the message consider anew."""
         message, route = entry.message, entry.message.route
         entry.distance_m = distance_to_m(route.target, here.position, self.space)
@@ -336,7 +319,6 @@ class Geocast:
             hops=route.hops + 1,
             age_us=route.age_us + now_us - entry.heard_us + HOP_US,
             escape_m=entry.distance_m,
-            detour=detour,
             walk=walk,
         )
         return [Broadcast(replace(message, route=changed))]
@@ -365,6 +347,6 @@ class Geocast:
                 continue
             self.journeys.release(entry)
             entry.tries = self.params.retries_max + 1
-            effects += self._try_again(now_us, entry, here, 0)
+            effects += self._try_again(now_us, entry, here)
             effects.append(SetTimer(self.timer_prefix + route.id, now_us + round(self.params.retry_ms * 1_000)))
         return effects

@@ -1,4 +1,4 @@
-"""The parameters of geocast: radio range, delays, suppression, recovery from voids, gossip, bounds."""
+"""The parameters of geocast: radio range, delays, suppression, recovery from voids, bounds."""
 
 from msgspec import Struct
 
@@ -21,17 +21,11 @@ class GeocastParams(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether hosts outside the region help to spread a message inside."""
     walks: bool = True
     """Whether messages walk around voids, and outside regions to find all their parts."""
-    detour_hops: int = 0
-    """Above 0, messages flood so many hops around voids instead of walking."""
     held_max: int = 64
     """0: messages in a void are not carried on."""
     held_s: float = 10.0
     carries_max: int = 3
     """How often a carried message is tried again."""
-    gossip_beyond_m: float | None = None
-    """G(d, p): d; None: everybody repeats."""
-    gossip_share: float = 0.8
-    """G(d, p): p."""
     hops_max: int = 250
     seen_ids_max: int = 20_000
     under_way_max: int = 1_000
@@ -40,12 +34,11 @@ class GeocastParams(Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("range_m", "retry_ms", "held_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a number above 0")
-        for name in ("greedy_delay_ms", "jitter_ms", "flood_delay_ms", "retries_max", "detour_hops", "held_max"):
+        for name in ("greedy_delay_ms", "jitter_ms", "flood_delay_ms", "retries_max", "held_max"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
-        for name in ("coverage", "gossip_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; a share lies between 0 and 1")
+        if not 0 <= self.coverage <= 1:
+            raise ValueError(f"coverage is {self.coverage}; a share lies between 0 and 1")
         for name in ("suppress_copies", "hops_max", "seen_ids_max", "under_way_max"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give 1 or more")

@@ -42,18 +42,13 @@ class Route(Struct, frozen=True, omit_defaults=True):
     hops: int = 0
     age_us: int = 0
     """How long it has been on its way, up to when the previous hop sent it."""
-    origin: Point | None = None
     attempt: int = 0
     """Counts recoveries from voids; hosts consider each attempt once."""
     escape_m: float | None = None
     """The distance to the region at which it was stuck: only who is nearer goes on greedily."""
-    detour: int = 0
-    """How many more hops it may flood in search of such a host."""
     seeks: bool = False
     """Whether it is to find all parts of a region that does not hang together."""
     walk: Walk | None = None
-    again: bool = False
-    """Whether it tells anew what was told before: that is carried past a void, and not worth a flood around it."""
 
 
 class Routed(Message, frozen=True, kw_only=True):
@@ -63,7 +58,7 @@ class Routed(Message, frozen=True, kw_only=True):
 
 
 State: TypeAlias = Literal["waiting", "sent", "held"]
-Way: TypeAlias = Literal["greedy", "flood", "bridge", "detour", "walk"]
+Way: TypeAlias = Literal["greedy", "flood", "bridge", "walk"]
 
 
 class UnderWay(Struct):

@@ -31,7 +31,7 @@ from roamcast.protocols.adhoc.routes import Route, Routed
 REACH_MAX_M = 1e9
 """How far from the origin of a plane places lie, and how large circles are: beyond the Moon."""
 COUNT_MAX = 1_000_000
-"""Of hops, attempts and detours."""
+"""Of hops and attempts."""
 LONGITUDE_MAX = 540.0
 """A polygon that crosses the date line goes on beyond 180."""
 
@@ -82,17 +82,14 @@ class Checks:
             0 <= route.age_us <= FOREVER_US
             and 0 <= route.hops <= COUNT_MAX
             and 0 <= route.attempt <= COUNT_MAX
-            and (route.origin is None or self.place(route.origin))
             and self.shape(route.target)
             and self._recovery(route)
         )
 
     def _recovery(self, route: Route) -> bool:
         walk, escape_m = route.walk, route.escape_m
-        return (
-            0 <= route.detour <= COUNT_MAX
-            and (escape_m is None or 0 <= escape_m <= REACH_MAX_M)
-            and (walk is None or (self._perhaps(walk.start) and self._perhaps(walk.entered)))
+        return (escape_m is None or 0 <= escape_m <= REACH_MAX_M) and (
+            walk is None or (self._perhaps(walk.start) and self._perhaps(walk.entered))
         )
 
     def shape(self, shape: Shape) -> bool:

@@ -106,18 +106,12 @@ class ContextParams(Struct, frozen=True, forbid_unknown_fields=True):
             tick_s=0.5,
         )
 
-    @staticmethod
-    def sparse() -> "ContextParams":
-        """Few hosts with voids between them: longer detours, messages carried for longer."""
-        return ContextParams(geocast=GeocastParams(walks=False, detour_hops=10, held_s=30.0, carries_max=6))
-
 
 PRESETS: dict[str, Callable[[], ContextParams]] = {
     "recommended": ContextParams,
     "paper": ContextParams.paper,
     "pedestrian": ContextParams.pedestrian,
     "vehicle": ContextParams.vehicle,
-    "sparse": ContextParams.sparse,
 }
 
 

@@ -77,7 +77,7 @@ class Telling:
         self, item: EventItem | SubscriptionItem, version: int, here: Here
     ) -> EventMessage | SubscriptionMessage:
         seeks = version % SEEK_VERSIONS == 0
-        route = Route(route_id(item), item.region, here, seeks=seeks, again=not seeks)
+        route = Route(route_id(item), item.region, here, seeks=seeks)
         if isinstance(item, EventItem):
             return EventMessage(route=route, item=item)
         return SubscriptionMessage(route=route, item=item)
