@@ -203,7 +203,10 @@ class Session:
         return new
 
     def lacking(self, after: int) -> list[Numbered]:
-        """What the client, or its next broker, has not got that has everything up to a number."""
+        """What the client, or its next broker, has not got that has everything up to a number. A session that ends
+        with its connection keeps nothing: how much waits in it is not logged, and so must decide nothing that is."""
+        if self.ends_with_connection:
+            return []
         return numbered(self.window.after(after))
 
 

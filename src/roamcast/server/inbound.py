@@ -87,7 +87,7 @@ class Inbound:
             return
         client = socket.client = connect.client_id or f"auto-{secrets.token_hex(8)}"
         user = self.server.access.user_of(socket)
-        # Who is not let in must not push out who is here.
+        # Authorize before taking over an existing session.
         refusal = self._refusal_of_user(client, user) or self._refusal_of_will(socket, connect, now_us)
         if refusal is not None:
             self._turn_away(socket, connect, refusal)

@@ -189,7 +189,7 @@ class Outbound:
                 packet_ids: tuple[int, ...] = (packet_id,)
             case Accept(client, packet_ids):
                 pass
-            case Complete(client) | Grant(client) | Revoke(client) | Admit(client):
+            case Complete(client) | Release(client) | Grant(client) | Revoke(client) | Admit(client):
                 packet_ids = ()
             case _:
                 return False

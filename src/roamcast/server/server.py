@@ -2,7 +2,8 @@
 
 The way of a message: bytes -> `ClientSocket` -> MQTT connection -> event -> `told` -> input -> `Core` -> effects,
 which wait in the write-ahead log until the input is on disk -> `perform` -> MQTT connections of receivers -> bytes,
-written once for each socket at the end of the tick. A message of QoS 0 takes the same way past the log.
+written once for each socket at the end of the tick. A message of QoS 0, and one of QoS 1 that nobody can miss after a
+crash, takes the same way past the log.
 """
 
 import asyncio

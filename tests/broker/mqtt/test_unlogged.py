@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.effects import Accept, Acknowledge, AnyEffect, Deliver, Hand
 from roamcast.broker.mqtt.inputs import (
     Arrived,
     Asked,
@@ -16,6 +17,7 @@ from roamcast.broker.mqtt.inputs import (
     PublishedTogether,
     decode_batch,
 )
+from roamcast.broker.params import BrokerParams
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.topics import parse_filter
@@ -107,6 +109,30 @@ def test_a_broker_that_was_killed_has_no_unlogged_message(scene: Scene) -> None:
     assert payloads(bob) == [b"1", b"2"]
 
 
+def test_a_claim_of_an_unlogged_session_leaves_the_stream_as_the_log_has_it() -> None:
+    """bob came to b while the link was down, and a still holds many deliveries of which its log knows nothing."""
+    scene = Scene("ab", broker_params=BrokerParams(stream_patience_s=2.0))
+    ann, bob = scene.client("ann"), scene.client("bob", expiry_s=TRANSIENT)
+    scene.subscribe(bob, "t", 1)
+    scene.stage.unlink("a", "b")
+    scene.rest(5.0)
+    bob.drop(noticed=False)
+    for number in range(400):
+        ann.publish("t", b"%d" % number, 1)
+    scene.rest(5.0)
+    bob.connect("b")
+    scene.rest(3.0)
+    broker = scene.stage.brokers["a"]
+    assert len(broker.server.core.border.sessions["bob"].window) == 400
+    scene.stage.link("a", "b")
+    scene.rest(3.0)
+    assert "bob" not in broker.server.core.border.sessions
+    sent = broker.server.core.broker.neighbours.streams.of["b"].sent
+    broker.kill()
+    broker.start()
+    assert broker.server.core.broker.neighbours.streams.of["b"].sent == sent
+
+
 def core_with(subscriptions: Sequence[tuple[str, str, int, bool, bool]], away: bool) -> Core:
     core = Core("a", 1)
     core.handle(EPOCH_US, Arrived("ann", True, 1_000))
@@ -139,7 +165,30 @@ def test_a_batch_is_as_its_messages_one_by_one(
 ) -> None:
     together, apart = core_with(subscriptions, away), core_with(subscriptions, away)
     ids = tuple(range(1, len(bodies) + 1))
-    together.handle(EPOCH_US + 1, PublishedTogether("ann", "t", ids, tuple(bodies)))
+    at_once = together.handle(EPOCH_US + 1, PublishedTogether("ann", "t", ids, tuple(bodies)))
+    one_by_one: list[AnyEffect] = []
     for packet_id, body in zip(ids, bodies, strict=True):
-        apart.handle(EPOCH_US + 1, Published("ann", packet_id, Message("t", body, 1)))
+        one_by_one += apart.handle(EPOCH_US + 1, Published("ann", packet_id, Message("t", body, 1)))
     assert state_of(together) == state_of(apart)
+    assert outcome(at_once) == outcome(one_by_one)
+
+
+def outcome(effects: list[AnyEffect]) -> tuple[list[int], dict[str, list[object]]]:
+    """What is acknowledged, and by client what it is handed and the last number that it may be sent."""
+    acknowledged: list[int] = []
+    handed: dict[str, list[object]] = {}
+    through: dict[str, int] = {}
+    for each in effects:
+        match each:
+            case Acknowledge(_, packet_id):
+                acknowledged.append(packet_id)
+            case Accept(_, packet_ids):
+                acknowledged += packet_ids
+            case Hand(clients, batch):
+                for client in clients:
+                    handed.setdefault(client, []).extend(message.payload for message in batch.messages)
+            case Deliver(_, receivers):
+                through |= {session.client: number for session, number in receivers}
+            case _:
+                raise AssertionError(each)
+    return acknowledged, {**handed, **{f"{client} through": [number] for client, number in through.items()}}

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from roamcast.broker.mqtt.earlier import Earlier
 from roamcast.broker.mqtt.properties import is_common, subscription_id, text_of
-from roamcast.broker.mqtt.whereabouts import Whereabouts
+from roamcast.broker.mqtt.whereabouts import ContextsAt, Whereabouts
 from roamcast.broker.mqtt.wishes import (
     Entry,
     Group,
@@ -70,6 +70,8 @@ class Audience:
         self._tree: TopicTrie[Entry] = TopicTrie()
         self._plans: dict[str, Plan | None] = {}
         """By topic, what `plain` found; until any subscription changes."""
+        self.needs_log: dict[str, bool] = {}
+        """By topic, what `Publishing.needs_log` found; until a subscription changes, or who is connected."""
         self._everybody: dict[str, Recipients | None] = {}
         """The same of `_all_of`."""
         self._engine = Engine(space, None, graph)
@@ -119,6 +121,7 @@ class Audience:
         self._by_slot[self._engine.subscribe(wanted)] = entry
 
     def _forget_plans(self) -> None:
+        self.needs_log.clear()
         self._plans.clear()
         self._everybody.clear()
 
@@ -166,6 +169,7 @@ class Audience:
         self._where.moved(context, remembers)
 
     def connected(self, client: str, is_so: bool) -> None:
+        self.needs_log.clear()
         if is_so:
             self.away.pop(client, None)
         else:
@@ -310,10 +314,8 @@ class Audience:
         return [each for each in self.fitting(event.subject) if matches(event, each.wanted, known, moment_us)]
 
     def _configuration_at(self, event: Event, by_us: int) -> Configuration:
-        contexts = {client: self._where.context_at(client, by_us) for client in self.contexts}
-        if self._is_guest(event):
-            contexts[event.publisher.host] = event.publisher.at(by_us, self.space)
-        return Configuration(self.space, contexts, None, self.graph)
+        guest = event.publisher.at(by_us, self.space) if self._is_guest(event) else None
+        return Configuration(self.space, ContextsAt(self._where, by_us, guest), None, self.graph)
 
     def _is_guest(self, event: Event) -> bool:
         """A publisher that is elsewhere counts as a host where anybody asks for hosts."""

@@ -9,8 +9,9 @@ States of a client here: unknown; *coming* (its session is being looked for, or 
 for CONNACK); *connected*; *away* (its session waits for it, here or until another broker claims it).
 
 What must not be lost comes by `handle` and is logged by the runtime first (`inputs.py`). `passing` and
-`heard_passing` carry QoS 0, which changes nothing here and is not logged. `Core` reads no clock and draws no random
-numbers, so the same inputs make the same state again: that is how a broker that was killed recovers.
+`heard_passing` carry QoS 0, which changes nothing here and is not logged. `passing_reliably` and `finish_unlogged`
+change windows of sessions that end with their connections, and nothing else (decision 0047). `Core` reads no clock
+and draws no random numbers, so the same inputs make the same state again: so a broker that was killed recovers.
 
 Guarantee: what was acknowledged to a publisher reaches every session whose subscription wants it, once and in the
 order of its publisher, wherever the session's client goes meanwhile and whichever broker is killed meanwhile, within
@@ -210,12 +211,14 @@ class Core:
         try:
             self.border.publishing.pass_reliably(client, batch)
         except Exception as problem:
-            self._mistaken("passing", client, problem)
+            # Nothing of this is logged, so nothing that lasts may follow from it.
+            self._mistaken("passing", None, problem)
         return self.border.take_effects()
 
     def finish_unlogged(self, rows: Sequence[tuple[str, tuple[int, ...]]]) -> None:
         """Deliveries to sessions that end with their connections: who restarts has none of them."""
-        self._finished(rows)
+        for client, numbers in rows:
+            self._guarded(partial(self.border.finished, client, numbers), "Finished", None)
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyEffect]:
         """One from a neighbour."""

@@ -1,8 +1,8 @@
 """What changes a broker's lasting state: the inputs of `Core`, as they are logged.
 
 Each is logged with its time before anything that it brings about is performed. Read again in their order they make
-the same state again, for `Core` depends on nothing else. Messages of QoS 0 are not among them: they change nothing
-that lasts.
+the same state again, for `Core` depends on nothing else. Messages of QoS 0 are not among them, nor those of
+QoS 1 that only sessions get which end with their connections: they change nothing that lasts.
 """
 
 from collections.abc import Iterator

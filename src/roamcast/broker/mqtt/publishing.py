@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from roamcast.broker.border import HOPS_MAX
 from roamcast.broker.messages import Notified, Pub
 from roamcast.broker.mqtt.announcing import Announcing
-from roamcast.broker.mqtt.audience import Audience
+from roamcast.broker.mqtt.audience import PLANS_MAX, Audience
 from roamcast.broker.mqtt.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.broker.mqtt.effects import Accept, Acknowledge, Complete, Remark, Tell
 from roamcast.broker.mqtt.events import LARGE_BYTES, asks_origin
@@ -129,7 +129,12 @@ class Publishing:
         publisher = border.sessions.get(client)
         if publisher is None or publisher.attachment.awaits is not None or publisher.publications:
             return True
-        return any(self._entry_lasts(entry) for entry in self.audience.fitting(topic))
+        found = self.audience.needs_log
+        if topic not in found:
+            if len(found) >= PLANS_MAX:
+                found.clear()
+            found[topic] = any(self._entry_lasts(entry) for entry in self.audience.fitting(topic))
+        return found[topic]
 
     def _entry_lasts(self, entry: Entry) -> bool:
         """Whether what it gets of QoS 1 is to survive a crash, or changes what does."""

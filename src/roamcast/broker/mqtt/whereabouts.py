@@ -6,7 +6,7 @@ to look a little further (`roughly`) and to ask of those at the edge where they 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from roamcast.broker.mqtt.drift import SLACK_MIN_M, Drift
 from roamcast.broker.mqtt.earlier import Earlier
@@ -131,6 +131,31 @@ class Whereabouts:
         if hosts:
             self._engine.place_all([self.contexts[host] for host in hosts])
             self._carried_us = 0
+
+
+class ContextsAt(Mapping[str, Context]):
+    """All clients as they were at a moment, and perhaps a guest: each is made when it is asked for."""
+
+    def __init__(self, where: Whereabouts, now_us: int, guest: Context | None) -> None:
+        self._where = where
+        self._now_us = now_us
+        self._guest = guest
+
+    def __getitem__(self, host: str) -> Context:
+        if self._guest is not None and host == self._guest.host:
+            return self._guest
+        return self._where.context_at(host, self._now_us)
+
+    def __contains__(self, host: object) -> bool:
+        return host in self._where.contexts or (self._guest is not None and host == self._guest.host)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._where.contexts
+        if self._guest is not None:
+            yield self._guest.host
+
+    def __len__(self) -> int:
+        return len(self._where.contexts) + (self._guest is not None)
 
 
 def moves(context: Context) -> bool:

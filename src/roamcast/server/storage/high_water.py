@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from roamcast.server.storage.errors import DamagedLog
+from roamcast.server.storage.errors import DamagedLog, StorageError
 
 FILE = "high-water"
 DIGITS = 20
@@ -18,7 +18,10 @@ DIGITS = 20
 class HighWater:
     def __init__(self, directory: Path) -> None:
         self.file = directory / FILE
-        self._open = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._open = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise StorageError(f"{self.file}: cannot be opened: {problem.strerror}") from problem
 
     def check(self, last: int, log: Path) -> None:
         """Raises `DamagedLog` if the log ends before what was safe."""

@@ -114,6 +114,7 @@ class Log:
             lock = locked(directory)
         except OSError as problem:
             raise StorageError(f"{directory}: cannot be used as a data directory: {problem.strerror}") from problem
+        high_water = None
         try:
             settings = settings or StorageSettings()
             # Without syncs a number could reach the disk before its batch.
@@ -121,6 +122,8 @@ class Log:
             database, state = opened(directory / FILE, settings, high_water)
             return cls(directory, settings, lock, database, state, high_water)
         except BaseException:
+            if high_water is not None:
+                high_water.close()
             os.close(lock)
             raise
 
