@@ -27,6 +27,7 @@ MAP: dict[str, dict[str, str]] = {
     },
     "Measure": {
         "audit": "Compare what was delivered with what an ideal system would.",
+        "what-if": "Replay a journal with other wishes, and show the difference.",
         "experiments": "Measure again what the papers published.",
         "bench": "Run the benchmarks of a clone of the repository.",
     },
