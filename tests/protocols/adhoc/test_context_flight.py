@@ -161,7 +161,7 @@ def test_while_all_move_every_difference_from_the_definition_is_a_time_of_flight
 @pytest.mark.slow
 def test_what_loss_takes_is_not_explained_by_flight() -> None:
     """The proof that a match that is not delivered is found."""
-    run, truth = watched(moving(15.0, faults={"loss": 0.7}) | {"seconds": 18}, 2)
+    run, truth = watched(moving(15.0, faults={"loss": 0.85}) | {"seconds": 18}, 2)
     assert truth.lost(run.now_us) != []
 
 
