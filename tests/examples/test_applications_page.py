@@ -219,9 +219,7 @@ def test_s9_the_ambulance_misses_nothing_when_the_radio_reaches_as_far_as_its_pr
     assert missed_at_s(ran(tmp_path / "ambulance.toml", [])) == {}
 
 
-def test_s8_the_game_misses_its_last_shout_at_the_end_and_by_the_paper_the_first_beyond_the_radio(
-    tmp_path: Path,
-) -> None:
+def test_s8_the_game_misses_what_its_page_says(tmp_path: Path) -> None:
     """The page says: six players at the last; two at the first, before they have heard of it, where nobody asks."""
     assert missed_at_s(ran(Path("examples/game.toml"), [])) == {40.0: 6}
     (tmp_path / "game.py").write_text(Path("examples/game.py").read_text())

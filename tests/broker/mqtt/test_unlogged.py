@@ -71,6 +71,17 @@ def test_a_message_to_one_kept_session_is_logged(scene: Scene, pattern: str) -> 
     assert any(isinstance(each, Published | PublishedTogether) for each in logged(scene))
 
 
+def test_a_kept_session_that_comes_later_has_messages_logged(scene: Scene) -> None:
+    ann, bob, cy = scene.client("ann"), scene.client("bob", expiry_s=TRANSIENT), scene.client("cy")
+    scene.subscribe(bob, "t", 1)
+    scene.publish(ann, "t", b"1")
+    assert logged(scene) == []
+    scene.subscribe(cy, "t", 1)
+    scene.publish(ann, "t", b"2")
+    assert payloads(cy) == [b"2"]
+    assert any(isinstance(each, Published | PublishedTogether) for each in logged(scene))
+
+
 def test_a_message_that_a_neighbour_wants_is_logged() -> None:
     scene = Scene("ab")
     ann, bob = scene.client("ann", "a", TRANSIENT), scene.client("bob", "b", TRANSIENT)

@@ -330,7 +330,7 @@ def test_what_is_held_is_bounded_in_number_and_time() -> None:
 @examples(50)
 @given(st.integers(0, 10**6))
 @example(168_622).via("two voids whose walks meet")
-def test_in_any_connected_world_a_message_reaches_all_hosts_that_can_be_reached_in_the_region(seed: int) -> None:
+def test_geocast_reaches_every_reachable_host_in_the_region(seed: int) -> None:
     """C8, C13: with recovery, and nothing lost on the air, everybody in the region gets it.
 
     The region is one that its own hosts cover: flooding inside it uses nobody outside."""
