@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from paho.mqtt.packettypes import PacketTypes
 
 from roamcast.broker.modulators.spec import Declarative, Every, spec_to_text
 from tests.live.processes.fleet import BrokerProcess, Fleet, Proxy, fleet
@@ -22,8 +21,9 @@ from tests.live.processes.vendors import (
     connect_paho,
     end_paho,
     paho_client,
-    properties,
     until,
+    until_heard,
+    without_hello,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.process]
@@ -50,14 +50,14 @@ class Writer:
     async def say(self, count: int, qos: int) -> None:
         told = []
         for _ in range(count):
-            self.said.append(f"n{len(self.said)}")
+            self.said.append(f"{len(self.said)}")
             told.append(self.client.publish(f"t/{len(self.said) % 3}", self.said[-1], qos=qos))
         for each in told:
             await until(each.is_published, "not acknowledged")
 
 
-def has_all(reader: Reader, writer: Writer) -> bool:
-    return len(numbered(reader.got)) >= len(writer.said)
+def has_all(reader: Reader, said: list[str]) -> bool:
+    return len(without_hello(reader.got)) >= len(said)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -86,7 +86,7 @@ class Cast(Struct, frozen=True):
 
     async def have_all(self) -> None:
         for reader in self.readers:
-            await until(partial(has_all, reader, self.writer), "not everything came")
+            await until(partial(has_all, reader, self.writer.said), "not everything came")
 
 
 @asynccontextmanager
@@ -98,12 +98,11 @@ async def reading(brokers: Fleet, first: str, writes: str, second: str) -> Async
     cast = Cast(readers, ways, Writer(brokers[writes].mqtt_port))
     try:
         await asyncio.gather(*(reader.start() for reader in readers), cast.writer.start())
-        heard = partial(heard_by_all, cast.writer.client, *(reader.got for reader in readers))
-        await until(heard, "not everybody is found", pace_s=0.2)
+        await until_heard(brokers[writes].mqtt_port, "t/x", readers)
         yield cast
         await cast.have_all()
         for reader in readers:
-            assert numbered(reader.got) == cast.writer.said
+            assert without_hello(reader.got) == cast.writer.said
     finally:
         for reader in readers:
             await reader.stop()
@@ -168,22 +167,17 @@ def test_m5_what_comes_for_a_paho_client_that_said_where_it_goes_is_there_before
 
 async def go_where_it_said(folder: Path) -> None:
     async with fleet(folder, "broker-1 broker-2 broker-3", links=ROAD, protocol=mesh("predictive")) as brokers:
-        reader, writer = paho_client("reader"), Writer(brokers["broker-2"].mqtt_port)
-        got: list[str] = []
-        reader.on_message = lambda _client, _data, message: got.append(message.payload.decode())
-        connect_paho(reader, brokers["broker-1"].mqtt_port)
-        await until(reader.is_connected, "not connected")
-        reader.subscribe("t/#", qos=2)
-        await writer.start()
-        await until(partial(heard_by_all, writer.client, got), "nothing came", pace_s=0.2)
-        reader.disconnect(properties=properties(PacketTypes.DISCONNECT, UserProperty=[("next", "broker-3")]))
-        await until(lambda: not reader.is_connected(), "still connected")
-        await asyncio.to_thread(reader.loop_stop)
+        port = brokers["broker-2"].mqtt_port
+        reader, writer = PahoReader("reader", brokers["broker-1"].mqtt_port, "t/#", 2), Writer(port)
+        await asyncio.gather(reader.start(), writer.start())
+        await until_heard(port, "t/x", [reader])
+        await reader.stop([("next", "broker-3")])
         await writer.say(5, 2)
-        connect_paho(reader, brokers["broker-3"].mqtt_port)
-        await until(lambda: len(numbered(got)) >= 5, "not everything came")
-        assert numbered(got) == writer.said
-        await end_paho(reader)
+        reader.port = brokers["broker-3"].mqtt_port
+        await reader.start()
+        await until(partial(has_all, reader, writer.said), "not everything came")
+        assert without_hello(reader.got) == writer.said
+        await reader.stop()
         await end_paho(writer.client)
 
 
@@ -208,39 +202,23 @@ async def listen_everywhere(folder: Path) -> None:
             await asyncio.gather(*(reader.start() for reader in readers))
             connect_paho(writer, brokers["c"].mqtt_port, clean=True, session_s=0)
             await until(writer.is_connected, "the writer is not connected")
-            heard = partial(heard_by_all, writer, *(reader.got for reader in readers))
-            await until(heard, "not everybody is found", pace_s=0.2)
+            await until_heard(brokers["c"].mqtt_port, "t/x", readers)
             for number in range(30):
                 if number == 10:
                     brokers.cut("a", "c")
                 told.append(f"n{number}")
                 await until(writer.publish("t/x", told[-1], qos=1).is_published, "not acknowledged")
             for reader in readers[:2]:
-                await until(partial(has_heard, reader, 30), "not everything came")
-                assert numbered(reader.got) == told
-            await until(lambda: len(numbered(readers[2].got)) >= 10, "not every third came")
-            thirds = numbered(readers[2].got)
+                await until(partial(has_all, reader, told), "not everything came")
+                assert without_hello(reader.got) == told
+            await until(lambda: len(without_hello(readers[2].got)) >= 10, "not every third came")
+            thirds = without_hello(readers[2].got)
             assert [int(later[1:]) - int(each[1:]) for each, later in pairwise(thirds)] == [3] * (len(thirds) - 1)
             assert len(thirds) == 10
         finally:
             for reader in readers:
                 await reader.stop()
             await end_paho(writer)
-
-
-def numbered(got: list[str]) -> list[str]:
-    return [each for each in got if each.startswith("n")]
-
-
-def has_heard(reader: Reader, count: int) -> bool:
-    return len(numbered(reader.got)) >= count
-
-
-def heard_by_all(writer: Any, *received: list[str]) -> bool:
-    """Whether everybody has heard something; says another word. SUBACK does not wait until the writer's broker knows
-    of a subscription, so a test does."""
-    writer.publish("t/x", "is anybody there", qos=1)
-    return all(received)
 
 
 def test_l2_an_overlay_tells_paho_what_it_does_not_keep(tmp_path: Path) -> None:

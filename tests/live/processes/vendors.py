@@ -11,7 +11,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -52,6 +52,30 @@ async def until(true: Callable[[], bool], what: str, patience_s: float = 60.0, p
         await asyncio.sleep(pace_s)
 
 
+HELLO = "hello "
+
+
+async def until_heard(port: int, topic: str, readers: Iterable[Reader]) -> None:
+    """Says hello at a broker until all readers have heard it: SUBACK does not wait until other brokers know of a
+    subscription."""
+    client, word = paho_client(f"hello-{port}"), f"{HELLO}{port}"
+
+    def heard() -> bool:
+        client.publish(topic, word, qos=1)
+        return all(word in reader.got for reader in readers)
+
+    connect_paho(client, port, clean=True, session_s=0)
+    try:
+        await until(client.is_connected, "nobody can say hello")
+        await until(heard, "somebody hears nothing", pace_s=0.2)
+    finally:
+        await end_paho(client)
+
+
+def without_hello(got: Iterable[str]) -> list[str]:
+    return [each for each in got if not each.startswith(HELLO)]
+
+
 def properties(kind: int, **given: Any) -> Properties:
     made = Properties(kind)
     for name, value in given.items():
@@ -73,7 +97,7 @@ class PahoReader:
         self._client.on_connect = self._connected
         self._client.on_subscribe = lambda *_: self._is_subscribed()
         self._client.on_message = lambda _client, _data, message: self.got.append(message.payload.decode())
-        self._port = port
+        self.port = port
 
     def _connected(self, client: Any, _data: Any, flags: Any, _reason: Any, _properties: Any) -> None:
         if flags.session_present:
@@ -87,14 +111,15 @@ class PahoReader:
 
     async def start(self) -> None:
         self._subscribed.clear()
-        connect_paho(self._client, self._port, session_s=self._session_s)
+        connect_paho(self._client, self.port, session_s=self._session_s)
         await asyncio.wait_for(self._subscribed.wait(), 30)
 
     async def report(self, position: str) -> None:
         self._client.publish("$roam/me", position, qos=1)
 
-    async def stop(self) -> None:
-        await end_paho(self._client)
+    async def stop(self, said: Pairs = ()) -> None:
+        """`said` goes with its DISCONNECT."""
+        await end_paho(self._client, said)
 
 
 def paho_client(name: str, **options: Any) -> Any:
@@ -115,8 +140,8 @@ def connect_paho(client: Any, port: int, clean: bool = False, session_s: int = S
     client.loop_start()
 
 
-async def end_paho(client: Any) -> None:
-    client.disconnect()
+async def end_paho(client: Any, said: Pairs = ()) -> None:
+    client.disconnect(properties=properties(PacketTypes.DISCONNECT, UserProperty=list(said)) if said else None)
     await asyncio.to_thread(client.loop_stop)
 
 
