@@ -104,7 +104,7 @@ def test_p1_what_a_slow_disk_leaves_no_room_for_is_dropped_and_noted(
         journal = LiveJournal(tmp_path, Run("b", 0, Plane()), segment_rows_max=10)
         for at_us in range(200):
             journal.delivered(at_us, "a", EVENT, "s")
-        assert 90 <= journal.dropped <= 200
+        assert 0 < journal.dropped < 200
         disk.set()
         while journal._waiting.qsize():
             await asyncio.sleep(0.01)
