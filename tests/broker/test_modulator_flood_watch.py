@@ -12,6 +12,7 @@ from roamcast.broker.modulators.spec import ModulatorSpec, spec_to_text
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
 from roamcast.broker.overlay.messages import MESSAGES
+from roamcast.broker.overlay.modelled import ModelledBroker
 from roamcast.experiments.chaos_overlay import QUICK
 from roamcast.experiments.chaos_record import Ledger
 from roamcast.model.context import Context
@@ -64,7 +65,7 @@ class Valley:
     def node(self, seat: Seat) -> Node:
         if seat.host in ("weather", "rescuer"):
             return OverlayClient(seat.host, self.params, seat.rng)
-        self.brokers[seat.host] = OverlayBroker(seat.host, self.params, seat.rng)
+        self.brokers[seat.host] = ModelledBroker(seat.host, self.params, seat.rng)
         return self.brokers[seat.host]
 
     def storm(self, spec: ModulatorSpec) -> str:

@@ -6,7 +6,6 @@ import pytest
 
 from roamcast.broker.messages import Attach, Pub
 from roamcast.broker.modulators.spec import Declarative, Every, spec_to_text
-from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.channel import (
     LoadMeasured,
     NearestBroker,
@@ -15,12 +14,13 @@ from roamcast.broker.overlay.channel import (
     UpdateDue,
 )
 from roamcast.broker.overlay.messages import Address, Ask, Produces, Routed, Row, Rows
+from roamcast.broker.overlay.modelled import ModelledBroker
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.posts import Post
 from roamcast.broker.overlay.search import Found
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US
-from roamcast.node.boundary import Does, Note
+from roamcast.node.boundary import Does, Note, TimerFired
 from tests.broker.test_overlay_posts import event_of
 
 
@@ -28,7 +28,7 @@ class Bench:
     """Broker H, with neighbours N (1 hop) and F (3 hops), and consumer C at home here; producers are at N."""
 
     def __init__(self, params: OverlayParams | None = None, modulator: str = "") -> None:
-        self.broker = OverlayBroker("H", params or OverlayParams(), Random(1))
+        self.broker = ModelledBroker("H", params or OverlayParams(), Random(1))
         self.broker._hear(0, Rows((Row("N", 1, (("H", 1), ("F", 2))), Row("F", 1, (("H", 3),)))), "N", 1)
         subscription = Subscription("C/s", "C", "x", 0, FOREVER_US, modulator=modulator)
         self.broker._hear(0, Attach(1, 0, "first", (subscription,)), "C", 4)
@@ -39,6 +39,9 @@ class Bench:
         self.broker.channel.publish(0, NearestBroker("C", Found(broker, hops, load), home_hops))
         move = self.broker.relocation.departing.moves.get("C")
         return None if move is None else move.to
+
+    def reason(self) -> str:
+        return self.broker.relocation.departing.moves["C"].why
 
     def loaded(self, load: float) -> "Bench":
         self.broker.clients.posts["C/s"].load = load
@@ -54,7 +57,9 @@ class Bench:
 
 
 def test_o3_of_two_brokers_with_room_the_one_on_the_shorter_path_becomes_the_home() -> None:
-    assert Bench().offer("N", hops=4) == "N"
+    bench = Bench()
+    assert bench.offer("N", hops=4) == "N"
+    assert bench.reason() == "nearer"
 
 
 def test_o3_a_nearer_broker_on_a_longer_path_does_not() -> None:
@@ -71,7 +76,9 @@ def test_o3_a_candidate_that_is_overloaded_is_not_chosen_however_near() -> None:
 
 
 def test_o3_a_home_that_is_overloaded_is_left_for_one_that_is_not_however_far() -> None:
-    assert Bench(OverlayParams(load_max=0.5)).loaded(0.4).others(0.4).offer("F", hops=9) == "F"
+    bench = Bench(OverlayParams(load_max=0.5)).loaded(0.4).others(0.4)
+    assert bench.offer("F", hops=9) == "F"
+    assert bench.reason() == "overload"
 
 
 def test_o3_nobody_moves_who_would_only_take_the_overload_along() -> None:
@@ -102,10 +109,10 @@ def test_o6_load_is_measured_by_what_modulators_worked_on_and_told_on_the_channe
     bench.broker._hear(0, Attach(1, 0, "first"), "P", 1)
     for serial in range(1, 11):
         bench.broker._hear(0, Pub(serial, event_of("P", serial)), "P", 1)
-    bench.broker._fired(5_000_000, "load")
+    bench.broker.handle(5_000_000, TimerFired("load"))
     assert heard.events == [LoadMeasured(0.2, (("C/s", 0.2),))]
     assert bench.broker.monitor.load == bench.broker.monitor.used == 0.2
-    bench.broker._fired(10_000_000, "load")
+    bench.broker.handle(10_000_000, TimerFired("load"))
     assert bench.broker.monitor.load == 0
 
 
@@ -116,6 +123,19 @@ def test_o6_an_overloaded_broker_sends_its_heaviest_modulator_upstream_and_keeps
         "C", 1, (("C/s", bench.broker.clients.posts["C/s"].made),), False
     )
     assert bench.broker.relocation.departing.moves["C"].to == "N"
+    assert bench.reason() == "offload"
+
+
+def test_o6_a_broker_that_is_loaded_without_any_modulator_has_none_to_send_away() -> None:
+    bench = Bench(OverlayParams(offload=True, load_max=0.5))
+    bench.broker.channel.publish(0, LoadMeasured(0.9, ()))
+    assert bench.broker.relocation.departing.moves == {}
+
+
+def test_o6_a_client_brings_its_own_load_as_well() -> None:
+    bench = Bench(OverlayParams(load_max=0.5))
+    bench.broker.clients.sessions["C"].load = 0.3
+    assert bench.offer("N", hops=1, load=0.3) is None
 
 
 def test_o6_a_modulator_goes_only_where_there_is_room() -> None:

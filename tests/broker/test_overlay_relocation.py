@@ -240,6 +240,7 @@ SHORT = replace(QUICK, clients=BrokerParams(counterpart_age_s_max=30.0))
 def test_o4_random_trials_are_complete_in_order_without_duplicates_and_leave_nothing_behind(seed: int) -> None:
     trial = try_overlay(seed, SHORT, SMALL)
     assert trial.ledger.notes["handed_over"] > 3
+    assert trial.ledger.notes["relocated"] == trial.ledger.notes["handed_over"]
 
 
 class Hasty(OverlayTrial):

@@ -97,6 +97,7 @@ def in_overlay(**overlay: Any) -> dict[str, Any]:
             "protocol.clients.handover: brokers of an overlay have no such",
         ),
         (in_overlay(relays=["mast"]), "protocol.brokers and protocol.relays are groups of hosts in a scenario"),
+        (in_overlay(event_cost_ms=5.0), "protocol.event_cost_ms: a model for simulations"),
         ({**LEAST, "overlay": {"place": 3}}, "overlay.place: expected true or false"),
     ],
 )

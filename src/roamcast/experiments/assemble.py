@@ -131,9 +131,9 @@ def brokers_among(given: dict[str, Any]) -> tuple[Callable[[str], object], dict[
 
 
 def overlay_kit(given: dict[str, Any]) -> ProtocolKit:
-    from roamcast.broker.overlay import broker as overlay_broker
     from roamcast.broker.overlay import client as overlay_client
     from roamcast.broker.overlay import messages as overlay_messages
+    from roamcast.broker.overlay import modelled as overlay_modelled
     from roamcast.broker.overlay import params as overlay_params
     from roamcast.broker.overlay import relay as overlay_relay
 
@@ -142,7 +142,7 @@ def overlay_kit(given: dict[str, Any]) -> ProtocolKit:
 
     def make_node(seat: Seat) -> Node:
         if is_broker(seat.host):
-            return overlay_broker.OverlayBroker(seat.host, params, seat.rng, seat.space)
+            return overlay_modelled.ModelledBroker(seat.host, params, seat.rng, seat.space)
         if is_relay(seat.host):
             return overlay_relay.Relay(seat.host, params)
         return overlay_client.OverlayClient(seat.host, params, seat.rng, seat.space, seat.graph)

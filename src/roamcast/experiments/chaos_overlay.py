@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
 from roamcast.broker.overlay.messages import MESSAGES
+from roamcast.broker.overlay.modelled import ModelledBroker
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.relay import Relay
 from roamcast.broker.params import BrokerParams
@@ -131,7 +132,7 @@ class OverlayTrial:
             return Relay(seat.host, self.overlay)
         if seat.host in self.clients:
             return OverlayClient(seat.host, self.overlay, seat.rng)
-        self.nodes[seat.host] = OverlayBroker(seat.host, self.overlay, seat.rng)
+        self.nodes[seat.host] = ModelledBroker(seat.host, self.overlay, seat.rng)
         return self.nodes[seat.host]
 
     def _legs(self, name: str) -> Iterator[Leg]:

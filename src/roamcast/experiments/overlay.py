@@ -23,6 +23,7 @@ from msgspec import Struct
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
 from roamcast.broker.overlay.messages import MESSAGES, Row, Rows
+from roamcast.broker.overlay.modelled import ModelledBroker
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.relay import Relay
 from roamcast.broker.overlay.topology import Topology
@@ -121,7 +122,7 @@ class Arena:
 
     def _node(self, seat: Seat) -> Node:
         if seat.host.startswith("broker"):
-            self.nodes[seat.host] = OverlayBroker(seat.host, self.overlay, seat.rng)
+            self.nodes[seat.host] = ModelledBroker(seat.host, self.overlay, seat.rng)
             return self.nodes[seat.host]
         if seat.host.startswith("relay"):
             return Relay(seat.host, self.overlay)

@@ -14,6 +14,7 @@ from roamcast.broker.modulators.spec import Declarative, spec_to_text
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
 from roamcast.broker.overlay.messages import MESSAGES
+from roamcast.broker.overlay.modelled import ModelledBroker
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.experiments.experiment import Claim, Experiment, Figures, Findings, Parameters, Plot, Verdict
 from roamcast.model.context import Context
@@ -92,7 +93,7 @@ class ThreeHosts:
 
     def _node(self, seat: Seat) -> Node:
         if seat.host in "AB":
-            self.brokers[seat.host] = OverlayBroker(seat.host, self.overlay, seat.rng)
+            self.brokers[seat.host] = ModelledBroker(seat.host, self.overlay, seat.rng)
             return self.brokers[seat.host]
         self.clients[seat.host] = OverlayClient(seat.host, self.overlay, seat.rng)
         return self.clients[seat.host]

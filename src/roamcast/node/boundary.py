@@ -108,6 +108,21 @@ class Unannounce(Given, frozen=True):
     announcement_id: str
 
 
+class Measured(Given, frozen=True):
+    """What this node used since it was last measured. Nodes read no clock: whoever runs one measures it, or a model
+    of a simulation says what work costs (O6)."""
+
+    period_s: float
+    modulators_s: tuple[tuple[str, float], ...] = ()
+    """By subscription, how long its modulator worked."""
+    clients_s: tuple[tuple[str, float], ...] = ()
+    """By client, how long the node worked for it otherwise."""
+    others_s: float = 0.0
+    queued_messages: int = 0
+    """How many wait to be taken by others."""
+    memory_bytes: int = 0
+
+
 Input: TypeAlias = (
     Start
     | Received
@@ -121,6 +136,7 @@ Input: TypeAlias = (
     | Unsubscribe
     | Announce
     | Unannounce
+    | Measured
 )
 
 

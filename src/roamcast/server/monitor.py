@@ -24,6 +24,8 @@ COUNTED = {
 }
 """Remarks that say that a message will not arrive, by what to count it under."""
 ROAMED: dict[str, RoamDirection] = {"roamed_in": "in", "roamed_out": "out"}
+RELOCATED = "relocated"
+"""A broker of an overlay has handed over; the detail is why."""
 QUIET = (
     "counterpart_expired",
     "no_session",
@@ -85,6 +87,8 @@ class Monitor:
             self.metrics.dropped(COUNTED[what])
         if what in ROAMED:
             self.metrics.roamed(ROAMED[what])
+        if what == RELOCATED:
+            self.metrics.relocated(detail)
         if what.startswith(LOCATION_REMARK):
             self.metrics.location_unused(what.removeprefix(LOCATION_REMARK))
             return

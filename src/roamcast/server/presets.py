@@ -53,6 +53,10 @@ def check_overlay(protocol: BrokerParams, overlay: OverlayParams, journal: str, 
             raise ValueError(f"overlay.clients.{key}: brokers of an overlay have no such thing; leave it out")
     if (overlay.brokers, overlay.relays) != (OverlayParams().brokers, OverlayParams().relays):
         raise ValueError("overlay.brokers and overlay.relays are groups of hosts in a scenario; leave them out")
+    if overlay.event_cost_ms != OverlayParams().event_cost_ms:
+        raise ValueError(
+            "overlay.event_cost_ms: a model for simulations; brokers measure what work costs, leave it out"
+        )
     if journal:
         raise ValueError("journal: a broker of an overlay writes none; leave it out")
     if studio:

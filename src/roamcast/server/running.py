@@ -24,6 +24,7 @@ from roamcast.broker.overlay.params import OverlayParams
 from roamcast.complaints import network_reason
 from roamcast.journal.records import Run
 from roamcast.live.overlay.core import OverlayCore, granted
+from roamcast.live.overlay.gauge import ProcessGauge
 from roamcast.server.access import PolicyAccess
 from roamcast.server.connection import ClientSocket
 from roamcast.server.http import HttpServer, Metrics, Routes, health_route, metrics_route
@@ -143,7 +144,14 @@ class RunningBroker:
     def _fleeting(self, overlay: OverlayParams) -> Core:
         """A broker of an overlay keeps nothing, and begins anew each time."""
         settings = self.settings
-        core = OverlayCore(settings.name, time.time_ns() // 1_000, overlay, settings.keeping, settings.model_space())
+        core = OverlayCore(
+            settings.name,
+            time.time_ns() // 1_000,
+            overlay,
+            settings.keeping,
+            settings.model_space(),
+            ProcessGauge(),
+        )
         core.border.now_us = time.time_ns() // 1_000
         return core
 
@@ -283,6 +291,11 @@ class RunningBroker:
         if self._journal is not None:
             self.metrics.journal_dropped(self._journal.dropped)
         self.metrics.queue_bytes(sum(session.window.bytes for session in sessions))
+        if isinstance(self.server.core, OverlayCore):
+            broker = self.server.core.border.guests.broker
+            monitor = broker.monitor
+            self.metrics.overlay_load(time=monitor.busy, queue=monitor.queued, memory=monitor.memory)
+            self.metrics.overlay_posts(len(broker.clients.posts))
 
     def _elsewhere(self) -> str | None:
         """Where clients of a broker that stops can go: to a peer that is there."""

@@ -127,7 +127,9 @@ class Arriving:
             # There is a later post of the subscription, or this one has been here already.
             return []
         try:
-            post = self.clients.posts[name] = post_from(state, home, now_us, self.space, self.params)
+            post = self.clients.posts[name] = post_from(
+                state, home, now_us, self.space, self.params, self.clients.gauge
+            )
         except BadModulator as problem:
             refused = Send(handoff.client, Refused(name, str(problem)))
             return [Note("modulator_refused", name), *([refused] if home == self.host else [])]

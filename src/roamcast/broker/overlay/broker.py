@@ -23,6 +23,7 @@ from roamcast.broker.overlay.adaptors.make import make_adaptors
 from roamcast.broker.overlay.broker_manager import BrokerManager
 from roamcast.broker.overlay.channel import NearestBroker, NeighboursFound, SystemChannel, UpdateDue
 from roamcast.broker.overlay.client_manager import ClientManager
+from roamcast.broker.overlay.gauge import UNMEASURED, Gauge
 from roamcast.broker.overlay.messages import (
     Discharge,
     Enrol,
@@ -49,21 +50,41 @@ from roamcast.broker.overlay.search import Answering, Found, Relaying, Searching
 from roamcast.broker.overlay.services import Services
 from roamcast.broker.overlay.tables import OverlayTables, tables_of
 from roamcast.model.space import Plane, Space
-from roamcast.node.boundary import Does, Input, LinkDown, Message, Moved, Note, Received, SetTimer, Start, TimerFired
+from roamcast.node.boundary import (
+    Does,
+    Input,
+    LinkDown,
+    Measured,
+    Message,
+    Moved,
+    Note,
+    Received,
+    SetTimer,
+    Start,
+    TimerFired,
+)
 
 START_US = 1_000_000
 """Within so long after its start a broker looks for others."""
 
 
 class OverlayBroker:
-    def __init__(self, host: str, params: OverlayParams, rng: Random, space: Space | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        params: OverlayParams,
+        rng: Random,
+        space: Space | None = None,
+        gauge: Gauge = UNMEASURED,
+    ) -> None:
+        """`gauge` runs the modulators; what it measures of them comes as an input."""
         self.host = host
         self.params = params
         self.rng = rng
         space = space or Plane()
         self.channel = SystemChannel()
         self.brokers = BrokerManager(host, params, rng.getrandbits(32) + 1, self.channel, space)
-        self.clients = ClientManager(host, params, self.brokers, space)
+        self.clients = ClientManager(host, params, self.brokers, space, gauge)
         self.monitor = ResourceMonitor(params, self.clients, self.channel)
         self.relocation = Relocation(host, params, self.brokers, self.clients, space)
         self.relaying = Relaying(host, params)
@@ -112,6 +133,8 @@ class OverlayBroker:
                     SetTimer("tend", now_us + microseconds(self.params.tend_s)),
                     *self.monitor.start(now_us),
                 ]
+            case Measured():
+                return self.monitor.measured(now_us, given)
             case Moved():
                 return []
             case _:
@@ -140,7 +163,7 @@ class OverlayBroker:
             case "acknowledge":
                 return self.brokers.flows.acknowledge(rest)
             case "load":
-                return self.monitor.measure(now_us)
+                return self.monitor.start(now_us)
             case _:
                 self.brokers.topology.forgive(now_us)
                 again = SetTimer("tend", now_us + microseconds(self.params.tend_s))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from roamcast.broker.messages import Accepted, Attach, Pub
 from roamcast.broker.modulators.interface import BadModulator
 from roamcast.broker.overlay.broker_manager import BrokerManager
+from roamcast.broker.overlay.gauge import Gauge
 from roamcast.broker.overlay.messages import (
     Address,
     Detour,
@@ -41,20 +42,19 @@ SIGNS_MISSED = 3
 
 
 class ClientManager:
-    def __init__(self, host: str, params: OverlayParams, brokers: BrokerManager, space: Space) -> None:
+    def __init__(self, host: str, params: OverlayParams, brokers: BrokerManager, space: Space, gauge: Gauge) -> None:
         self.host = host
         self.params = params
         self.bounds = params.clients
         self.brokers = brokers
         self.space = space
+        self.gauge = gauge
         self.sessions: dict[str, HomeSession] = {}
         self.posts: dict[str, Post] = {}
         """By subscription: the modulators that run here."""
         self.gone: dict[str, tuple[int, str, int]] = {}
         """Clients that have another home broker: since when, which, and the birth of their session. It will tell
         them; what they still say here is late."""
-        self.worked = 0
-        """How many events posts that have left since load was last measured had worked on."""
         self._versions = 0
 
     # Clients.
@@ -167,7 +167,7 @@ class ClientManager:
         known = self.brokers.directory.entries.get(subscription.id)
         self._versions = max(now_us, self._versions + 1, 0 if known is None else known.version + 1)
         try:
-            post = Post(subscription, self._versions, self.host, self.space, self.params, session.born)
+            post = Post(subscription, self._versions, self.host, self.space, self.params, session.born, self.gauge)
         except BadModulator as problem:
             refused = Send(session.client, Refused(subscription.id, str(problem)))
             return [*effects, Note("modulator_refused", subscription.id), refused]

@@ -19,7 +19,7 @@ from roamcast.broker.overlay.messages import (
     Retire,
     Whereabouts,
 )
-from roamcast.broker.overlay.moves import Move
+from roamcast.broker.overlay.moves import Move, Why
 from roamcast.broker.overlay.params import OverlayParams, microseconds
 from roamcast.broker.overlay.pieces import cut
 from roamcast.broker.overlay.sessions import HomeSession
@@ -41,10 +41,10 @@ class Departing:
 
     # The three operations of section 3.4.
 
-    def horizontal(self, now_us: int, client: str, to: str) -> list[Does]:
+    def horizontal(self, now_us: int, client: str, to: str, why: Why = "asked") -> list[Does]:
         """The client gets another home broker, and its modulators that are here go with it."""
         session = self.clients.sessions.get(client)
-        return [] if session is None else self._start(now_us, client, to, self._posts_here(session), True)
+        return [] if session is None else self._start(now_us, client, to, self._posts_here(session), True, why)
 
     def upstream(self, now_us: int, subscription_id: str) -> list[Does]:
         """The modulator goes one broker nearer to most of the producers."""
@@ -70,12 +70,12 @@ class Departing:
         path = None if post is None else self.brokers.topology.path(post.home)
         return None if path is None or len(path) < 2 else path[1]
 
-    def place(self, now_us: int, subscription_id: str, to: str) -> list[Does]:
+    def place(self, now_us: int, subscription_id: str, to: str, why: Why = "asked") -> list[Does]:
         """The modulator goes to any broker; its client's home stays."""
         post = self.clients.posts.get(subscription_id)
         if post is None:
             return []
-        return self._start(now_us, post.subscription.subscriber, to, ((subscription_id, post.made),), False)
+        return self._start(now_us, post.subscription.subscriber, to, ((subscription_id, post.made),), False, why)
 
     def _posts_here(self, session: HomeSession) -> tuple[tuple[str, int], ...]:
         posts = self.clients.posts
@@ -88,14 +88,14 @@ class Departing:
     # The steps.
 
     def _start(
-        self, now_us: int, client: str, to: str, posts: tuple[tuple[str, int], ...], with_home: bool
+        self, now_us: int, client: str, to: str, posts: tuple[tuple[str, int], ...], with_home: bool, why: Why
     ) -> list[Does]:
         if client in self.moves or to == self.host or to not in self.brokers.told:
             return []
         self._count = max(now_us, self._count + 1)
         ask = Ask(client, self._count, posts, with_home)
         session = self.clients.sessions.get(client) if with_home else None
-        self.moves[client] = Move(ask, to, now_us, 0 if session is None else session.born)
+        self.moves[client] = Move(ask, why, to, now_us, 0 if session is None else session.born)
         return self.brokers.say(now_us, to, ask)
 
     def agreed(self, now_us: int, agree: Agree) -> list[Does]:
@@ -162,7 +162,6 @@ class Departing:
             # The subscription may have been changed meanwhile, and have another post.
             if post is not None and post.made == made:
                 del self.clients.posts[name]
-                self.clients.worked += post.taken
                 posts.append(post.state())
         session = self._departing(move)
         if session is not None:
@@ -170,7 +169,7 @@ class Departing:
             self.clients.gone[client] = (now_us, move.to, session.born)
         state = None if session is None else session.home_state()
         handoff = Handoff(client, move.ask.move, tuple(posts), state, move.told, move.informed)
-        effects: list[Does] = [Note("handed_over", client)]
+        effects: list[Does] = [Note("handed_over", client), Note("relocated", move.why)]
         known = [] if session is None else self._posts_elsewhere(session, move.to)
         for message in [*known, *cut(handoff), *move.afterwards]:
             effects += self.brokers.say(now_us, move.to, message)

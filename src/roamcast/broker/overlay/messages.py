@@ -270,6 +270,8 @@ class HomeState(Struct, frozen=True, array_like=True):
     """The subscriptions whose modulators are switched off."""
     missing: bool = False
     """Whether the client must be told that a post was lost."""
+    load: float = 0.0
+    """The share of a broker's time that it took lately."""
 
 
 class Handoff(Message, frozen=True, tag="handoff"):

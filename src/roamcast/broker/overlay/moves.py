@@ -1,6 +1,6 @@
 """What the two ends of a relocation remember of it while it is under way (O4)."""
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -11,10 +11,16 @@ Buffered: TypeAlias = tuple[Routed, Address, str] | tuple[Modulated | SwitchedOf
 """What came for something that is still to come, and from whom."""
 
 
+Why: TypeAlias = Literal["nearer", "overload", "offload", "traffic", "asked"]
+"""A client's home moves to a broker on a shorter path, or away from one that is overloaded; a modulator away from one
+that is overloaded, or to where it saves traffic; or somebody asked for it."""
+
+
 class Move(Struct):
     """At S."""
 
     ask: Ask
+    why: Why
     to: str
     asked_us: int
     born: int

@@ -63,8 +63,12 @@ class OverlayParams(Struct, frozen=True, forbid_unknown_fields=True):
     """Over what time load is measured."""
     load_max: float = 0.8
     """Above this share of its capacity a broker is overloaded."""
+    queued_messages_max: int = 10_000
+    """With so many messages that wait to be taken by others, a broker counts as fully loaded."""
+    memory_bytes_max: int = 1024 * 1024 * 1024
+    """The same of the memory of its process."""
     event_cost_ms: float = 1.0
-    """How long a broker works on one event for one modulator."""
+    """In a simulation, how long a broker works on one event for one modulator. A live broker measures it."""
     clients: BrokerParams = BrokerParams()
     """Bounds of sessions, as for all brokers."""
     modulators: Limits = Limits()

@@ -6,10 +6,13 @@ makes is numbered, so that the home broker can put it in order although the post
 state and moves with it.
 """
 
+from functools import partial
+
 from roamcast.broker.modulators.guarded import Guarded
 from roamcast.broker.modulators.interface import BadModulator
 from roamcast.broker.modulators.make import make_modulator
 from roamcast.broker.modulators.spec import spec_from_text
+from roamcast.broker.overlay.gauge import UNMEASURED, Gauge
 from roamcast.broker.overlay.messages import Address, Modulated, PostState
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.model.event import Event
@@ -20,13 +23,21 @@ from roamcast.node.boundary import Note
 
 class Post:
     def __init__(
-        self, subscription: Subscription, made: int, home: str, space: Space, params: OverlayParams, born: int = 0
+        self,
+        subscription: Subscription,
+        made: int,
+        home: str,
+        space: Space,
+        params: OverlayParams,
+        born: int = 0,
+        gauge: Gauge = UNMEASURED,
     ) -> None:
         """Raises `BadModulator` for a modulator that this broker does not take."""
         self.subscription = subscription
         self.made = made
         self.home = home
         self.bounds = params.clients
+        self.gauge = gauge
         self.born = born
         """Of the session that it works for: an earlier session of the client may have a post of the same name."""
         self.modulator: Guarded | None = None
@@ -41,10 +52,8 @@ class Post:
         """Since when something waits."""
         self.missed = 0
         """How many events did not get here because of a bound, and the home broker was not told yet."""
-        self.taken = 0
-        """How many events the modulator worked on since load was last measured."""
         self.load = 0.0
-        """The share of a broker's capacity that it used in the last period in which that was measured."""
+        """The share of a broker's time that its modulator took in the last period in which that was measured."""
 
     def take(self, now_us: int, event: Event, serial: int, address: Address) -> list[Modulated]:
         """Whatever this event makes possible."""
@@ -92,8 +101,9 @@ class Post:
             del self.marks[next(iter(self.marks))]
 
     def _modulate(self, now_us: int, event: Event, serial: int) -> list[Modulated]:
-        self.taken += 1
-        events = [event] if self.modulator is None else self.modulator.take(event, now_us)
+        modulator = self.modulator
+        work = partial(list, (event,)) if modulator is None else partial(modulator.take, event, now_us)
+        events = self.gauge.modulate(self.subscription.id, work)
         made = []
         for each in events:
             made.append(
@@ -134,9 +144,11 @@ class Post:
         )
 
 
-def post_from(state: PostState, home: str, now_us: int, space: Space, params: OverlayParams) -> Post:
+def post_from(
+    state: PostState, home: str, now_us: int, space: Space, params: OverlayParams, gauge: Gauge = UNMEASURED
+) -> Post:
     """Raises `BadModulator` as `Post` does."""
-    post = Post(state.subscription, state.made, home, space, params, state.born)
+    post = Post(state.subscription, state.made, home, space, params, state.born, gauge)
     if post.modulator is not None:
         post.modulator.load(state.state)
     post.next_number = state.next_number

@@ -39,6 +39,8 @@ class HomeSession(Session):
         """By subscription, its post and the serial of what the client published for it last."""
         self.missed: dict[str, int] = {}
         """By subscription, how many of the client's events since were refused by a bound."""
+        self.load = 0.0
+        """The share of a broker's time that it took in the last period, without its modulators."""
         self.off: dict[str, None] = {}
         """The subscriptions whose modulators are switched off."""
 
@@ -106,6 +108,7 @@ class HomeSession(Session):
             tuple(self.missed.items()),
             tuple(self.off),
             self.missing,
+            self.load,
         )
 
 
@@ -128,4 +131,5 @@ def session_from(client: str, state: HomeState, now_us: int, bounds: BrokerParam
     session.missed = dict(state.missed)
     session.off = dict.fromkeys(state.off)
     session.missing = state.missing
+    session.load = state.load
     return session

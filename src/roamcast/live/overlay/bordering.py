@@ -22,6 +22,7 @@ from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.posts import refused_by
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import Interest
+from roamcast.live.overlay.gauge import LiveGauge
 from roamcast.live.overlay.guests import QOS_MAX, Guests
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -134,13 +135,14 @@ class OverlayBorder(MqttBorder):
     def __init__(
         self,
         overlay: OverlayParams,
+        gauge: LiveGauge,
         broker: Broker,
         events: Events,
         params: CoreParams,
         graph: MovementGraph | None = None,
     ) -> None:
         super().__init__(broker, events, params, graph)
-        self.guests = Guests(self, events, overlay, events.life)
+        self.guests = Guests(self, events, overlay, events.life, gauge)
 
     def has_neighbours(self) -> bool:
         """It is for others to find who gets what, here and elsewhere."""

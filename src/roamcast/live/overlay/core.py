@@ -17,6 +17,7 @@ from roamcast.broker.mqtt.inputs import AnyGiven, Heard, LinkChanged, Restarted
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.live.overlay.bordering import OverlayBorder
+from roamcast.live.overlay.gauge import LiveGauge, ModelledGauge
 from roamcast.live.overlay.guests import QOS_MAX, TIMER
 from roamcast.model.space import Space
 from roamcast.mqtt.limits import Limits
@@ -43,8 +44,11 @@ class OverlayCore(Core):
         overlay: OverlayParams,
         params: CoreParams | None = None,
         space: Space | None = None,
+        gauge: LiveGauge | None = None,
     ) -> None:
-        super().__init__(host, life, overlay.clients, params, space, border=partial(OverlayBorder, overlay))
+        """Without a gauge, what work costs is as in a simulation."""
+        gauge = gauge or ModelledGauge(overlay.event_cost_ms, overlay.load_period_s)
+        super().__init__(host, life, overlay.clients, params, space, border=partial(OverlayBorder, overlay, gauge))
 
     def _handle(self, given: AnyGiven) -> None:
         match given:

@@ -13,6 +13,7 @@ Nothing of it is logged: with the process everything ends, and CONNACK promises 
 """
 
 from collections import deque
+from functools import partial
 from random import Random
 
 import msgspec
@@ -27,9 +28,11 @@ from roamcast.broker.mqtt.wishes import ids_of
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
 from roamcast.broker.overlay.messages import Leave, Search
+from roamcast.broker.overlay.monitor import TIMER as LOAD
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.session import Session
-from roamcast.live.overlay.underlay import Borne, Underlay, Unreached, guest_name, process_of
+from roamcast.live.overlay.gauge import LiveGauge
+from roamcast.live.overlay.underlay import Borne, Underlay, Unreached, guest_name, is_guest, process_of
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.mqtt.batches import batch_of
@@ -79,13 +82,17 @@ class Guest:
 
 
 class Guests:
-    def __init__(self, border: MqttBorder, events: Events, params: OverlayParams, life: int) -> None:
+    def __init__(
+        self, border: MqttBorder, events: Events, params: OverlayParams, life: int, gauge: LiveGauge
+    ) -> None:
         self.border = border
         self.events = events
         self.params = params
         self.random = Random(f"{border.host} {life}")
         self.underlay = Underlay(border.host, border.emit, self._arrived, self._unreached)
-        self.broker = OverlayBroker(border.host, params, self.random, border.space)
+        self.gauge = gauge
+        self.broker = OverlayBroker(border.host, params, self.random, border.space, gauge)
+        gauge.queued = self.broker.brokers.flows.left
         self.guests: dict[str, Guest] = {}
         """By the name that they have in the overlay."""
         self._waiting: deque[tuple[str, Input]] = deque()
@@ -115,7 +122,7 @@ class Guests:
         node = self.broker if host == self.border.host else None if guest is None else guest.node
         if node is None:
             return
-        for effect in node.handle(self.border.now_us, given):
+        for effect in self.gauge.serve(client_of(host, given), partial(node.handle, self.border.now_us, given)):
             self._perform(host, effect)
         if guest is not None:
             self._look_after(host, guest)
@@ -152,6 +159,8 @@ class Guests:
             self._end(host)
         else:
             self.give(host, TimerFired(name))
+            if name == LOAD and host == self.border.host:
+                self.give(host, self.gauge.measured(self.border.now_us))
 
     # Other processes.
 
@@ -287,6 +296,13 @@ class Guests:
             self.border.emit(Hand((session.client,), batch_of(message), retain, ids_of([asked])))
         else:
             self.border.finish(self.border.give(session, event, 0, (text,)))
+
+
+def client_of(host: str, given: Input) -> str | None:
+    """For whom a node works when it is given this; None: for nobody in particular."""
+    if is_guest(host):
+        return host
+    return given.sender if isinstance(given, Received) and is_guest(given.sender) else None
 
 
 def with_message(event: Event, name: str) -> Event:

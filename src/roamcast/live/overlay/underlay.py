@@ -57,9 +57,13 @@ def guest_name(client: str, broker: str) -> str:
     return f"{SOURCE}{client}{AT}{broker}"
 
 
+def is_guest(host: str) -> bool:
+    return host.startswith(SOURCE)
+
+
 def process_of(host: str) -> str:
     """The broker process in which a host runs."""
-    return host.rpartition(AT)[2] if host.startswith(SOURCE) else host
+    return host.rpartition(AT)[2] if is_guest(host) else host
 
 
 class Underlay:
@@ -86,7 +90,7 @@ class Underlay:
 
     def send(self, sender: str, to: str, message: Message) -> None:
         """To a host of another process."""
-        hops = 1 + sender.startswith(SOURCE) + to.startswith(SOURCE)
+        hops = 1 + is_guest(sender) + is_guest(to)
         try:
             borne = Borne(sender, to, hops, CODEC.encode(message))
         except BadMessage as problem:

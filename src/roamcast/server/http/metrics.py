@@ -70,6 +70,15 @@ class Metrics:
         )
         roams = Counter("roamcast_roams", "Sessions that moved to or from here.", ["direction"], registry=registry)
         self._roams = {direction: roams.labels(direction) for direction in get_args(RoamDirection)}
+        self._relocations = Family(
+            "roamcast_relocations", "Modulators and homes that an overlay moved from here.", "reason", registry
+        )
+        self._load = Gauge(
+            "roamcast_overlay_load", "The share of what a broker of an overlay has.", ["resource"], registry=registry
+        )
+        self._posts = Gauge(
+            "roamcast_overlay_posts", "Subscriptions of an overlay whose modulators work here.", registry=registry
+        )
         self._links = Gauge("roamcast_link_state", "1 for the state of a link.", ["peer", "state"], registry=registry)
 
     def connected(self, listener: ListenerKind) -> None:
@@ -120,6 +129,16 @@ class Metrics:
 
     def roamed(self, direction: RoamDirection) -> None:
         self._roams[direction].inc()
+
+    def relocated(self, reason: str) -> None:
+        self._relocations.add(reason)
+
+    def overlay_posts(self, count: int) -> None:
+        self._posts.set(count)
+
+    def overlay_load(self, **shares: float) -> None:
+        for resource, share in shares.items():
+            self._load.labels(resource).set(share)
 
     def link(self, peer: str, state: LinkState) -> None:
         for each in get_args(LinkState):

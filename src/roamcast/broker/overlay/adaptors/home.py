@@ -10,6 +10,7 @@ A client that nobody publishes for (it may be a producer itself) goes to the nea
 """
 
 from roamcast.broker.overlay.channel import NearestBroker, SystemEvent
+from roamcast.broker.overlay.moves import Why
 from roamcast.broker.overlay.services import Services
 from roamcast.node.boundary import Does
 
@@ -24,25 +25,26 @@ class HomeBrokerAdaptor:
         if not isinstance(event, NearestBroker):
             return []
         self.services.brokers.note_loads((event.candidate,))
-        if not self._is_better(event):
+        why = self._better_by(event)
+        if why is None:
             return []
-        return self.services.departing.horizontal(now_us, event.client, event.candidate.broker)
+        return self.services.departing.horizontal(now_us, event.client, event.candidate.broker, why)
 
-    def _is_better(self, event: NearestBroker) -> bool:
+    def _better_by(self, event: NearestBroker) -> Why | None:
+        """Why the candidate is the better home; None: it is not."""
         params, mine = self.services.params, self.services.monitor.load
         theirs = event.candidate.load + self._brings(event.client)
         overloaded, candidate_overloaded = mine > params.load_max, theirs > params.load_max
         if not params.balance or not (overloaded or candidate_overloaded):
-            return self._path(event, event.candidate.broker, event.candidate.hops) < self._path(
-                event, self.services.host, event.home_hops
-            )
-        if overloaded and candidate_overloaded:
-            return theirs < mine
-        return overloaded
+            there = self._path(event, event.candidate.broker, event.candidate.hops)
+            return "nearer" if there < self._path(event, self.services.host, event.home_hops) else None
+        leaves = theirs < mine if overloaded and candidate_overloaded else overloaded
+        return "overload" if leaves else None
 
     def _brings(self, client: str) -> float:
-        posts = self.services.clients.posts.values()
-        return sum(post.load for post in posts if post.subscription.subscriber == client)
+        clients = self.services.clients
+        posts = sum(post.load for post in clients.posts.values() if post.subscription.subscriber == client)
+        return posts + clients.sessions[client].load
 
     def _path(self, event: NearestBroker, broker: str, hops: int) -> float:
         """From a producer to the client, if this broker were its home."""

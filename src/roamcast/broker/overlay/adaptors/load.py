@@ -19,13 +19,15 @@ class LoadAdaptor:
     def process(self, now_us: int, event: SystemEvent) -> list[Does]:
         if not isinstance(event, LoadMeasured) or event.load <= self.services.params.load_max:
             return []
+        if not event.by_subscription:
+            return []
         heaviest, load = max(event.by_subscription, key=lambda each: (each[1], each[0]))
         to = self._with_room(heaviest, load)
         if to is None:
             return []
         # It is counted there already, until that broker is found again: two must not go to the same one for its room.
         self.services.brokers.loads[to] = self._load_of(to) + load
-        return self.services.departing.place(now_us, heaviest, to)
+        return self.services.departing.place(now_us, heaviest, to, "offload")
 
     def _with_room(self, subscription_id: str, load: float) -> str | None:
         departing, brokers = self.services.departing, self.services.brokers

@@ -32,7 +32,7 @@ class PlacementAdaptor:
             opinion = self.opinions.get(name, UNDECIDED)
             self.opinions[name], to = reconsider(opinion, flow, self._places(post, homes), self.services.host)
             if to is not None:
-                effects += self.services.departing.place(now_us, name, to)
+                effects += self.services.departing.place(now_us, name, to, "traffic")
         return effects
 
     def _places(self, post: Post, homes: list[str]) -> list[Place]:
