@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests with other vendors' MQTT clients want mosquitto_sub, node and npm, those with a receiver gpsd and gpsfake, those of
-# the studio's page Chromium: installs Debian's where that is possible.
+# the studio's page Chromium, those that set the clock faketime: installs Debian's where that is possible.
 # Where it is not, those tests are skipped and say so; nothing else needs them.
 set -euo pipefail
 missing=()
@@ -9,6 +9,7 @@ command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
 [ -x /usr/sbin/gpsd ] && command -v gpsfake >/dev/null || missing+=(gpsd gpsd-clients)
 command -v chromium >/dev/null || missing+=(chromium)
+command -v faketime >/dev/null || missing+=(faketime)
 [ ${#missing[@]} = 0 ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "Installing ${missing[*]} ..."

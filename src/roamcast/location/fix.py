@@ -7,12 +7,12 @@ and latitude on `Earth`), headings are degrees clockwise from north.
 
 import asyncio
 import math
-import time
 from collections.abc import AsyncIterator
 from typing import Protocol
 
 from msgspec import Struct
 
+from roamcast.clock import SteadyClock
 from roamcast.model.values import Point, Velocity
 
 
@@ -59,13 +59,10 @@ class Clock(Protocol):
 
 
 class HostClock:
-    """The clock of this host, read once and then carried on evenly: setting it does not stop what plays by it."""
+    """The clock of this host: setting it does not stop what plays by it."""
 
     def __init__(self) -> None:
-        self._ahead_us = (time.time_ns() - time.monotonic_ns()) // 1_000
-
-    def now_us(self) -> int:
-        return time.monotonic_ns() // 1_000 + self._ahead_us
+        self.now_us = SteadyClock().now_us
 
     async def until(self, at_us: int) -> None:
         # Always through the event loop, so that a source which is late lets others have their turn.

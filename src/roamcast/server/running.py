@@ -7,7 +7,6 @@ links and listeners open.
 import asyncio
 import errno
 import ssl
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.inputs import Restarted, decode_batch, encode_batch
 from roamcast.broker.mqtt.stored import BadState
 from roamcast.broker.overlay.params import OverlayParams
+from roamcast.clock import SteadyClock, boot_id
 from roamcast.complaints import network_reason
 from roamcast.journal.records import Run
 from roamcast.live.overlay.core import OverlayCore, granted
@@ -44,6 +44,7 @@ from roamcast.server.settings import (
 )
 from roamcast.server.snapshot import ForkingSnapshotter
 from roamcast.server.storage import GroupCommit, Log
+from roamcast.server.storage.kept_clock import keep_clock, kept_clock
 from roamcast.server.studio.studio import Address, Studio
 from roamcast.server.tracking import Trackers
 from roamcast.server.transport.tls import link_context, server_context
@@ -57,6 +58,8 @@ SETTLING_S = 2.0
 SNAPSHOT_S = 30.0
 """So long may the last snapshot take; without it the next start reads the log."""
 LOOK_S = 0.005
+CLOCK_WATCH_S = 1.0
+"""How often the system clock is compared with the broker's own."""
 
 
 class CannotListen(OSError):
@@ -79,6 +82,8 @@ class RunningBroker:
         self.studio: Studio | None = None
         self._commit: GroupCommit | None = None
         self._journal: LiveJournal | None = None
+        self.clock = SteadyClock()
+        self._watching: asyncio.TimerHandle | None = None
 
     async def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
         settings = self.settings
@@ -96,6 +101,7 @@ class RunningBroker:
             settings.connections if settings.overlay is None else granted(settings.connections),
             self._commit,
             self.access,
+            self.clock.now_us,
             redirect=redirect,
             snapshotter=ForkingSnapshotter(core.snapshot, asyncio.get_running_loop()),
             due=Due(settings.storage.snapshot_every_bytes, settings.storage.snapshot_replay_s),
@@ -122,19 +128,32 @@ class RunningBroker:
         except BaseException:
             await self.stop()
             raise
+        self._watch_clock()
+
+    def _watch_clock(self) -> None:
+        step_us = self.clock.step_us()
+        if step_us:
+            self.server.monitor.log.warning(
+                "the system clock was set; the broker's own clock goes on as before", by_s=round(step_us / 1e6)
+            )
+        self._watching = asyncio.get_running_loop().call_later(CLOCK_WATCH_S, self._watch_clock)
 
     def _stored(self, progress: Callable[[str], None]) -> Core:
         """What the broker was when it stopped, with a log to go on in."""
         settings = self.settings
-        log = Log.open(Path(settings.data), settings.storage)
+        directory = Path(settings.data)
+        log = Log.open(directory, settings.storage)
         try:
             progress("reading what was stored")
             core = self._recovered(log)
+            self.clock = kept_clock(directory, boot_id())
+            self.clock.not_before(core.border.now_us)
+            keep_clock(directory, boot_id(), self.clock)
             if core.border.audience.asks_more_than_topics:
                 core.border.audience.warm_up()
             else:
                 core.border.audience.prepare = partial(prepare_aside, core.border.audience)
-            self._journal = open_journal(settings, max(core.border.now_us, time.time_ns() // 1_000))
+            self._journal = open_journal(settings, self.clock.now_us())
             self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
         except BaseException:
             log.close()
@@ -144,15 +163,16 @@ class RunningBroker:
     def _fleeting(self, overlay: OverlayParams) -> Core:
         """A broker of an overlay keeps nothing, and begins anew each time."""
         settings = self.settings
+        now_us = self.clock.now_us()
         core = OverlayCore(
             settings.name,
-            time.time_ns() // 1_000,
+            now_us,
             overlay,
             settings.keeping,
             settings.model_space(),
             ProcessGauge(),
         )
-        core.border.now_us = time.time_ns() // 1_000
+        core.border.now_us = now_us
         return core
 
     def _recovered(self, log: Log) -> Core:
@@ -296,6 +316,7 @@ class RunningBroker:
             monitor = broker.monitor
             self.metrics.overlay_load(time=monitor.busy, queue=monitor.queued, memory=monitor.memory)
             self.metrics.overlay_posts(len(broker.clients.posts))
+        self.metrics.clock_behind(self.clock.behind_us() / 1e6)
 
     def _elsewhere(self) -> str | None:
         """Where clients of a broker that stops can go: to a peer that is there."""
@@ -314,6 +335,8 @@ class RunningBroker:
 
     async def stop(self) -> None:
         """Clients are told, what they said is stored, and the state is written in one piece for the next start."""
+        if self._watching is not None:
+            self._watching.cancel()
         for listener in self._listeners:
             listener.close()
         await self.server.close(to=self._elsewhere())

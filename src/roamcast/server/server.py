@@ -25,6 +25,7 @@ from roamcast.broker.mqtt.inputs import (
     Reported,
 )
 from roamcast.broker.mqtt.passing import Passing
+from roamcast.clock import SteadyClock
 from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.outgoing import Frames
@@ -79,7 +80,7 @@ class BrokerServer:
         limits: Limits | None = None,
         store: Store | None = None,
         access: AccessControl | None = None,
-        clock_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        clock_us: Callable[[], int] | None = None,
         loop: Loop | None = None,
         redirect: Redirect | None = None,
         snapshotter: Snapshotter | None = None,
@@ -121,7 +122,7 @@ class BrokerServer:
         self.ahead = core.border.ahead = Ahead()
         self.inbound = Inbound(self)
         self.told = self.inbound.told
-        self._clock_us = clock_us
+        self._clock_us = clock_us or SteadyClock().now_us
         self._stopwatch_s = stopwatch_s
         self._inputs = 0
         self.heard_us = core.border.now_us

@@ -37,6 +37,19 @@ def test_a_queue_at_its_bound_holds_the_same_after_a_restart_p58() -> None:
     assert reader.taken == [b"0", b"1", b"2"]
 
 
+def test_what_expired_while_its_client_was_away_is_not_delivered_after_a_restart_p44() -> None:
+    scene = Scene()
+    writer, reader = scene.client("writer"), scene.client("reader")
+    scene.subscribe(reader, "t")
+    reader.drop()
+    scene.rest()
+    for payload, expiry_s in ((b"soon", 1), (b"long", 600)):
+        scene.publish(writer, "t", payload, expiry_s=expiry_s)
+    restart(scene)
+    scene.move(reader, "a")
+    assert reader.taken == [b"long"]
+
+
 def test_subscriptions_that_were_withdrawn_leave_room_for_others_after_a_restart_too_p55() -> None:
     scene = Scene(params=CoreParams(session=SessionLimits(subscriptions_max=3)))
     writer, reader = scene.client("writer"), scene.client("reader")

@@ -68,6 +68,8 @@ class BrokerProcess:
             "security": {"limits": {"connects_per_s": 0, "messages_per_s": 0}},
         }
         self.starts = 0
+        self.environment: dict[str, str] = {}
+        """Beside that of the tests."""
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -104,7 +106,13 @@ class BrokerProcess:
         self.starts += 1
         with self.output.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND, "broker", "--config", str(self.config), stdout=output, stderr=output, env=environment()
+                *COMMAND,
+                "broker",
+                "--config",
+                str(self.config),
+                stdout=output,
+                stderr=output,
+                env=environment() | self.environment,
             )
 
     async def _until_ready(self, said: int) -> None:

@@ -328,8 +328,9 @@ class Admission:
             self._seek_no_more(client)
         for session in list(self.border.sessions.values()):
             self._tell_again(session)
-            # Nobody knows what was sent, so everything counts as sent.
-            session.window.sent_through = session.window.next_number - 1
+            if session.connected:
+                # Nobody knows what was sent, so everything counts as sent.
+                session.window.sent_through = session.window.next_number - 1
             if session.connected or session.coming:
                 self.left(Left(session.client, None, False))
 

@@ -12,13 +12,13 @@ place beside its content, for whoever reads it; what brokers match by is what th
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Coroutine
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.clock import SteadyClock
 from roamcast.live.client.client import Client
 from roamcast.live.client.content import filter_text, scope_text
 from roamcast.live.client.errors import PublicationExpired, PublicationRefused
@@ -62,11 +62,11 @@ class BrokerGround:
         client: Client,
         space: Space | None = None,
         say: Callable[[str], None] = print,
-        now_us: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        now_us: Callable[[], int] | None = None,
     ) -> None:
         self.client = client
         self.space: Space = space or Plane()
-        self.now_us = now_us
+        self.now_us = now_us or SteadyClock().now_us
         self.say = say
         self.actions_dropped = 0
         self._context = Context(client.name)

@@ -7,11 +7,11 @@ node a thread and a loop of its own.
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from roamcast.clock import SteadyClock
 from roamcast.live.runtime.disk import Disk, MemoryDisk
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -93,15 +93,9 @@ class LiveHost:
         self.loop = asyncio.get_running_loop()
         self.host = Host(name, node, self, observers)
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._now_us = 0
+        self.now_us = SteadyClock().now_us
         self._waiting: list[Input] = []
         self._giving = False
-
-    def now_us(self) -> int:
-        now_us = time.time_ns() // 1_000
-        if now_us > self._now_us:
-            self._now_us = now_us
-        return self._now_us
 
     def start(self, context: Context) -> None:
         stored = self.disk.read()

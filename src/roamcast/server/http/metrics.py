@@ -68,6 +68,9 @@ class Metrics:
         self._commit_batches = Histogram(
             "roamcast_commit_batches", "Batches that share a commit.", buckets=BATCHES, registry=registry
         )
+        self._clock_behind_s = Gauge(
+            "roamcast_clock_behind_seconds", "System clock less the broker's own clock.", registry=registry
+        )
         roams = Counter("roamcast_roams", "Sessions that moved to or from here.", ["direction"], registry=registry)
         self._roams = {direction: roams.labels(direction) for direction in get_args(RoamDirection)}
         self._relocations = Family(
@@ -122,6 +125,9 @@ class Metrics:
 
     def journal_dropped(self, rows: int) -> None:
         self._journal_dropped.set(rows)
+
+    def clock_behind(self, seconds: float) -> None:
+        self._clock_behind_s.set(seconds)
 
     def committed(self, seconds: float, batches: int) -> None:
         self._commit_s.observe(seconds)
