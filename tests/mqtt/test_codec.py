@@ -3,16 +3,19 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from roamcast.mqtt import Decoder, MalformedPacket, ProtocolError, Unsendable, decode, encode
 from roamcast.mqtt.decoding_publish import read_publish
 from roamcast.mqtt.encoding import PublishFrame
+from roamcast.mqtt.messages import Form, message_of
 from roamcast.mqtt.packets import V5, V311, AnyPacket, Connect, PingReq, PubAck, Publish, SubAck, Subscribe, Wish
 from roamcast.mqtt.properties import read_properties, write_properties
 from roamcast.mqtt.reasons import BadPacket, Reason
 from tests.effort import examples
 from tests.mqtt.strategies import packets_5, publishes, versioned
 
+NOW_US = 1_000_000
 Versioned = tuple[int, AnyPacket]
 
 
@@ -116,10 +119,9 @@ def test_the_fast_reader_of_publish_agrees_with_the_tables(packet: Publish, data
 def test_a_frame_for_many_is_the_packet_of_each(packet: Publish, version: int, dup: bool) -> None:
     if packet.topic_alias is not None:
         return
-    packet = Publish(
-        packet.topic, packet.payload, packet.qos, packet.retain, dup and packet.qos > 0, packet.packet_id
-    )
-    frame = PublishFrame(Publish(packet.topic, packet.payload, packet.qos, packet.retain), version)
+    packet = replace(packet, dup=dup and packet.qos > 0, message_expiry_s=packet.message_expiry_s or None)
+    message = message_of(packet, packet.topic, NOW_US)
+    frame = PublishFrame(message, Form(packet.qos, packet.retain, packet.subscription_ids), version, NOW_US)
     written = frame.to_bytes(packet.packet_id, packet.dup)
     assert written == encode(packet, version)
     assert frame.size == len(written)

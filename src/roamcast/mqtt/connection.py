@@ -24,8 +24,7 @@ from roamcast.mqtt.decoding import Decoder
 from roamcast.mqtt.dialogue import Dialogue
 from roamcast.mqtt.encoding import encode
 from roamcast.mqtt.events import AnyEvent, ConnectRequested, Disconnected
-from roamcast.mqtt.fitting import Answer, fitting
-from roamcast.mqtt.handshake import acceptance, agree, objection, refusal_of_bytes
+from roamcast.mqtt.handshake import Answer, acceptance, agree, fitting, objection, refusal_of_bytes
 from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.messages import SECOND_US
 from roamcast.mqtt.outgoing import Frames
@@ -82,19 +81,17 @@ class Connection:
         """What `events` has to tell."""
         self.output: list[bytes] = []
         """What `outgoing` has to say."""
+        self.session: Session | None = None
+        """Of the client, once it is accepted."""
         self._dialogue: Dialogue | None = None
         self._paused = False
         self.stalled = False
         """Reading has stopped for the broker's sake; the client's silence counts from when it goes on."""
 
-    @property
-    def session(self) -> "Session | None":
-        return None if self._dialogue is None else self._dialogue.session
-
     # What the runtime does.
 
     def receive(self, now_us: int, data: bytes) -> None:
-        if self.state is State.CLOSED:
+        if self.state is CLOSED:
             return
         self._decoder.feed(data)
         self._read(now_us)
@@ -195,7 +192,7 @@ class Connection:
         if not dialogue.answer(replace(answer, user_properties=user_properties)):
             self.state = State.CLOSED
             return False
-        self._dialogue = dialogue
+        self._dialogue, self.session = dialogue, session
         self.state = State.OPEN
         self._heard_us = now_us
         dialogue.outgoing.resume(now_us, through)
@@ -230,7 +227,7 @@ class Connection:
 
     def deliver(self, now_us: int, through: int) -> None:
         """Deliveries up to this number are stored: they go now, or as soon as the client has room."""
-        if self._dialogue is not None and self.state is State.OPEN:
+        if self._dialogue is not None and self.state is OPEN:
             self._dialogue.outgoing.deliver(now_us, through)
 
     def deliver_batch(self, now_us: int, batch: Batch, retain: bool, subscription_ids: tuple[int, ...]) -> None:
@@ -291,7 +288,7 @@ class Connection:
     ) -> None:
         """Answers `SubscribeRequested`: SUBACK."""
         if self._dialogue is not None and self.state is State.OPEN:
-            answered = self._dialogue.requests.grant(packet_id, reasons)
+            answered = self._dialogue.granted(packet_id, reasons)
             if answered is not None:
                 self._say(now_us, SubAck(packet_id, answered, reason_text, user_properties))
                 self._read_on(now_us)
@@ -299,7 +296,7 @@ class Connection:
     def answer_unsubscribe(self, now_us: int, packet_id: int, reasons: Sequence[Reason]) -> None:
         """Answers `UnsubscribeRequested`: UNSUBACK."""
         if self._dialogue is not None and self.state is State.OPEN:
-            answered = self._dialogue.requests.revoke(packet_id, reasons)
+            answered = self._dialogue.revoked(packet_id, reasons)
             if answered is not None:
                 self._say(now_us, UnsubAck(packet_id, answered))
                 self._read_on(now_us)
@@ -345,9 +342,12 @@ class Connection:
         if self.stalled:
             self._heard_us = now_us
             self.stalled = not self.wants_bytes
+        decoder, dialogue = self._decoder, self._dialogue
         try:
-            while self._decoder.has_more and not self.stalled:
-                if not self._read_next(now_us):
+            while decoder.has_more and not self.stalled:
+                if dialogue is not None and dialogue.handle_many(now_us, decoder):
+                    self.stalled = not dialogue.wants_more
+                elif not self._read_next(now_us):
                     break
                 self._heard_us = now_us
         except BadPacket as problem:
@@ -358,12 +358,7 @@ class Connection:
 
     def _read_next(self, now_us: int) -> bool:
         """False if there is no whole packet."""
-        dialogue = self._dialogue
-        if dialogue is not None and dialogue.handle_many(now_us, self._decoder):
-            # Where nothing has to be answered there is as much room for more as before.
-            self.stalled = dialogue.incoming.unanswered > 0 and not self.wants_bytes
-            return True
-        packet = self._decoder.next_packet()
+        dialogue, packet = self._dialogue, self._decoder.next_packet()
         if packet is None:
             return False
         if dialogue is None:

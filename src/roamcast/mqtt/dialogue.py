@@ -1,9 +1,8 @@
 """What is said between CONNACK and the end of a connection."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from roamcast.mqtt.aliases import AliasesIn
 from roamcast.mqtt.batches import PLAIN_QOS_0, PLAIN_QOS_1, Batch
 from roamcast.mqtt.decoding import PUBACK, Decoder
 from roamcast.mqtt.encoding import PINGRESP, encode
@@ -15,11 +14,10 @@ from roamcast.mqtt.events import (
     SubscribeRequested,
     UnsubscribeRequested,
 )
-from roamcast.mqtt.fitting import Answer, fitting
-from roamcast.mqtt.handshake import Agreement
+from roamcast.mqtt.handshake import Agreement, Answer, fitting
 from roamcast.mqtt.incoming import Incoming
 from roamcast.mqtt.limits import Limits
-from roamcast.mqtt.messages import message_of
+from roamcast.mqtt.messages import Subscription, message_of, subscription_of
 from roamcast.mqtt.outgoing import Frames, Outgoing
 from roamcast.mqtt.packets import (
     V5,
@@ -36,7 +34,7 @@ from roamcast.mqtt.packets import (
     Unsubscribe,
 )
 from roamcast.mqtt.reasons import DISCONNECT_FROM_CLIENT, ProtocolError, Reason
-from roamcast.mqtt.requests import Requests
+from roamcast.mqtt.topics import BadTopicFilter, parse_filter
 
 if TYPE_CHECKING:
     from roamcast.broker.session import Session
@@ -47,13 +45,14 @@ class Dialogue:
         "_limits",
         "_report",
         "_send",
+        "_subscribes",
+        "_topics",
+        "_unsubscribes",
         "_version",
         "agreed",
-        "aliases",
         "expiry_s",
         "incoming",
         "outgoing",
-        "requests",
         "session",
     )
 
@@ -69,10 +68,13 @@ class Dialogue:
         self.session = session
         self.agreed = agreed
         self._version = agreed.version
-        self.aliases = AliasesIn(limits.topic_alias_max)
+        self._topics: dict[int, str] = {}
+        """What the client's topic aliases stand for."""
         self.expiry_s = agreed.session_expiry_s
         """How long the session is to outlive the connection."""
-        self.requests = Requests()
+        self._subscribes: dict[int, list[Subscription | Reason]] = {}
+        """SUBSCRIBEs that wait for an answer: by line, what the broker decides on, or why that is refused already."""
+        self._unsubscribes: dict[int, tuple[str, ...]] = {}
         self.incoming = Incoming(session.received, agreed.version, limits.receive_max, send)
         self.outgoing = Outgoing(session.window, agreed, frames, send, report, limits)
         self._limits = limits
@@ -81,7 +83,7 @@ class Dialogue:
 
     @property
     def wants_more(self) -> bool:
-        if len(self.requests) >= self._limits.requests_max:
+        if len(self._subscribes) + len(self._unsubscribes) >= self._limits.requests_max:
             return False
         # An MQTT 5 client knows the maximum and is cut off beyond it; one of 3.1.1 is slowed down instead.
         return self._version == V5 or self.incoming.unanswered < self._limits.receive_max
@@ -143,7 +145,8 @@ class Dialogue:
             case Subscribe():
                 self._subscribe(packet)
             case Unsubscribe():
-                self.requests.unsubscribe(packet)
+                self._check_free(packet.packet_id)
+                self._unsubscribes[packet.packet_id] = packet.filters
                 self._report(UnsubscribeRequested(packet.packet_id, packet.filters, packet.user_properties))
             case PingReq():
                 self._send(PINGRESP)
@@ -155,7 +158,7 @@ class Dialogue:
         return None
 
     def _published(self, now_us: int, packet: Publish) -> None:
-        topic = packet.topic if packet.topic_alias is None else self.aliases.topic_of(packet)
+        topic = packet.topic if packet.topic_alias is None else self._topic_of(packet, packet.topic_alias)
         if packet.subscription_ids:
             raise ProtocolError("a subscription identifier in a PUBLISH from a client")
         if packet.qos > self._limits.qos_max:
@@ -165,14 +168,61 @@ class Dialogue:
         if packet.qos == 0 or self.incoming.arrived(packet):
             self._report(Published(message_of(packet, topic, now_us), packet.packet_id))
 
+    def _topic_of(self, packet: Publish, alias: int) -> str:
+        alias_max = self._limits.topic_alias_max
+        if alias > alias_max:
+            raise ProtocolError(f"topic alias {alias}, at most {alias_max} were granted", Reason.TOPIC_ALIAS_INVALID)
+        if packet.topic:
+            self._topics[alias] = packet.topic
+        topic = self._topics.get(alias)
+        if topic is None:
+            raise ProtocolError(f"topic alias {alias} stands for nothing yet")
+        return topic
+
+    # SUBSCRIBE and UNSUBSCRIBE.
+
+    def _check_free(self, packet_id: int) -> None:
+        if packet_id in self._subscribes or packet_id in self._unsubscribes:
+            raise ProtocolError(f"packet identifier {packet_id} is in use")
+
     def _subscribe(self, packet: Subscribe) -> None:
-        wanted = self.requests.subscribe(packet)
+        self._check_free(packet.packet_id)
+        asked: list[Subscription | Reason] = []
+        for wish in packet.wishes:
+            try:
+                parsed = parse_filter(wish.filter)
+            except BadTopicFilter as problem:
+                asked.append(problem.reason)
+            else:
+                asked.append(subscription_of(wish, parsed, packet.subscription_id, packet.user_properties))
+        self._subscribes[packet.packet_id] = asked
+        wanted = tuple([each for each in asked if isinstance(each, Subscription)])
         if wanted:
             self._report(SubscribeRequested(packet.packet_id, wanted, packet.user_properties))
             return
-        refused = self.requests.grant(packet.packet_id, [])
+        refused = self.granted(packet.packet_id, [])
         if refused is not None and not self.answer(SubAck(packet.packet_id, refused)):
             raise ProtocolError("the client takes no answer to what it asks", Reason.PACKET_TOO_LARGE)
+
+    def granted(self, packet_id: int, decisions: Sequence[Reason]) -> tuple[Reason, ...] | None:
+        """What to tell the client of its SUBSCRIBE; None if there is no such request."""
+        asked = self._subscribes.get(packet_id)
+        if asked is None:
+            return None
+        if len(decisions) != sum(isinstance(each, Subscription) for each in asked):
+            raise ValueError("one reason for each subscription of the request")
+        del self._subscribes[packet_id]
+        remaining = iter(decisions)
+        return tuple([next(remaining) if isinstance(each, Subscription) else each for each in asked])
+
+    def revoked(self, packet_id: int, reasons: Sequence[Reason]) -> tuple[Reason, ...] | None:
+        """What to tell the client of its UNSUBSCRIBE; None if there is no such request."""
+        filters = self._unsubscribes.pop(packet_id, None)
+        if filters is not None and len(filters) != len(reasons):
+            raise ValueError("one reason for each filter of the request")
+        return None if filters is None else tuple(reasons)
+
+    # The end.
 
     def _left(self, packet: Disconnect) -> None:
         if packet.reason not in DISCONNECT_FROM_CLIENT or packet.server_reference is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from roamcast.mqtt import wire
+from roamcast.mqtt.messages import Form, Message, has_properties, publish_of
 from roamcast.mqtt.packets import (
     V5,
     AnyPacket,
@@ -58,10 +59,17 @@ class PublishFrame:
 
     __slots__ = ("after", "before", "qos", "size", "whole")
 
-    def __init__(self, packet: Publish, version: int) -> None:
-        self.qos = packet.qos
+    def __init__(self, message: Message, form: Form, version: int, now_us: int) -> None:
+        """Raises `Unsendable`."""
+        self.qos = form.qos
         try:
-            self.before, self.after = _publish_halves(packet, version)
+            if version != V5:
+                self.after = message.payload
+            elif form.subscription_ids or has_properties(message):
+                self.after = _publish_properties(publish_of(message, form, now_us)) + message.payload
+            else:
+                self.after = NO_PROPERTIES + message.payload
+            self.before = _publish_head(message.topic, form.qos, form.retain, False, len(self.after))
         except (OverflowError, ValueError) as problem:
             raise Unsendable(f"a value is out of range: {problem}") from problem
         self.whole = b"" if self.qos else self.before + self.after
@@ -75,17 +83,21 @@ class PublishFrame:
 
 
 def _publish_halves(packet: Publish, version: int) -> tuple[bytes, bytes]:
-    topic = packet.topic.encode()
-    qos = packet.qos
     after = _publish_properties(packet) + packet.payload if version == V5 else packet.payload
+    return _publish_head(packet.topic, packet.qos, packet.retain, packet.dup, len(after)), after
+
+
+def _publish_head(name: str, qos: int, retain: bool, dup: bool, after_bytes: int) -> bytes:
+    """All that comes before the packet identifier."""
+    topic = name.encode()
     topic_size = len(topic)
-    remaining = 2 + topic_size + len(after) + (2 if qos else 0)
-    first = 0x30 | (qos << 1) | packet.retain | (DUP if packet.dup else 0)
+    remaining = 2 + topic_size + after_bytes + (2 if qos else 0)
+    first = 0x30 | (qos << 1) | retain | (DUP if dup else 0)
     if topic_size > wire.LENGTH_MAX:
         raise Unsendable(f"a topic of {topic_size} bytes")
     if remaining < 128:
-        return bytes((first, remaining, topic_size >> 8, topic_size & 0xFF)) + topic, after
-    return first.to_bytes(1, "big") + wire.write_variable(remaining) + topic_size.to_bytes(2, "big") + topic, after
+        return bytes((first, remaining, topic_size >> 8, topic_size & 0xFF)) + topic
+    return first.to_bytes(1, "big") + wire.write_variable(remaining) + topic_size.to_bytes(2, "big") + topic
 
 
 def _publish_properties(packet: Publish) -> bytes:

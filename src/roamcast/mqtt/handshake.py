@@ -1,12 +1,17 @@
-"""CONNECT and CONNACK: what is refused without asking the broker, and what the two sides agree on."""
+"""CONNECT and CONNACK: what is refused without asking the broker, what the two sides agree on, and how answers keep
+to that."""
+
+from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from roamcast.mqtt.encoding import encode
 from roamcast.mqtt.limits import Limits
-from roamcast.mqtt.packets import V5, ConnAck, Connect
-from roamcast.mqtt.reasons import CONNACK_REASONS, Reason
+from roamcast.mqtt.packets import V5, ConnAck, Connect, Disconnect, PubAck, PubRec, SubAck, UnsubAck
+from roamcast.mqtt.reasons import CONNACK_REASONS, Reason, Unsendable
 
+Answer = TypeVar("Answer", ConnAck, Disconnect, PubAck, PubRec, SubAck, UnsubAck)
 MQTT_31_REFUSAL = b"\x20\x02\x00\x01"
 """Unacceptable protocol level, in the form that 3.1 and 3.1.1 share."""
 
@@ -82,3 +87,22 @@ def refusal_of_bytes(level: int | None, reason: Reason) -> bytes:
     if level >= V5 and reason in CONNACK_REASONS:
         return encode(ConnAck(reason), V5)
     return MQTT_31_REFUSAL if reason is Reason.UNSUPPORTED_PROTOCOL_VERSION else b""
+
+
+def fitting(packet: Answer, version: int, bytes_max: int | None, tells_problems: bool) -> Answer:
+    """An answer cut down to what the client can take: reason texts and user properties are left out where it asked
+    for none (Request Problem Information), where they would exceed its maximum packet size, or have no form on the
+    wire."""
+    if packet.reason_text is None and not packet.user_properties:
+        return packet
+    if not tells_problems and not isinstance(packet, ConnAck | Disconnect):
+        return replace(packet, reason_text=None, user_properties=())
+    without_pairs = replace(packet, user_properties=())
+    for candidate in (packet, without_pairs):
+        try:
+            size = len(encode(candidate, version))
+        except Unsendable:
+            continue
+        if bytes_max is None or size <= bytes_max:
+            return candidate
+    return replace(without_pairs, reason_text=None)

@@ -6,7 +6,8 @@ too. QoS 2 identifiers live in the session: whether a message has come before, o
 knows and says.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
 
 from roamcast.mqtt.encoding import encode
 from roamcast.mqtt.packets import V5, PubAck, PubComp, Publish, PubRec, PubRel
@@ -17,19 +18,22 @@ PUBACK_BEGIN = b"\x40\x02"
 
 
 class Incoming:
-    __slots__ = ("_acks", "_recs", "_releases", "_send", "_stored", "_version", "_window", "receive_max")
+    __slots__ = ("_acks", "_recs", "_releases", "_send", "_stored", "_twice", "_version", "receive_max")
 
-    def __init__(self, stored: Container[int], version: int, receive_max: int, send: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, stored: Collection[int], version: int, receive_max: int, send: Callable[[bytes], None]
+    ) -> None:
         """`stored` are the identifiers of QoS 2 messages that the session has and the client has not released."""
         self.receive_max = receive_max
         self._stored = stored
         self._version = version
         self._send = send
         self._acks: dict[int, bytes | None] = {}
+        """Messages of QoS 1 that wait for PUBACK, with the answer of those that wait for others before them."""
         self._recs: dict[int, bytes | None] = {}
         self._releases: dict[int, bytes | None] = {}
-        self._window: set[int] = set()
-        """Identifiers that count against the receive maximum; that begins anew with each connection."""
+        self._twice: set[int] = set()
+        """Messages of QoS 2 that count against the receive maximum; that begins anew with each connection."""
 
     @property
     def unanswered(self) -> int:
@@ -38,16 +42,21 @@ class Incoming:
     @property
     def room(self) -> int:
         """How many messages more may wait to be acknowledged."""
-        return self.receive_max - max(len(self._window), len(self._acks))
+        return self.receive_max - len(self._acks) - len(self._twice)
 
     def arrived_together(self, packet_ids: list[int]) -> bool:
         """Of QoS 1, all different, and not more than there is room for. False if they are to be looked at one by one:
         some are in use."""
-        if not self._window.isdisjoint(packet_ids) or any(each in self._stored for each in packet_ids):
+        acks = self._acks
+        if (acks or self._recs or self._twice or self._stored) and not self._are_free(packet_ids):
             return False
-        self._acks.update(dict.fromkeys(packet_ids))
-        self._window.update(packet_ids)
+        for packet_id in packet_ids:
+            acks[packet_id] = None
         return True
+
+    def _are_free(self, packet_ids: list[int]) -> bool:
+        used = (self._acks, self._recs, self._twice, self._stored)
+        return not any(each in ids for ids in used if ids for each in packet_ids)
 
     def arrived(self, packet: Publish) -> bool:
         """Whether the broker must hear of it: not of what it is about to answer anyway."""
@@ -63,6 +72,7 @@ class Incoming:
         if packet_id in self._releases:
             raise ProtocolError(f"packet identifier {packet_id} was released")
         self._count(packet_id)
+        self._twice.add(packet_id)
         self._recs[packet_id] = None
         return True
 
@@ -80,11 +90,10 @@ class Incoming:
         return True
 
     def _count(self, packet_id: int) -> None:
-        if len(self._window) >= self.receive_max and packet_id not in self._window and self._version == V5:
+        if self.room <= 0 and packet_id not in self._twice and self._version == V5:
             raise ProtocolError(
                 f"more than {self.receive_max} messages are not acknowledged", Reason.RECEIVE_MAXIMUM_EXCEEDED
             )
-        self._window.add(packet_id)
 
     def expects_ack(self, packet_id: int) -> bool:
         return packet_id in self._acks
@@ -95,21 +104,21 @@ class Incoming:
     def acknowledge(self, packet_id: int, packet: PubAck) -> None:
         if self._acks.get(packet_id, b"") is None:
             self._acks[packet_id] = encode(packet, self._version)
-            for done in self._flush(self._acks):
-                self._window.discard(done)
+            self._flush(self._acks)
 
     def acknowledge_all(self, packet_ids: Iterable[int]) -> None:
         """With success, which all versions say alike."""
+        acks = self._acks
         for packet_id in packet_ids:
-            if self._acks.get(packet_id, b"") is None:
-                self._acks[packet_id] = PUBACK_BEGIN + packet_id.to_bytes(2, "big")
-        self._window.difference_update(self._flush(self._acks))
+            if acks.get(packet_id, b"") is None:
+                acks[packet_id] = PUBACK_BEGIN + packet_id.to_bytes(2, "big")
+        self._flush(acks)
 
     def answer_received(self, packet_id: int, packet: PubRec) -> None:
         """A refused message frees its identifier."""
         if self._recs.get(packet_id, b"") is None:
             if packet.reason >= FAILURE_FROM:
-                self._window.discard(packet_id)
+                self._twice.discard(packet_id)
             self._recs[packet_id] = encode(packet, self._version)
             self._flush(self._recs)
 
@@ -130,16 +139,21 @@ class Incoming:
         """PUBCOMP, if the client waits for one here."""
         if self._releases.get(packet_id, b"") is None:
             del self._releases[packet_id]
-            self._window.discard(packet_id)
+            self._twice.discard(packet_id)
             self._send(encode(PubComp(packet_id), self._version))
 
-    def _flush(self, answers: dict[int, bytes | None]) -> list[int]:
-        done: list[int] = []
-        for packet_id, answer in answers.items():
+    def _flush(self, answers: dict[int, bytes | None]) -> None:
+        """Those that wait for no other, in one piece."""
+        ready: list[bytes] = []
+        for answer in answers.values():
             if answer is None:
                 break
-            self._send(answer)
-            done.append(packet_id)
-        for packet_id in done:
-            del answers[packet_id]
-        return done
+            ready.append(answer)
+        if not ready:
+            return
+        self._send(ready[0] if len(ready) == 1 else b"".join(ready))
+        if len(ready) == len(answers):
+            answers.clear()
+        else:
+            for packet_id in tuple(islice(answers, len(ready))):
+                del answers[packet_id]

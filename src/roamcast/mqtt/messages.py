@@ -147,6 +147,18 @@ def publish_of(message: Message, form: Form, now_us: int) -> Publish:
     )
 
 
+def has_properties(message: Message) -> bool:
+    """Whether a client of MQTT 5 sees more of it than topic and payload."""
+    return bool(
+        message.user_properties
+        or message.expires_us is not None
+        or message.payload_format is not None
+        or message.content_type is not None
+        or message.response_topic is not None
+        or message.correlation_data is not None
+    )
+
+
 def packet_id_of(number: int) -> int:
     """Of the delivery with this number in its session (P-36)."""
     return (number - 1) % PACKET_ID_MAX + 1

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from roamcast.mqtt.aliases import AliasesOut
 from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.cache import GenerationalCache
 from roamcast.mqtt.encoding import PublishFrame, encode, encode_publish
@@ -31,6 +30,29 @@ PLAIN = 0
 """In the place of a number: QoS 0 has none."""
 
 
+class AliasesOut:
+    """Topic aliases towards the client; the one that was not used for longest makes room for a new topic."""
+
+    __slots__ = ("_aliases", "alias_max")
+
+    def __init__(self, alias_max: int) -> None:
+        self.alias_max = alias_max
+        self._aliases: dict[str, int] = {}
+
+    def use(self, topic: str) -> tuple[str, int]:
+        """The topic to write, empty when the client knows the alias, and the alias."""
+        alias = self._aliases.pop(topic, None)
+        if alias is not None:
+            self._aliases[topic] = alias
+            return "", alias
+        if len(self._aliases) < self.alias_max:
+            alias = len(self._aliases) + 1
+        else:
+            alias = self._aliases.pop(next(iter(self._aliases)))
+        self._aliases[topic] = alias
+        return topic, alias
+
+
 FRAMES_MAX = 4_096
 FRAMES_BYTES_MAX = 8 * 1024 * 1024
 
@@ -38,7 +60,7 @@ FRAMES_BYTES_MAX = 8 * 1024 * 1024
 class Frames:
     """PUBLISH packets, made once for all clients that get the same. All connections of a broker share one."""
 
-    __slots__ = ("_joined", "_recent", "message_of")
+    __slots__ = ("_joined", "_last", "_recent", "message_of")
 
     def __init__(self, message_of: "Callable[[Delivery], Message | None]") -> None:
         """`message_of` says what a client sees of a delivery, where that is known."""
@@ -47,6 +69,7 @@ class Frames:
             FRAMES_MAX, FRAMES_BYTES_MAX
         )
         """By the identity of a delivery or of a message, which is held too, so that no other has the same."""
+        self._last: tuple[Delivery, int, PublishFrame] | None = None
         self._joined: tuple[Batch, dict[tuple[object, ...], bytes]] | None = None
 
     def frame(self, message: Message, form: Form, version: int, now_us: int) -> PublishFrame:
@@ -58,6 +81,9 @@ class Frames:
 
     def delivered(self, delivery: "Delivery", version: int) -> PublishFrame | None:
         """The packet of a delivery that was sent a moment ago: a fan-out asks for it again and again."""
+        last = self._last
+        if last is not None and last[0] is delivery and last[1] == version:
+            return last[2]
         kept = self._recent.get((id(delivery), version))
         return None if kept is None else kept[1]
 
@@ -65,12 +91,14 @@ class Frames:
         """The packet of one that was not. Raises `Unsendable`."""
         if message.expires_us is not None:
             return self.frame(message, form, version, now_us)
-        return self._made((id(delivery), version), delivery, message, form, version, now_us)
+        frame = self._made((id(delivery), version), delivery, message, form, version, now_us)
+        self._last = (delivery, version, frame)
+        return frame
 
     def _made(
         self, key: tuple[object, ...], of: object, message: Message, form: Form, version: int, now_us: int
     ) -> PublishFrame:
-        frame = PublishFrame(publish_of(message, form, now_us), version)
+        frame = PublishFrame(message, form, version, now_us)
         self._recent.put(key, (of, frame), frame.size)
         return frame
 
@@ -84,7 +112,7 @@ class Frames:
         made = self._joined[1].get(key)
         if made is None:
             form = Form(0, retain, subscription_ids)
-            frames = [PublishFrame(publish_of(each, form, 0), version).whole for each in batch.messages]
+            frames = [PublishFrame(each, form, version, 0).whole for each in batch.messages]
             made = self._joined[1][key] = b"".join(frames)
         return made
 
@@ -196,10 +224,13 @@ class Outgoing:
             else:
                 self._send_publish(now_us, PLAIN, message, form)
         while self._quota > 0 and self.cursor < self.through:
-            self.cursor = max(self.cursor + 1, min(self._window.first, self.through))
-            delivery = self._window.entries.get(self.cursor)
+            number = self.cursor + 1
+            if number < self._window.first:
+                number = min(self._window.first, self.through)
+            self.cursor = number
+            delivery = self._window.entries.get(number)
             if delivery is not None:
-                self._send_numbered(now_us, self.cursor, delivery)
+                self._send_numbered(now_us, number, delivery)
 
     def _send_numbered(self, now_us: int, number: int, delivery: "Delivery") -> None:
         again = number <= self._resend_through

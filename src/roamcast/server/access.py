@@ -162,11 +162,13 @@ class PolicyAccess(AccessControl):
     def may_publish_anywhere(self, client: "ClientSocket", topic: str) -> bool:
         if self.policy.open:
             return True
-        anywhere = self._anywhere.setdefault(client, {})
-        if topic in anywhere:
+        anywhere = self._anywhere.get(client)
+        if anywhere is not None and topic in anywhere:
             return True
         if not self.policy.may_publish_anywhere(self._identity(client), topic):
             return False
+        if anywhere is None:
+            anywhere = self._anywhere[client] = {}
         if len(anywhere) >= TOPICS_KEPT_MAX:
             anywhere.clear()
         anywhere[topic] = None

@@ -93,11 +93,12 @@ class ClientSocket(asyncio.Protocol):
     def _tell(self) -> None:
         """An answer that is given at once may have more read, and so more to tell; all of it in its order."""
         self._telling = True
+        pending, told = self.mqtt.pending, self.desk.told
         try:
-            while self.mqtt.pending:
-                for event in self.mqtt.events():
-                    self.desk.told(self, event)
+            for event in pending:
+                told(self, event)
         finally:
+            pending.clear()
             self._telling = False
 
     def mark(self) -> None:

@@ -49,11 +49,11 @@ class Inbound:
     def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
         match event:
             case events.PublishedBatch():
-                self._published_batch(client, event)
+                self._published_batch(client, event.batch)
+            case events.Acknowledged():
+                self.server.finished(client.name, event.numbers)
             case events.Published():
                 self._published(client, event)
-            case events.Acknowledged(numbers):
-                self.server.finished(client.name, numbers)
             case events.Received(number):
                 self.server.give(Received(client.name, number))
             case events.Released(packet_id):
@@ -177,15 +177,14 @@ class Inbound:
         else:
             self._pass_on(client, batch_of(message))
 
-    def _published_batch(self, client: ClientSocket, event: events.PublishedBatch) -> None:
-        batch, server, topic = event.batch, self.server, event.batch.topic
+    def _published_batch(self, client: ClientSocket, batch: Batch) -> None:
+        server, topic, access = self.server, batch.topic, self.server.access
         asked_apart = topic[0] == "$" or server.trackers is not None or (batch.qos and server.write_ahead.full)
-        if asked_apart or not server.access.may_publish_anywhere(client, topic):
-            for each in event.each():
+        if asked_apart or not access.may_publish_anywhere(client, topic):
+            for each in events.PublishedBatch(batch).each():
                 self._published(client, each)
             return
-        messages = len(batch.messages)
-        wait_us = server.access.pace_us(client, batch.payload_bytes, 0, server.heard_us, messages)
+        wait_us = access.pace_us(client, batch.payload_bytes, 0, server.heard_us, len(batch.messages))
         if wait_us:
             self.pace(client, wait_us)
         if not batch.qos:
@@ -202,7 +201,7 @@ class Inbound:
         server = self.server
         if server.core.border.announcing.on and server.core.border.announcing.asks(batch.topic, server.heard_us):
             self._announce(client, batch.topic)
-        server.monitor.passed(0, len(batch.messages), batch.payload_bytes)
+        server.metrics.received(0, batch.payload_bytes, len(batch.messages))
         server.pass_on(client.name, batch)
 
     def _announce(self, client: ClientSocket, topic: str) -> None:

@@ -71,14 +71,6 @@ class Monitor:
     def closed(self, listener: ListenerKind) -> None:
         self.metrics.disconnected(listener)
 
-    def passed(self, qos: int, count: int, payload_bytes: int) -> None:
-        """So many messages have come from a client that change nothing that lasts."""
-        self.metrics.received(qos, payload_bytes, count)
-
-    def handed(self, qos: int, payload_bytes: int, count: int) -> None:
-        """So many deliveries go to the sockets of clients, with so many bytes in all."""
-        self.metrics.sent(qos, payload_bytes, count)
-
     def disconnected(self, client: str, reason: Reason, detail: str) -> None:
         self._debug("client left", client=client, reason=reason.name.lower(), detail=detail)
 

@@ -53,9 +53,10 @@ class Outbound:
 
     def perform(self, effects: list[AnyEffect]) -> None:
         """Each by itself: what cannot be done for one client is no reason to forget the others."""
+        now_us = self.server.heard_us
         for effect in effects:
             try:
-                self._perform(effect)
+                self._perform(now_us, effect)
             except Exception as problem:
                 client = getattr(effect, "client", None)
                 socket = None if client is None else self.server.clients.get(client)
@@ -67,14 +68,17 @@ class Outbound:
         if socket is not None and socket.transport is not None:
             socket.transport.abort()
 
-    def _perform(self, effect: AnyEffect) -> None:
-        if isinstance(effect, Hand):
-            self._hand(self.server.heard_us, effect)
-            return
-        monitor, now_us = self.server.monitor, self.server.now_us()
+    def _perform(self, now_us: int, effect: AnyEffect) -> None:
         match effect:
+            case Hand():
+                self._hand(now_us, effect)
             case Deliver():
                 self._deliver(now_us, effect)
+            case Accept():
+                socket = self.server.clients.get(effect.client)
+                if socket is not None:
+                    socket.mqtt.acknowledge_all(now_us, effect.packet_ids)
+                    socket.attend()
             case Tell(peer, message, link):
                 if self.neighbours is not None:
                     self.neighbours.tell(peer, message, link)
@@ -82,7 +86,7 @@ class Outbound:
                 if self.neighbours is not None:
                     self.neighbours.cut(peer)
             case Remark(what, detail):
-                monitor.remark(what, detail)
+                self.server.monitor.remark(what, detail)
             case CaughtUp(keys):
                 self.server.ahead.caught_up(keys)
             case Admit() | Deny():
@@ -105,7 +109,7 @@ class Outbound:
                 elif not socket.dirty:
                     socket.mark()
         count = len(effect.clients)
-        self.server.monitor.handed(0, batch.payload_bytes * count, len(batch.messages) * count)
+        self.server.metrics.sent(0, batch.payload_bytes * count, len(batch.messages) * count)
 
     def bound_to_links(self, effects: list[AnyEffect]) -> list[AnyEffect]:
         """What goes to neighbours goes over the links of now or not at all: over the next one it could come before
@@ -131,13 +135,11 @@ class Outbound:
         self,
         now_us: int,
         socket: "ClientSocket",
-        effect: Acknowledge | Accept | Complete | Release | Grant | Revoke | Dismiss,
+        effect: Acknowledge | Complete | Release | Grant | Revoke | Dismiss,
     ) -> None:
         match effect:
             case Acknowledge(_, packet_id, reason, text):
                 socket.mqtt.acknowledge(now_us, packet_id, reason, text)
-            case Accept(_, packet_ids):
-                socket.mqtt.acknowledge_all(now_us, packet_ids)
             case Complete(_, packet_id):
                 socket.mqtt.complete(now_us, packet_id)
             case Release(_, number):
@@ -210,14 +212,16 @@ class Outbound:
         clients = self.server.clients
         for session, number in effect.receivers:
             socket = clients.get(session.client)
-            if socket is not None and socket.mqtt.session is session:
-                mqtt = socket.mqtt
+            if socket is None:
+                continue
+            mqtt = socket.mqtt
+            if mqtt.session is session:
                 mqtt.deliver(now_us, number)
                 if mqtt.pending:
                     socket.attend()
                 elif not socket.dirty:
                     socket.mark()
-        form, count = effect.run[0].form, len(effect.receivers)
+        run, form, count = effect.run, effect.run[0].form, len(effect.receivers)
         if form is not None:
-            size_bytes = sum(each.size_bytes for each in effect.run)
-            self.server.monitor.handed(form.qos, size_bytes * count, len(effect.run) * count)
+            size_bytes = run[0].size_bytes if len(run) == 1 else sum([each.size_bytes for each in run])
+            self.server.metrics.sent(form.qos, size_bytes * count, len(run) * count)

@@ -96,7 +96,7 @@ class BrokerServer:
         self.limits = limits or Limits()
         self.frames = Frames(core.events.seen)
         self.access = access or OpenAccess()
-        self.monitor = monitor
+        self.monitor, self.metrics = monitor, monitor.metrics
         self.redirect = redirect
         self.trackers = trackers
         self.loop: Loop = loop or asyncio.get_running_loop()
@@ -150,24 +150,18 @@ class BrokerServer:
     # Inputs.
 
     def finished(self, client: str, numbers: tuple[int, ...]) -> None:
-        """Deliveries that are over: one input with all others of this tick."""
-        self._finished.append((client, numbers))
-        if not self._tick_is_due:
+        """Deliveries that are over: those that are logged are one input with all others of this tick."""
+        session = self.core.border.sessions.get(client)
+        if session is not None and session.ends_with_connection:
+            self.core.finish_unlogged(client, numbers)
+        else:
+            self._finished.append((client, numbers))
             self._tick_soon()
 
     def _give_finished(self) -> None:
-        if not self._finished:
-            return
-        finished, self._finished = self._finished, []
-        sessions, rows = self.core.border.sessions, list[tuple[str, tuple[int, ...]]]()
-        for row in finished:
-            session = sessions.get(row[0])
-            if session is not None and session.ends_with_connection:
-                self.core.finish_unlogged((row,))
-            else:
-                rows.append(row)
-        if rows:
-            self._give(Finished(tuple(rows)))
+        if self._finished:
+            finished, self._finished = self._finished, []
+            self._give(Finished(tuple(finished)))
 
     def give(self, given: AnyGiven) -> None:
         if self._finished and not isinstance(given, Reported):
@@ -211,14 +205,17 @@ class BrokerServer:
 
     def pass_reliably(self, client: str, batch: Batch) -> None:
         """Messages of QoS 1 that need no log: at once, or behind what waits for it."""
-        self._give_finished()
-        # In the order in which their publisher said them.
-        self.pass_waiting()
-        self.monitor.passed(1, len(batch.messages), batch.payload_bytes)
-        effects = self.outbound.remarked(self.core.passing_reliably(self.now_us(), client, batch))
+        if self._finished:
+            self._give_finished()
+        if self.passing:
+            # In the order in which their publisher said them.
+            self.pass_waiting()
+        self.metrics.received(1, batch.payload_bytes, len(batch.messages))
+        effects = self.core.passing_reliably(self.heard_us, client, batch)
         if not self.write_ahead.owes:
             self.outbound.perform(effects)
             return
+        effects = self.outbound.remarked(effects)
         self.ahead.mark(client, batch.topic)
         self.write_ahead.add_behind([*effects, self.ahead.take()], batch.payload_bytes)
         self._tick_soon()
@@ -248,14 +245,16 @@ class BrokerServer:
     def pass_waiting(self) -> None:
         if self.passing:
             passing, self.passing = self.passing, []
-            self.outbound.perform(self.core.passing(self.now_us(), passing))
+            self.outbound.perform(self.core.passing(self.heard_us, passing))
 
     def next_arrival(self) -> int:
         self._arrivals += 1
         return self._arrivals
 
     def _stored(self, effects: list[AnyEffect]) -> None:
-        self.outbound.perform(effects)
+        if effects:
+            self.now_us()
+            self.outbound.perform(effects)
         if len(self.backpressure):
             self._tick_soon()
 

@@ -215,10 +215,12 @@ class Core:
             self._mistaken("passing", None, problem)
         return self.border.take_effects()
 
-    def finish_unlogged(self, rows: Sequence[tuple[str, tuple[int, ...]]]) -> None:
-        """Deliveries to sessions that end with their connections: who restarts has none of them."""
-        for client, numbers in rows:
-            self._guarded(partial(self.border.finished, client, numbers), "Finished", None)
+    def finish_unlogged(self, client: str, numbers: tuple[int, ...]) -> None:
+        """Deliveries to a session that ends with its connection: who restarts has none of them."""
+        try:
+            self.border.finished(client, numbers)
+        except Exception as problem:
+            self._mistaken("Finished", None, problem)
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyEffect]:
         """One from a neighbour."""

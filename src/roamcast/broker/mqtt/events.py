@@ -11,6 +11,7 @@ from roamcast.broker.mqtt.properties import BadProperty, check_lasting, is_lasti
 from roamcast.broker.window import Delivery
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.values import BadValue, Instant, Point, Value
 from roamcast.mqtt.cache import GenerationalCache
@@ -147,14 +148,16 @@ def event_made_of(
     event_id: str, publisher: Context, message: Message, now_us: int, space: Space, body: bytes | None = None
 ) -> Event:
     """What a message says in the model's words; raises `BadProperty` or `BadValue`."""
-    origin = origin_in(message.user_properties) if message.user_properties else None
-    if origin is not None:
-        check_origin(origin, space)
-        publisher = origin.publisher
+    relevance = audience = EVERYWHERE
+    if message.user_properties:
+        origin = origin_in(message.user_properties)
+        if origin is not None:
+            check_origin(origin, space)
+            publisher = origin.publisher
+        relevance, audience = scopes_of(publisher.host, message.user_properties, space)
+        if origin is not None:
+            relevance, audience = origin.relevance, origin.audience
     attributes = said_by(message.payload, publisher, now_us, space)
-    relevance, audience = scopes_of(publisher.host, message.user_properties, space)
-    if origin is not None:
-        relevance, audience = origin.relevance, origin.audience
     expires_us = now_us if message.expires_us is None else max(now_us, message.expires_us)
     return Event(event_id, message.topic, publisher, now_us, expires_us, attributes, relevance, audience, body)
 
