@@ -17,6 +17,8 @@ made has arrived, because links keep order. Publications wait until then, in the
 so a producer that moves on meanwhile takes them along. A neighbour that goes away is not waited for.
 """
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from roamcast.broker.gated import AskAdvertised
@@ -116,6 +118,9 @@ class Advertising:
         for subject in self.heard:
             outgoing += self._answer(subject)
         return outgoing
+
+    def sources_of(self, topic: str) -> Iterator[str]:
+        return iter(())
 
     def concerned(self, event: Event) -> dict[str, None]:
         return {}

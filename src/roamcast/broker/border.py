@@ -57,6 +57,9 @@ class Border:
         self.advertising = Advertising(self.neighbours.router) if self.params.advertisements else None
         self.passing: Callable[[Event, int], None] | None = None
         """Who is told of every event that passes (R7)."""
+        self.judges_when_published = False
+        """Whether it judges events for its clients, by what they had reported when an event was published; or lets
+        pass what a client may want, which judges on arrival."""
         self.tracks_changes = False
         self.changed: dict[str, None] = {}
         """The clients whose session or subscriptions have changed, if anybody wants to know."""
@@ -126,7 +129,8 @@ class Border:
         """The client is back at the broker it was at: what it lacks goes to it at once."""
         session.epoch = attach.epoch
         session.attachment.attached = True
-        effects: list[Does] = [CancelTimer(AWAY + session.client), *self.report(session, attach.state or NOWHERE)]
+        state = session.client_state if attach.subscriptions is None else attach.state or NOWHERE
+        effects: list[Does] = [CancelTimer(AWAY + session.client), *self.report(session, state)]
         effects += self.take_over(session, attach)
         session.window.acknowledge(attach.after)
         if session.attachment.awaits is None:
@@ -250,7 +254,8 @@ class Border:
             interest.wanted.filter,
             session.client_state,
             session.client_state.access_us,
-            not session.attachment.attached,
+            away=not session.attachment.attached and not self.judges_when_published,
+            since_us=session.stated_us,
         )
 
     # Advertisements.

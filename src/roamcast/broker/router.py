@@ -5,7 +5,8 @@ A *source* of wishes is a neighbour, by its name, or a client of this broker, by
 router has to say to neighbours it returns as a list of (neighbour, message); how that gets there is not its business.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ class Beside(Protocol):
     def meet(self, peer: str) -> PeerMessages: ...
     def part(self, peer: str) -> PeerMessages: ...
     def concerned(self, event: Event) -> dict[str, None]: ...
+    def sources_of(self, topic: str) -> Iterator[str]: ...
     def lead(self, peer: str, opens: bool, subject: str) -> PeerMessages:
         """A subject is advertised behind the neighbour from now on, or no longer (R1)."""
         ...
@@ -122,9 +124,10 @@ class Router:
 
     def may_leave(self, topic: str) -> bool:
         """Whether an event of a topic may concern a neighbour, whatever it says; but for those that go to all."""
-        if self.strategy == "flooding" or any(map(len, self.beside)):
+        if self.strategy == "flooding":
             return bool(self.neighbours)
-        return any(source in self.neighbours for source in self.table.sources_of(topic))
+        asked = chain(self.table.sources_of(topic), *(each.sources_of(topic) for each in self.beside))
+        return any(source in self.neighbours for source in asked)
 
     def _concerned(self, event: Event) -> dict[str, None]:
         concerned = self.table.concerned(event)

@@ -69,7 +69,11 @@ class Session:
         self.user: str | None = None
         self.context = Context(client)
         self.client_state: State = NOWHERE
-        """What its subscriptions depend on, as a client of the papers said last."""
+        """What its subscriptions depend on, as the client said last."""
+        self.stated_us = 0
+        """When it did, where events are judged by what held when they were published."""
+        self.residence_us = 0
+        """How long it stayed at a place, as its last broker measured."""
         self.subscriptions: dict[str, Interest] = {}
         """By name."""
         self.wishes: dict[str, str] = {}
@@ -157,6 +161,7 @@ class Session:
             self._seen(),
             self.ends_with_connection,
             self.window.next_number - 1 if self.connected else self.observed_through,
+            self.client_state.residence_us or self.residence_us,
         )
 
     def _seen(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -167,6 +172,7 @@ class Session:
         if state.context is not None:
             self.context = state.context
         self.observed_through = state.observed_through
+        self.residence_us = state.residence_us
         self.received.clear()
         self.received.update(dict.fromkeys(state.received))
         for event_id, names in state.seen:

@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Struct
 
+from roamcast.broker.logical.template import DURATION_US_MAX
 from roamcast.broker.window import NUMBER_MAX, WindowState
 from roamcast.model.context import Context
 from roamcast.model.subscription import Subscription
@@ -57,6 +58,8 @@ class SessionState(Struct, frozen=True, array_like=True):
     one had noticed before."""
     observed_through: int = 0
     """The last delivery that observers were told of."""
+    residence_us: int = 0
+    """How long the client stays at a place, where brokers follow it."""
 
 
 def check(state: SessionState, client: str) -> None:
@@ -68,6 +71,8 @@ def check(state: SessionState, client: str) -> None:
         raise BadTransfer("subscriptions of another client")
     if not all(1 <= each <= PACKET_ID_MAX for each in state.received):
         raise BadTransfer("packet identifiers that are none")
+    if not 0 <= state.residence_us <= DURATION_US_MAX:
+        raise BadTransfer(f"stays of {state.residence_us} us")
     window = state.window
     if not all(0 <= each <= NUMBER_MAX for each in (window.next_number, window.sent_through, *window.received)):
         raise BadTransfer("numbers of deliveries that are none")

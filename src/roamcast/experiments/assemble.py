@@ -92,9 +92,8 @@ def broker_kit(given: dict[str, Any]) -> ProtocolKit:
     if led is not None:
         params = replace(params, ahead=params.ahead.following(led))
     graph = None if walked is None else walked.graph()
-    if walked is not None and params.logical.residence_s is None:
-        shortest_s = min(habits.residence_s for habits in walked.places.values())
-        params = replace(params, logical=replace(params.logical, residence_s=shortest_s))
+    if walked is not None:
+        params = replace(params, logical=params.logical.following(walked))
     make_client = client.Client if params.handover == "relocation" else mesh_client.MeshClient
 
     def make_node(seat: Seat) -> broker.Broker | client.Client:

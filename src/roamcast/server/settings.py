@@ -352,9 +352,14 @@ def load_graph(settings: Settings) -> MovementGraph | None:
 
 
 def load_protocol(settings: Settings) -> BrokerParams:
-    """With what a movement model says of the next brokers, where one is named; raises `BadSettings`."""
-    protocol, model = settings.protocol, load_movement(settings, "ahead")
-    return protocol if model is None else replace(protocol, ahead=protocol.ahead.following(model))
+    """With what movement models say of the next brokers, and of how long clients stay; raises `BadSettings`."""
+    protocol = settings.protocol
+    led, walked = load_movement(settings, "ahead"), load_movement(settings, "logical")
+    if led is not None:
+        protocol = replace(protocol, ahead=protocol.ahead.following(led))
+    if walked is not None:
+        protocol = replace(protocol, logical=protocol.logical.following(walked))
+    return protocol
 
 
 def load_map(settings: Settings) -> Streets | None:

@@ -6,6 +6,7 @@ import pytest
 
 from roamcast.broker.logical.params import AheadParams
 from roamcast.broker.params import BrokerParams
+from roamcast.model.places import movement_graph
 from roamcast.mqtt.packets import Disconnect
 from tests.broker.mqtt.test_protocol_mesh import KINDS, Kind, mesh_edges, mesh_params
 from tests.broker.mqtt.test_roaming_trials import Trial
@@ -52,6 +53,61 @@ def test_complete_in_order_and_once_in_a_mesh_l3_l8_m7(seed: int, kind: Kind, fa
     trial = MeshTrial(seed, frozenset(faults.split()), params, mesh_edges(params))
     trial.run()
     trial.stage.run(3.0)
+    trial.check()
+
+
+PLACES = "abcdefghijklmno"
+RING = movement_graph({place: PLACES[(index + 1) % len(PLACES)] for index, place in enumerate(PLACES)})
+
+
+class WalkingTrial(Trial):
+    """Subscribers walk among three places next to each other, which is as far as brokers look with short delays; they
+    want what is said of the place where they are."""
+
+    def __init__(self, seed: int, faults: frozenset[str], params: BrokerParams) -> None:
+        super().__init__(seed, faults, params, graph=RING)
+        self.due: dict[str, list[bytes]] = {each.name: [] for each in self.subscribers}
+
+    def run(self) -> None:
+        super().run()
+        for subscriber in self.subscribers:
+            subscriber.subscribe("w", 2, filter="place IN myloc(0)")
+        for phase in range(4):
+            at = {subscriber.name: self.rng.choice("abc") for subscriber in self.subscribers}
+            for subscriber in self.subscribers:
+                report = {"position": [phase, 0], "attributes": {"place": at[subscriber.name]}}
+                subscriber.publish("$roam/me", json.dumps(report).encode(), 2)
+            self._settle()
+            for number in range(12):
+                self._say(f"{phase} {number}", at)
+                self._trouble()
+                self.stage.run(self.rng.choice((0.001, 0.01, 0.1)))
+            self.stage.heal()
+            self._settle()
+            self.stage.run(3.0)
+            self._settle()
+
+    def _say(self, text: str, at: dict[str, str]) -> None:
+        publisher, place = self.publishers[0], self.rng.choice("abcde")
+        payload = json.dumps({"place": place, "text": text}).encode()
+        publisher.publish("w", payload, 2)
+        for name, stands in at.items():
+            self.due[name] += [payload] if stands == place else []
+
+    def check(self) -> None:
+        for subscriber in self.subscribers:
+            taken = [each for each in subscriber.taken if each.startswith(b"{")]
+            assert taken == self.due[subscriber.name], f"seed {self.seed}: {subscriber.name}"
+            subscriber.taken = [each for each in subscriber.taken if each not in taken]
+        super().check()
+
+
+@pytest.mark.parametrize("faults", ["", "roam", "roam cut", "roam cut kill"])
+@pytest.mark.parametrize("preset", ["", *PRESETS])
+@seeds(5, quick=1)
+def test_complete_in_order_and_once_for_who_walks_l3_l8_r4_r5(seed: int, preset: str, faults: str) -> None:
+    trial = WalkingTrial(seed, frozenset(faults.split()), PRESETS.get(preset, BrokerParams()))
+    trial.run()
     trial.check()
 
 

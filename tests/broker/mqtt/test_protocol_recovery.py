@@ -38,7 +38,7 @@ from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.topics import parse_filter
 from roamcast.server.running import RunningBroker
-from roamcast.server.settings import Settings
+from roamcast.server.settings import Settings, load_protocol
 from roamcast.server.storage import Log, StorageSettings
 from tests.broker.mqtt.machines import EPOCH_US
 from tests.broker.mqtt.scene import Scene
@@ -289,7 +289,7 @@ def test_other_bounds_and_another_graph_hold_from_the_next_start(tmp_path: Path)
             core = RunningBroker(after)._recovered(log)
             assert (core.border.retained.messages_max, core.border.lasting.messages_max) == (7, 8)
             assert core.border.audience.graph is not None
-            assert core.adopt(after.protocol, after.keeping, core.border.audience.graph) is False
+            assert core.adopt(load_protocol(after), after.keeping, core.border.audience.graph) is False
         assert RunningBroker(before)._recovered(log).border.audience.graph is None
     finally:
         log.close()

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import pytest
 
 from roamcast.broker.params import BrokerParams
+from roamcast.model.places import MovementGraph
 from roamcast.server.write_ahead import Due
 from tests.broker.mqtt.stage import SimClient, Stage
 from tests.effort import seeds
@@ -20,14 +21,19 @@ TREE: Edges = (("a", "b"), ("b", "c"), ("b", "d"))
 
 class Trial:
     def __init__(
-        self, seed: int, faults: frozenset[str], params: BrokerParams | None = None, edges: Edges = TREE
+        self,
+        seed: int,
+        faults: frozenset[str],
+        params: BrokerParams | None = None,
+        edges: Edges = TREE,
+        graph: MovementGraph | None = None,
     ) -> None:
         self.seed = seed
         self.rng = Random(seed)
         self.faults = faults
         self.edges = edges
         # Small states: every few batches one takes a snapshot by itself.
-        self.stage = Stage(seed, edges, params, due=Due(2_000) if seed % 2 else None)
+        self.stage = Stage(seed, edges, params, graph=graph, due=Due(2_000) if seed % 2 else None)
         self.names = tuple(self.stage.brokers)
         self.subscribers = [SimClient(self.stage, f"s{number}") for number in range(3)]
         self.publishers = [SimClient(self.stage, f"p{number}") for number in range(2)]

@@ -114,8 +114,12 @@ class PahoReader:
         connect_paho(self._client, self.port, session_s=self._session_s)
         await asyncio.wait_for(self._subscribed.wait(), 30)
 
+    def publish(self, topic: str, payload: str) -> Any:
+        """What paho has of a message of QoS 1."""
+        return self._client.publish(topic, payload, qos=1)
+
     async def report(self, position: str) -> None:
-        self._client.publish("$roam/me", position, qos=1)
+        self.publish("$roam/me", position)
 
     async def stop(self, said: Pairs = ()) -> None:
         """`said` goes with its DISCONNECT."""

@@ -47,6 +47,8 @@ from roamcast.broker.relocation import Relocation
 from roamcast.broker.session import Session
 from roamcast.broker.wishes import Table
 from roamcast.model.event import Event
+from roamcast.model.filter.bind import is_bound
+from roamcast.model.scope import EVERYWHERE
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import CancelTimer, Does, Note, SetTimer
 
@@ -111,9 +113,12 @@ class Ahead(Handover):
         self.relocation.adopt(params)
 
     def foretold(self, client: str) -> Prepare | None:
-        """Not where the way to its broker is known to be cut: its session would be waited for in vain."""
+        """Not where the way to its broker is known to be cut: its session would be waited for in vain. Nor where what
+        the client wants depends on the client, which may have reported since."""
         shadow = self.shadows.get(client)
         if shadow is None or shadow.complete is None or shadow.prepare.session is None:
+            return None
+        if any(depends_on_client(each) for each in shadow.prepare.subscriptions):
             return None
         stream = self.neighbours.streams.of.get(self.towards.get(shadow.origin, ""))
         return shadow.prepare if stream is not None and stream.up else None
@@ -292,3 +297,7 @@ class Ahead(Handover):
         neighbours = self.neighbours.router.neighbours
         peers = [known] if known in neighbours else [peer for peer in neighbours if peer != sender]
         return self.neighbours.send([(peer, letter) for peer in peers if peer is not None and peer != sender])
+
+
+def depends_on_client(wanted: Subscription) -> bool:
+    return not is_bound(wanted.filter) or wanted.interest != EVERYWHERE

@@ -15,7 +15,13 @@ Each change replaces what was held in one go, so there is no moment without. Gua
 the client's place accepts it on arrival and, since the news that each broker on the way goes by, it has made no
 more steps than that broker provides for. A client that makes one step at most in the time that a word to the farthest
 producer and back takes gets exactly what flooding would give it.
+
+A border may judge an event itself, by what held when it was published (`Template.since_us`). Then a broker that has
+learned of a move lets events that were published before the move pass by what it had held until then (`Former`).
 """
+
+from collections import deque
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,15 +34,31 @@ from roamcast.broker.messages import Located, Unlocated
 from roamcast.broker.router import PeerMessages, Router
 from roamcast.broker.wishes import Table, Wish
 from roamcast.model.event import Event
+from roamcast.model.filter.evaluate import accepts
+from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import STEPS_MAX, Filter
 from roamcast.model.places import MovementGraph
-from roamcast.model.subject import subjects_overlap
+from roamcast.model.subject import subject_matches, subjects_overlap
+
+FORMER_US = 5_000_000
+"""For as long a border remembers what held when an event was published (docs/PROTOCOL.md, P-7)."""
+FORMER_MAX = 10_000
 
 
 class Held(Struct, frozen=True):
     template: Template
     wish: Wish
     """As it is bound at this broker."""
+
+
+class Former(Struct, frozen=True):
+    """How a template was bound until its client had moved."""
+
+    source: str
+    held: Held
+    until_us: int
+    latest_us: int
+    """The latest such time so far: borders have clocks of their own."""
 
 
 class Following:
@@ -48,7 +70,15 @@ class Following:
         self.table = Table(router.space)
         self.held: dict[str, dict[str, Held]] = {}
         """By source and id."""
+        self.former: deque[Former] = deque(maxlen=FORMER_MAX)
         router.beside.append(self)
+
+    def adopt(self, params: LogicalParams, graph: MovementGraph | None) -> None:
+        """Goes on with another movement graph. Other brokers have their own, and need not be told."""
+        self.params, self.graph = params, graph
+        for source, templates in self.held.items():
+            for held in list(templates.values()):
+                self._bind(source, held.template)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -86,18 +116,33 @@ class Following:
     def hold(self, source: str, template: Template) -> PeerMessages:
         """A new template, or what has become of one."""
         known = self.held.get(source, {}).get(template.id)
+        wish = self._bind(source, template)
+        if known is not None and known.wish == wish and self._alike(known.template, template):
+            return []
+        if known is not None and known.wish != wish:
+            self._remember(source, known, template.since_us)
+        return [(peer, self._onward(template, peer)) for peer in self._others(source, template)]
+
+    def _bind(self, source: str, template: Template) -> Wish:
+        known = self.held.get(source, {}).get(template.id)
         wish = Wish(template.id, template.subject, self.bound(template))
         if known is None or known.wish != wish:
             self.table.remove(source, template.id)
             self.table.add(source, wish)
         self.held.setdefault(source, {})[template.id] = Held(template, wish)
-        if known is not None and known.wish == wish and self._alike(known.template, template):
-            return []
-        return [(peer, self._onward(template, peer)) for peer in self._others(source, template)]
+        return wish
+
+    def _remember(self, source: str, held: Held, until_us: int) -> None:
+        if until_us <= held.template.since_us:
+            return
+        latest_us = max(until_us, self.former[-1].latest_us if self.former else 0)
+        while self.former and self.former[0].latest_us < latest_us - FORMER_US:
+            self.former.popleft()
+        self.former.append(Former(source, held, until_us, latest_us))
 
     def _alike(self, one: Template, other: Template) -> bool:
         """Whether two templates that are bound alike here differ in nothing that is bound otherwise further away."""
-        if replace(one, state=replace(one.state, place=other.state.place)) != other:
+        if replace(one, state=replace(one.state, place=other.state.place), since_us=other.since_us) != other:
             return False
         # What all possible places exclude may be the same here and differ one step further.
         return one.state.place == other.state.place or not excludes_places(one.filter)
@@ -108,6 +153,8 @@ class Following:
         template = self.held[source].pop(template_id).template
         if not self.held[source]:
             del self.held[source]
+        if not self.held:
+            self.former.clear()
         return [(peer, Unlocated(template_id)) for peer in self._others(source, template)]
 
     def filter_of(self, source: str, template_id: str) -> Filter | None:
@@ -116,7 +163,28 @@ class Following:
         return None if held is None else held.wish.filter
 
     def concerned(self, event: Event) -> dict[str, None]:
-        return self.table.concerned(event)
+        concerned = self.table.concerned(event)
+        for former in reversed(self.former):
+            if former.latest_us <= event.published_us:
+                break
+            if former.source not in concerned and self._concerned(former, event):
+                concerned[former.source] = None
+        return concerned
+
+    def _concerned(self, former: Former, event: Event) -> bool:
+        """Whether it was published before the client moved, and the subscription is still the same."""
+        template, wish = former.held.template, former.held.wish
+        held = self.held.get(former.source, {}).get(template.id)
+        return (
+            event.published_us < former.until_us
+            and held is not None
+            and held.template.filter == template.filter
+            and subject_matches(template.subject, event.subject)
+            and accepts(wish.filter, Scene(event.attributes.get, None, event.publisher), self.router.space)
+        )
+
+    def sources_of(self, topic: str) -> Iterator[str]:
+        return self.table.sources_of(topic)
 
     def _others(self, source: str, template: Template) -> list[str]:
         # Where events go everywhere unasked, nobody further away need know.

@@ -21,7 +21,14 @@ class Logical:
         self.neighbours = neighbours
         self.params = params
         self.following = Following(params, neighbours.router, graph)
-        self.measures = (graph is not None and params.steps is None) or bool(params.drifts)
+
+    @property
+    def measures(self) -> bool:
+        return (self.following.graph is not None and self.params.steps is None) or bool(self.params.drifts)
+
+    def adopt(self, params: LogicalParams, graph: MovementGraph | None) -> None:
+        self.params = params
+        self.following.adopt(params, graph)
 
     def hear(self, message: Located | Unlocated, sender: str) -> list[Does]:
         match message:

@@ -95,6 +95,12 @@ class LogicalParams(Struct, frozen=True, forbid_unknown_fields=True):
             if amount is not None and not 0 < amount < float("inf"):
                 raise ValueError(f"{name} is {amount}; give a number above 0")
 
+    def following(self, model: MovementModel) -> "LogicalParams":
+        """With what the model has learned of how long clients stay, unless that is given."""
+        if self.residence_s is not None:
+            return self
+        return replace(self, residence_s=min(habits.residence_s for habits in model.places.values()))
+
 
 PAPERS_RULE = LogicalParams(steps_spare=0)
 """The preset of the paper (section 5.3). A fast client may miss events, as section 6 says."""

@@ -54,6 +54,9 @@ class Template(Struct, frozen=True, array_like=True):
     """To the client and back, from the broker that gets this."""
     away: bool = False
     """The client is not attached, and nobody knows how it changes meanwhile."""
+    since_us: int = 0
+    """When its border learned the state, where that judges an event by what held when it was published; 0: the client
+    judges when it arrives."""
 
     def __post_init__(self) -> None:
         check_pattern(self.subject)

@@ -20,23 +20,33 @@ ACCESS = "access"
 
 
 class Traveller:
-    def __init__(self, params: LogicalParams) -> None:
-        self.params = params
+    def __init__(self, params: LogicalParams, residence_us: int = 0) -> None:
+        """`residence_us` is what was measured of the client elsewhere."""
         self.place: str | None = None
         self.context: Context | None = None
         self.delays = Delays(params.delays_max)
         self._since_us = 0
         self._stays: deque[int] = deque(maxlen=params.stays_max)
-        self._residence_us = min(round((params.residence_s or 0) * 1e6), DURATION_US_MAX)
+        self._residence_us = residence_us
         self._reads_place = False
-        self._attributes: list[str] = []
+        self._attributes: dict[str, None] = {}
+        self.adopt(params)
+
+    def adopt(self, params: LogicalParams) -> None:
+        self.params = params
+        if params.residence_s is not None:
+            self._residence_us = min(round(params.residence_s * 1e6), DURATION_US_MAX)
 
     def follow(self, subscriptions: Iterable[Subscription]) -> None:
         """The client's subscriptions have changed, and so may what is worth telling."""
-        each = list(subscriptions)
-        self._reads_place = any(reads_place(subscription.filter) for subscription in each)
-        read = dict.fromkeys(name for subscription in each for name in reads_attributes(subscription.filter))
-        self._attributes = [name for name in read if name in self.params.drifts]
+        self._reads_place, self._attributes = False, {}
+        for each in subscriptions:
+            self.follow_also(each)
+
+    def follow_also(self, subscription: Subscription) -> None:
+        self._reads_place = self._reads_place or reads_place(subscription.filter)
+        read = reads_attributes(subscription.filter)
+        self._attributes.update(dict.fromkeys(name for name in read if name in self.params.drifts))
 
     def moved(self, now_us: int, context: Context) -> None:
         self.context = context

@@ -274,6 +274,7 @@ class Admission:
             # Its last word was a report: what comes for it while it is away is judged by that.
             self.subscribing.audience.moved(session.context)
             self.border.observation.moved(session.context)
+            self.border.walking.moved(session)
         self._away(session)
         if given.in_order:
             session.will = None
@@ -285,7 +286,7 @@ class Admission:
             self.end(session)
 
     def _away(self, session: Session) -> None:
-        self.border.finish(self.border.away(session))
+        session.attachment.attached = False
         if session.expiry_s != NEVER_S:
             ends_us = self.border.now_us + session.expiry_s * 1_000_000
             self.border.timers.set(f"session:{session.client}", ends_us)

@@ -80,7 +80,7 @@ class Core:
             self.border = border(of, self.events, given, graph)
             return self.border
 
-        self.broker = Broker(host, broker or BrokerParams(), life, space, None, movement, make)
+        self.broker = Broker(host, broker or BrokerParams(), life, space, graph, movement, make)
 
     def handle(self, now_us: int, given: AnyGiven) -> list[AnyEffect]:
         """Whatever is given, nothing is raised: a mistake of ours costs one client its connection, and the log can
@@ -141,6 +141,7 @@ class Core:
                 self.border.announcing.announce(topic)
             case Restarted():
                 self.border.admission.restarted()
+                self.border.finish(self.broker.logical.started(self.border.now_us))
 
     def _heard(self, peer: str, data: bytes) -> None:
         """Each message of a frame as if it had come alone: a mistake with one costs none of the others."""
@@ -184,9 +185,11 @@ class Core:
     def reported(self, now_us: int, context: Context) -> bool:
         """A report that need not be an input of its own: the last one of each client is enough for what comes after
         it (`ReportedTogether`), as long as no neighbour or overlay can ask what was before, nobody keeps a journal,
-        and no trip is told to a mesh. False if it must be given."""
+        measures its stays, and no trip is told to a mesh. False if it must be given."""
         border = self.border
         if border.observation.on or border.has_neighbours() or border.travelling.mesh is not None:
+            return False
+        if context.host in border.walking.travellers:
             return False
         border.now_us = now_us
         try:
@@ -251,6 +254,8 @@ class Core:
         self.params = params
         self.border.keep_within(params)
         self.border.audience.walk_on(graph)
+        self.broker.logical.adopt(broker.logical, graph)
+        self.border.walking.adopt(broker.logical)
         return True
 
     @staticmethod

@@ -31,6 +31,7 @@ from roamcast.broker.mqtt.retained import Retained
 from roamcast.broker.mqtt.subscribing import Subscribing
 from roamcast.broker.mqtt.timers import Timers
 from roamcast.broker.mqtt.travelling import Travelling
+from roamcast.broker.mqtt.walking import Walking
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT, PeerMessages
 from roamcast.broker.session import Session
@@ -55,6 +56,7 @@ class MqttBorder(Border):
 
     def __init__(self, broker: Broker, events: Events, params: CoreParams, graph: MovementGraph | None) -> None:
         super().__init__(broker)
+        self.judges_when_published = True
         self.events = events
         self.now_us = 0
         self.timers = Timers()
@@ -73,6 +75,7 @@ class MqttBorder(Border):
     def _make_parts(self, params: CoreParams, graph: MovementGraph | None) -> None:
         self.linking = Linking(self)
         self.travelling = Travelling(self)
+        self.walking = Walking(self)
         self.audience = Audience(self.space, graph)
         self.retained = Retained(params.retained_messages_max, params.retained_bytes_max)
         self.lasting = Lasting(params.lasting_messages_max, params.lasting_bytes_max)
@@ -80,9 +83,7 @@ class MqttBorder(Border):
         self.keeping = Keeping(self, self.events, self.retained, self.lasting, self.groups)
         self.announcing = Announcing(self, params.advertised_topics_max, params.advertised_idle_s)
         self.local = LocalDelivery(self, self.audience, self.events, self.keeping)
-        self.publishing = self.publishing_kind(
-            self, self.audience, self.local, self.keeping, self.announcing, self.travelling
-        )
+        self.publishing = self.publishing_kind(self, self.audience, self.local, self.keeping, self.announcing)
         self.subscribing = self.subscribing_kind(self, self.audience, self.retained, self.groups, self.travelling)
         self.admission = Admission(self, self.subscribing, self.publishing, self.travelling, params.reminder_wait_s)
 
@@ -200,16 +201,17 @@ class MqttBorder(Border):
 
     def close(self, session: Session) -> list[Does]:
         self.announcing.leave_behind(session)
+        self.walking.forget(session.client)
         self.departed.append(session)
         return super().close(session)
-
-    def away(self, session: Session) -> list[Does]:
-        session.attachment.attached = False
-        return self.neighbours.send(self._followed(session))
 
     def link_down(self, now_us: int, client: str) -> list[Does]:
         """A link of a broker: clients have connections."""
         return []
+
+    def _follow(self, session: Session, interest: Interest) -> list[Does]:
+        self.walking.follow(session, interest)
+        return super()._follow(session, interest)
 
     def tell_missing(self, session: Session) -> list[Does]:
         """A client whose session did not come as a whole begins anew, and learns it from CONNACK."""

@@ -17,7 +17,6 @@ from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.local_delivery import LocalDelivery
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.mqtt.properties import BadProperty, is_lasting, subscription_id
-from roamcast.broker.mqtt.travelling import Travelling
 from roamcast.broker.mqtt.wishes import Entry, Recipients, alike
 from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
@@ -40,7 +39,6 @@ class Publishing:
         local: LocalDelivery,
         keeping: Keeping,
         announcing: Announcing,
-        travelling: Travelling,
     ) -> None:
         self.border = border
         self.audience = audience
@@ -48,7 +46,6 @@ class Publishing:
         self.events = border.events
         self.keeping = keeping
         self.announcing = announcing
-        self.travelling = travelling
 
     def publish(self, given: Published) -> None:
         session = self.border.sessions.get(given.client)
@@ -258,10 +255,7 @@ class Publishing:
         except BadReport as problem:
             self._refuse(session, message, packet_id, Reason.PAYLOAD_FORMAT_INVALID, str(problem))
             return
-        session.context = context
-        self.audience.moved(context, self.border.has_neighbours())
-        self.border.observation.moved(context)
-        self.travelling.moved(session)
+        self.border.subscribing.moved(context)
         self.border.emit(Acknowledge(session.client, packet_id))
 
     def released(self, given: Released) -> None:

@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from roamcast.broker.params import BOUNDS, BrokerParams
 
-STATE_VERSION = 12
+STATE_VERSION = 13
 MAGIC = b"roamcast state "
-FREE = (*BOUNDS, "logical.movement", "mesh.movement")
+FREE = (*BOUNDS, "logical.movement", "logical.residence_s", "mesh.movement")
 """Keys below `protocol` that may change."""
 NEXT_BROKERS = "ahead.next_brokers"
 TO_A_PEER = "when a broker stops, its sessions go to a peer that is up and has `clients`"

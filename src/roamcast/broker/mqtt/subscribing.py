@@ -190,6 +190,7 @@ class Subscribing:
             session.context = context
             self.audience.moved(context, self.border.has_neighbours())
             self.border.observation.moved(context)
+            self.border.walking.moved(session)
             self.travelling.moved(session)
 
     def welcome(self, session: Session) -> None:
@@ -209,6 +210,7 @@ class Subscribing:
         if told is None:
             return
         self.audience.moved(session.context)
+        self.border.walking.moved(session)
         now_wanted = {each.name: each for each in told.interests}
         for name in [each for each in session.subscriptions if each not in now_wanted]:
             self.audience.remove(session.client, name)
