@@ -1,6 +1,7 @@
 """Commands of the live system: a broker, and the passwords of its clients."""
 
 import getpass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -47,16 +48,17 @@ def broker(
         roamcast broker --data broker-data --studio
 
     Ctrl-C or SIGTERM stops it in order: clients are told, and everything is on disk. A broker that is killed starts
-    again where it was.
+    again where it was. SIGHUP has it read users, passwords, rules, limits and certificates again.
 
     Exit codes: 0 stopped in order, 2 the settings, a file or a port cannot be used.
     """
     from roamcast.serving import MISTAKES, configure_log, run, serve, settings_of
 
     try:
-        settings = settings_of(config, mqtt_port, data, http_port, name, journal, log_level, studio)
+        given = partial(settings_of, config, mqtt_port, data, http_port, name, journal, log_level, studio)
+        settings = given()
         configure_log(settings.log_level)
-        run(serve(settings))
+        run(serve(settings, given))
     except MISTAKES as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None

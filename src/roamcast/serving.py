@@ -5,10 +5,12 @@ Apart from the command itself, so that other commands need not import all of the
 
 import asyncio
 import gc
+import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,13 +134,43 @@ def run(work: Coroutine[Any, Any, None]) -> None:
         uvloop.run(work)
 
 
-async def serve(settings: Settings) -> None:
+def has_terminal() -> bool:
+    """Whether there is one whose end this process hears of."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+async def serve(settings: Settings, read_again: Callable[[], Settings]) -> None:
+    """Until a signal stops it. SIGHUP has the settings read again; a broker with a terminal is stopped by it, for
+    then its terminal was closed."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
     running = RunningBroker(settings)
+    log = structlog.get_logger().bind(broker=settings.name)
+
+    def stop(why: str) -> None:
+        log.warning("stopping", why=why)
+        stopped.set()
+
+    def reload() -> None:
+        try:
+            given = read_again()
+            running.reload(given)
+        except MISTAKES as problem:
+            log.error("the settings were not read again", why=str(problem))
+        else:
+            configure_log(given.log_level)
+            running.server.monitor.set_level(given.log_level)
+            log.warning("the settings were read again")
+
+    loop.add_signal_handler(signal.SIGINT, stopped.set)
+    loop.add_signal_handler(signal.SIGTERM, partial(stop, "SIGTERM"))
     await running.start()
+    on_hangup = partial(stop, "the terminal was closed") if has_terminal() else reload
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
     # What is there by now stays: it need not be looked through again whenever messages have left some garbage.
     gc.collect()
     gc.freeze()

@@ -67,6 +67,10 @@ class AccessControl(Protocol):
     def may_subscribe(self, client: "ClientSocket", asked: Subscription, now_us: int) -> Reason | None:
         return None
 
+    def may_stay(self, client: "ClientSocket") -> bool:
+        """Whether a client that was let in under other rules may stay."""
+        return True
+
     def pace_us(
         self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int, messages: int = 1
     ) -> int:
@@ -185,6 +189,14 @@ class PolicyAccess(AccessControl):
     def may_subscribe(self, client: "ClientSocket", asked: Subscription, now_us: int) -> Reason | None:
         verdict = self.policy.may_subscribe(self._identity(client), asked.filter.text)
         return None if verdict.allowed else verdict.reason
+
+    def replace(self, policy: Policy, limits: RateLimits) -> None:
+        """Other rules from now on, and other limits for those who come."""
+        self.policy, self.limits, self.doors.limits = policy, limits, limits
+        self._anywhere.clear()
+
+    def may_stay(self, client: "ClientSocket") -> bool:
+        return self.policy.may_stay(self._identity(client), certificate_of(client))
 
     def pace_us(
         self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int, messages: int = 1

@@ -14,6 +14,7 @@ from roamcast.broker.mqtt.inputs import (
     Announced,
     Arrived,
     Asked,
+    Forbidden,
     Left,
     Published,
     PublishedTogether,
@@ -24,6 +25,7 @@ from roamcast.broker.mqtt.inputs import (
 )
 from roamcast.broker.mqtt.properties import is_lasting
 from roamcast.broker.mqtt.travelling import SAID_NAMES
+from roamcast.broker.session import Session
 from roamcast.model.context import Context
 from roamcast.mqtt import events, packets
 from roamcast.mqtt.batches import Batch, batch_of
@@ -290,6 +292,12 @@ class Inbound:
         }
         self.server.give(Asked(client.name, event.packet_id, event.subscriptions, refused))
         self.server.backpressure.said(client)
+
+    def forbid(self, client: ClientSocket, session: Session, sent_through: int) -> None:
+        """Ends those subscriptions of a session that the rules allow no longer."""
+        filters = tuple([each.filter.text for each in session.asked if self._may_subscribe(client, each) is not None])
+        if filters:
+            self.server.give(Forbidden(session.client, filters, sent_through))
 
     def _may_subscribe(self, client: ClientSocket, asked: Subscription) -> Reason | None:
         if asked.filter.group is not None and not self.server.limits.shared_available:

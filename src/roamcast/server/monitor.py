@@ -47,8 +47,8 @@ most talkative."""
 class Monitor:
     def __init__(self, name: str, metrics: Metrics, level: str = "info") -> None:
         self.metrics = metrics
-        self.log = structlog.get_logger().bind(broker=name)
-        self._debug: Callable[..., None] = self.log.debug if level == "debug" else silent
+        self.name = name
+        self.set_level(level)
 
     def given(self, given: AnyGiven) -> None:
         match given:
@@ -63,6 +63,11 @@ class Monitor:
                 self.metrics.link(peer, "up" if up else "down")
             case _:
                 return
+
+    def set_level(self, level: str) -> None:
+        """As the log is configured now."""
+        self.log = structlog.get_logger().bind(broker=self.name)
+        self._debug: Callable[..., None] = self.log.debug if level == "debug" else silent
 
     def opened(self, listener: ListenerKind) -> None:
         """Somebody connected, who has said nothing yet."""

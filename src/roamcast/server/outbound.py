@@ -169,6 +169,7 @@ class Outbound:
             socket.attend()
             return
         self.server.clients[effect.client] = socket
+        self.server.inbound.forbid(socket, effect.session, effect.session.window.sent_through)
         if socket.mqtt.accept(now_us, effect.session, effect.present, effect.through):
             socket.attend()
             return

@@ -14,6 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.core import Core
@@ -76,6 +77,8 @@ class RunningBroker:
         self.replayed = 0
         """How many inputs were read again from the log."""
         self._listeners: list[asyncio.Server] = []
+        self._contexts: list[ssl.SSLContext | None] = []
+        """Of the listeners, in their order."""
         self._links: Links | None = None
         self._desk: LinkDesk | None = None
         self._http: HttpServer | None = None
@@ -247,16 +250,28 @@ class RunningBroker:
         for peer in given.peers:
             links.dial(peer.name, peer.host, peer.port, contexts[1])
 
+    def reload(self, settings: Settings) -> None:
+        """Users, passwords, rules, limits and certificates, without a restart; nobody who is still allowed is
+        disconnected. Raises what `start` raises for settings that cannot be used, and changes nothing
+        then."""
+        policy, _ = load_policy(settings)
+        for listener in settings.listeners:
+            context_of(listener)
+        for context, listener in zip(self._contexts, settings.listeners, strict=False):
+            if context is not None and listener.certificate:
+                context.load_cert_chain(listener.certificate, listener.key)
+        known = self.settings
+        fixed = replace(settings, security=known.security, log_level=known.log_level)
+        if fixed != known:
+            self.server.monitor.log.warning("some settings changed that take effect with the next start only")
+        self.settings = replace(known, security=settings.security, log_level=settings.log_level)
+        self.access.replace(policy, settings.security.limits)
+        self.server.check_rights()
+
     async def _listen(self, listener: Listener) -> None:
         host = self.settings.host_of(listener)
-        context = None
-        if listener.certificate:
-            context = server_context(
-                Path(listener.certificate),
-                Path(listener.key),
-                Path(listener.client_ca) if listener.client_ca else None,
-                listener.client_certificates,
-            )
+        context = context_of(listener)
+        self._contexts.append(context)
 
         def protocol() -> asyncio.Protocol:
             client = ClientSocket(self.server, listener.kind)
@@ -365,6 +380,18 @@ class RunningBroker:
         while not self.server.write_ahead.settled and loop.time() < until_s:
             await asyncio.sleep(LOOK_S)
         return self.server.write_ahead.settled
+
+
+def context_of(listener: Listener) -> ssl.SSLContext | None:
+    """Raises `BadTls`."""
+    if not listener.certificate:
+        return None
+    return server_context(
+        Path(listener.certificate),
+        Path(listener.key),
+        Path(listener.client_ca) if listener.client_ca else None,
+        listener.client_certificates,
+    )
 
 
 def prepare_aside(audience: Audience) -> None:

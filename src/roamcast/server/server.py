@@ -331,6 +331,15 @@ class BrokerServer:
         self.backpressure.forget(client)
         self.access.closed(client)
 
+    def check_rights(self) -> None:
+        """The rules have changed: whoever is here stays, as far as they still allow it."""
+        for socket in list(self.clients.values()):
+            if self.access.may_stay(socket):
+                self.inbound.forbid(socket, self.core.border.sessions[socket.name], socket.mqtt.sent_through)
+            else:
+                socket.mqtt.disconnect(self.now_us(), Reason.NOT_AUTHORIZED, "the rules have changed")
+                socket.attend()
+
     # The end.
 
     def send_away(self, to: str | None) -> list[str]:

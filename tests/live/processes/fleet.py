@@ -100,9 +100,12 @@ class BrokerProcess:
         await self.launch()
         await asyncio.wait_for(self._until_ready(said), READY_S)
 
+    def write_settings(self) -> None:
+        self.config.write_text(toml(self.settings), encoding="utf-8")
+
     async def launch(self) -> None:
         assert not self.alive
-        self.config.write_text(toml(self.settings), encoding="utf-8")
+        self.write_settings()
         self.starts += 1
         with self.output.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
@@ -113,6 +116,8 @@ class BrokerProcess:
                 stdout=output,
                 stderr=output,
                 env=environment() | self.environment,
+                # With a terminal of its own to lose, SIGHUP would stop it.
+                start_new_session=True,
             )
 
     async def _until_ready(self, said: int) -> None:

@@ -32,6 +32,7 @@ from roamcast.broker.mqtt.inputs import (
     Asked,
     Finished,
     Fired,
+    Forbidden,
     Heard,
     Left,
     LinkChanged,
@@ -128,6 +129,8 @@ class Core:
                 self.border.subscribing.subscribe(given)
             case Withdrew():
                 self.border.subscribing.unsubscribe(given)
+            case Forbidden():
+                self.border.subscribing.forbid(given)
             case Arrived():
                 self.border.admission.arrived(given)
             case Left():

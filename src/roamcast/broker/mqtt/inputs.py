@@ -65,6 +65,16 @@ class Withdrew(Given, frozen=True, tag="withdrew", gc=False):
     filters: tuple[str, ...]
 
 
+class Forbidden(Given, frozen=True, tag="forbidden", gc=False):
+    """Subscriptions that the rules allowed once and allow no longer: they end, and so does what waits for them
+    alone and was not sent yet."""
+
+    client: str
+    filters: tuple[str, ...]
+    sent_through: int
+    """The last delivery that may have been sent."""
+
+
 class Published(Given, frozen=True, tag="published", gc=False):
     """QoS 1 or 2, or QoS 0 to be retained (with packet id 0)."""
 
@@ -145,6 +155,7 @@ AnyGiven: TypeAlias = (
     | Left
     | Asked
     | Withdrew
+    | Forbidden
     | Published
     | PublishedTogether
     | Released

@@ -8,7 +8,7 @@ from roamcast.broker.mqtt.effects import Grant, Hand, Remark, Revoke
 from roamcast.broker.mqtt.events import with_origin
 from roamcast.broker.mqtt.forms import RETAINED
 from roamcast.broker.mqtt.groups import Groups
-from roamcast.broker.mqtt.inputs import Asked, Reported, ReportedTogether, Withdrew
+from roamcast.broker.mqtt.inputs import Asked, Forbidden, Reported, ReportedTogether, Withdrew
 from roamcast.broker.mqtt.properties import BadProperty, is_common, is_lasting, subscription_of
 from roamcast.broker.mqtt.retained import Retained
 from roamcast.broker.mqtt.travelling import Travelling
@@ -151,6 +151,18 @@ class Subscribing:
             if known:
                 self._withdraw(session, name)
         self.border.emit(Revoke(given.client, given.packet_id, tuple(reasons)))
+
+    def forbid(self, given: Forbidden) -> None:
+        session = self.border.sessions.get(given.client)
+        if session is None:
+            return
+        for name in given.filters:
+            if name in session.subscriptions:
+                self._withdraw(session, name)
+                self.border.emit(Remark("subscription_forbidden", f"{session.client}: {name}"))
+        for number, delivery in session.window.after(given.sent_through):
+            if not any(name in session.subscriptions for name in delivery.subscriptions):
+                session.window.finish(number)
 
     def _withdraw(self, session: Session, name: str) -> None:
         interest = session.subscriptions[name]

@@ -118,13 +118,13 @@ class Doors:
     """Counts connections, in total and by address; of IPv6 the first 64 bits, which one household has to itself."""
 
     def __init__(self, limits: RateLimits) -> None:
-        self._limits = limits
+        self.limits = limits
         self._addresses: dict[str, _Address] = {}
         self.connections = 0
 
     def enter(self, now_us: int, address: str) -> Verdict:
         """Whoever is let in must `leave`."""
-        limits = self._limits
+        limits = self.limits
         if self.connections >= limits.connections_max:
             return Verdict(Reason.SERVER_BUSY, f"{limits.connections_max} are connected, and more may not")
         key = household(address)

@@ -91,6 +91,13 @@ class Policy:
             return self._admitted(Identity(connect.client_id))
         return refused(Reason.NOT_AUTHORIZED, "a user name and password, or a client certificate, is needed")
 
+    def may_stay(self, identity: Identity, certificate_name: str | None = None) -> bool:
+        """Whether a client that was let in under other rules still would be, whatever its password is now."""
+        if certificate_name is None and identity.user is None:
+            return self._anonymous and self._spoken_of(identity)
+        is_known = certificate_name is not None or identity.user in (self._hashes or {})
+        return is_known and self._spoken_of(identity)
+
     def _admitted(self, identity: Identity) -> Admission:
         if self._spoken_of(identity):
             return Admitted(identity)
