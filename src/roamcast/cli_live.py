@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_LEASE_LOST, complaints, console
 
 
 def broker(
@@ -17,7 +17,10 @@ def broker(
     ] = None,
     mqtt_port: Annotated[int | None, typer.Option(help="Where MQTT clients connect; 0 takes any free port.")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="The directory of sessions and messages; made if missing.")
+        str | None,
+        typer.Option(
+            help="The directory of sessions and messages, made if missing; or postgresql://USER@HOST/DATABASE."
+        ),
     ] = None,
     http_port: Annotated[
         int | None, typer.Option(help="Where /metrics, /healthz and /studio/ are; none without it.")
@@ -27,6 +30,9 @@ def broker(
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     studio: Annotated[
         bool, typer.Option("--studio", help="Show a live map in the browser, at /studio/ of the HTTP port (8080).")
+    ] = False,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Wait until no other broker of this name serves its database.")
     ] = False,
 ) -> None:
     """Serve MQTT clients: subscriptions with filters and places, sessions that roam, nothing acknowledged is lost.
@@ -47,18 +53,27 @@ def broker(
 
         roamcast broker --data broker-data --studio
 
+    With its log in PostgreSQL, and a second one on another machine that takes its place within seconds:
+
+        roamcast broker --config broker.toml --standby
+
     Ctrl-C or SIGTERM stops it in order: clients are told, and everything is on disk. A broker that is killed starts
     again where it was. SIGHUP has it read users, passwords, rules, limits and certificates again.
 
-    Exit codes: 0 stopped in order, 2 the settings, a file or a port cannot be used.
+    Exit codes: 0 stopped in order, 2 the settings, a file, a database or a port cannot be used, 3 another broker has
+    taken its place.
     """
+    from roamcast.server.storage import LeaseLost
     from roamcast.serving import MISTAKES, configure_log, run, serve, settings_of
 
     try:
         given = partial(settings_of, config, mqtt_port, data, http_port, name, journal, log_level, studio)
         settings = given()
         configure_log(settings.log_level)
-        run(serve(settings, given))
+        run(serve(settings, given, standby))
+    except LeaseLost as problem:
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_LEASE_LOST) from None
     except MISTAKES as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,9 @@ from roamcast.server.settings import (
     load_settings,
     settings_from,
 )
-from roamcast.server.storage import StorageError
+from roamcast.server.storage import StorageError, is_postgres
+from roamcast.server.storage.postgres import Lease
+from roamcast.server.tenure import lease_for
 from roamcast.server.transport.tls import BadTls
 from roamcast.terminal import console
 
@@ -43,7 +45,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 def settings_of(
     config: Path | None,
     mqtt_port: int | None,
-    data: Path | None,
+    data: str | None,
     http_port: int | None,
     name: str | None,
     journal: Path | None,
@@ -53,7 +55,7 @@ def settings_of(
     """The file's settings, with what the command line says instead."""
     if config is None and data is None:
         raise BadSettings("give --config FILE, or at least --data DIRECTORY")
-    settings = settings_from({"name": "broker", "data": str(data)}) if config is None else load_settings(config)
+    settings = settings_from({"name": "broker", "data": data}) if config is None else load_settings(config)
     try:
         settings = overridden(settings, mqtt_port, data, http_port, name, journal, log_level)
         return with_studio(settings) if studio else settings
@@ -66,14 +68,14 @@ def settings_of(
 def overridden(
     settings: Settings,
     mqtt_port: int | None,
-    data: Path | None,
+    data: str | None,
     http_port: int | None,
     name: str | None,
     journal: Path | None,
     log_level: str | None,
 ) -> Settings:
     if data is not None:
-        settings = replace(settings, data=str(data))
+        settings = replace(settings, data=data)
     if mqtt_port is not None:
         settings = replace(settings, listeners=(Listener(port=mqtt_port),))
     if http_port is not None:
@@ -143,17 +145,23 @@ def has_terminal() -> bool:
     return True
 
 
-async def serve(settings: Settings, read_again: Callable[[], Settings]) -> None:
+async def serve(settings: Settings, read_again: Callable[[], Settings], standby: bool = False) -> None:
     """Until a signal stops it. SIGHUP has the settings read again; a broker with a terminal is stopped by it, for
-    then its terminal was closed."""
+    then its terminal was closed. Raises `LeaseLost` when another broker has taken its place."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    running = RunningBroker(settings)
     log = structlog.get_logger().bind(broker=settings.name)
 
     def stop(why: str) -> None:
         log.warning("stopping", why=why)
         stopped.set()
+
+    loop.add_signal_handler(signal.SIGINT, stopped.set)
+    loop.add_signal_handler(signal.SIGTERM, partial(stop, "SIGTERM"))
+    lease = await waited_lease(settings, stopped) if standby else None
+    if standby and lease is None:
+        return
+    running = RunningBroker(settings, lease)
 
     def reload() -> None:
         try:
@@ -166,8 +174,6 @@ async def serve(settings: Settings, read_again: Callable[[], Settings]) -> None:
             running.server.monitor.set_level(given.log_level)
             log.warning("the settings were read again")
 
-    loop.add_signal_handler(signal.SIGINT, stopped.set)
-    loop.add_signal_handler(signal.SIGTERM, partial(stop, "SIGTERM"))
     await running.start()
     on_hangup = partial(stop, "the terminal was closed") if has_terminal() else reload
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
@@ -183,7 +189,38 @@ async def serve(settings: Settings, read_again: Callable[[], Settings]) -> None:
         console.print(f"recovered: {running.replayed} inputs were read again from the log", highlight=False)
     console.print(f"[bold]{escape(settings.name)}[/bold] is ready; Ctrl-C stops it")
     sys.stdout.flush()
-    await stopped.wait()
+    await either(stopped.wait(), running.ended.wait())
+    if running.why_ended is not None:
+        raise running.why_ended
     kept = "what they said goes to disk" if settings.overlay is None else "nothing is kept"
     console.print(f"stopping: clients are told, and {kept}")
     await running.stop()
+
+
+async def waited_lease(settings: Settings, stopped: asyncio.Event) -> Lease | None:
+    """The lease of this broker's name, once nobody else has it; None if the broker was stopped before."""
+    if not is_postgres(settings.data) or settings.overlay is not None:
+        raise BadSettings("--standby: two brokers can only share a database; give data = 'postgresql://…'")
+    lease = lease_for(settings)
+
+    def told(what: str) -> None:
+        console.print(what, highlight=False, soft_wrap=True)
+        sys.stdout.flush()
+
+    waiting = asyncio.get_running_loop().run_in_executor(None, lease.wait, told)
+    await either(waiting, stopped.wait())
+    if stopped.is_set():
+        lease.end()
+    if await waiting and not stopped.is_set():
+        return lease
+    lease.release()
+    return None
+
+
+async def either(*those: Awaitable[object]) -> None:
+    """Returns when one of them is over; raises nothing that they do."""
+    tasks = [asyncio.ensure_future(each) for each in those]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        if isinstance(task, asyncio.Task):
+            task.cancel()

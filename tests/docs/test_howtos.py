@@ -23,7 +23,7 @@ HOWTOS = sorted((ROOT / "docs/howto").glob("*.md"))
 NEEDED = {"name": "north", "data": "data"}
 
 
-@pytest.mark.parametrize("page", ["ROAMING", "SECURITY"])
+@pytest.mark.parametrize("page", ["ROAMING", "SECURITY", "STANDBY"])
 def test_l6_every_piece_of_settings_is_accepted(page: str) -> None:
     pieces = blocks(text_of(f"docs/howto/{page}.md"), "toml")
     assert len(pieces) >= 2

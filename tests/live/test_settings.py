@@ -110,6 +110,16 @@ def test_a_name_and_a_directory_are_enough() -> None:
         ({"listeners": [{"host": "0.0.0.0"}]}, "listeners[1].host: others can reach 0.0.0.0, and nothing keeps them"),
         ({"storage": {"bytes_max": 1}}, "bytes_max is at least 65536"),
         ({"data": ""}, "data is empty"),
+        ({"data": "mysql://here"}, "give a directory, or postgresql://USER@HOST/DATABASE"),
+        ({"storage": {"lease_s": 0}}, "lease_s is 0.0; give 1 to 60"),
+        (
+            {"links": {"peers": [{"name": "south", "host": "localhost", "port": 1, "standbys": ["south-2"]}]}},
+            "standbys: 'south-2' is no address; give host:port",
+        ),
+        (
+            {"links": {"peers": [{"name": "south", "host": "localhost", "port": 1, "standbys": ["s.example:1"]}]}},
+            "s.example is not this machine alone",
+        ),
         ({"owntracks": {}, "space": "plane"}, "owntracks: its locations are on Earth, and space is 'plane'"),
         ({"owntracks": {"age_s": 3}}, "unknown key 'owntracks.age_s'; did you mean 'age_s_max'?"),
         ({"owntracks": {"age_s_max": 0}}, "owntracks.age_s_max: 0.0 is no limit; give a number above 0"),
@@ -127,6 +137,12 @@ def test_l7_only_its_own_machine_reaches_a_broker_that_keeps_nobody_out_unless_i
     assert settings_from({**LEAST, "security": {"rules": ALL}}).host_of(listener) is None
     assert settings_from({**LEAST, "listeners": [{"host": "::1"}]}).listeners[0].host == "::1"
     settings_from({**LEAST, "listeners": [{"host": "0.0.0.0"}], "security": {"anonymous": True}})
+
+
+def test_a_database_is_no_file_beside_the_settings(tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text('name = "north"\ndata = "postgresql://north@db.example/roamcast"\n')
+    assert load_settings(file).data == "postgresql://north@db.example/roamcast"
 
 
 def test_paths_are_looked_for_beside_the_file(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 Recovery comes first: the last snapshot, and the inputs that were logged since. Only when the broker is what it was do
 links and listeners open.
+
+A broker whose log is in a database serves as long as it holds the lease of its name. When that is lost it closes
+every connection at once, says nothing more to anybody, and tells `ended`.
 """
 
 import asyncio
@@ -44,9 +47,11 @@ from roamcast.server.settings import (
     load_protocol,
 )
 from roamcast.server.snapshot import ForkingSnapshotter
-from roamcast.server.storage import GroupCommit, Log
+from roamcast.server.storage import GroupCommit, LeaseLost, LogStore
 from roamcast.server.storage.kept_clock import keep_clock, kept_clock
+from roamcast.server.storage.postgres import Lease
 from roamcast.server.studio.studio import Address, Studio
+from roamcast.server.tenure import Tenure
 from roamcast.server.tracking import Trackers
 from roamcast.server.transport.tls import link_context, server_context
 from roamcast.server.transport.websocket import HANDSHAKE_S, WebSocketProtocol
@@ -70,8 +75,13 @@ class CannotListen(OSError):
 class RunningBroker:
     """`start`, then `stop`; both on the loop that it serves on."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, lease: Lease | None = None) -> None:
+        """`lease` is that of a standby, which waited for it; without it the broker takes one where it needs one."""
         self.settings = settings
+        self.ended = asyncio.Event()
+        """It serves no longer, though nobody has stopped it."""
+        self.why_ended: LeaseLost | None = None
+        self._tenure = Tenure(settings, lease, self.abandon)
         self.addresses: list[Address] = []
         self.metrics = Metrics()
         self.replayed = 0
@@ -95,6 +105,8 @@ class RunningBroker:
         streets = load_map(settings)
         space = settings.model_space()
         monitor = Monitor(settings.name, self.metrics, settings.log_level)
+        if settings.overlay is None:
+            await self._tenure.begin()
         core = self._stored(progress) if settings.overlay is None else self._fleeting(settings.overlay)
         self.access = PolicyAccess(policy, settings.security.limits, space)
         redirect = Redirect(settings.redirect_to, settings.redirect_moved) if settings.redirect_to else None
@@ -110,6 +122,7 @@ class RunningBroker:
             due=Due(settings.storage.snapshot_every_bytes, settings.storage.snapshot_replay_s),
             group_s=settings.storage.group_ms / 1e3,
             trackers=None if settings.owntracks is None else Trackers(space, settings.owntracks),
+            may_speak=self._tenure.lasts,
         )
         if self._journal is not None:
             core.border.observation.observers.add(self._journal)
@@ -132,6 +145,7 @@ class RunningBroker:
             await self.stop()
             raise
         self._watch_clock()
+        self._tenure.serving()
 
     def _watch_clock(self) -> None:
         step_us = self.clock.step_us()
@@ -141,27 +155,55 @@ class RunningBroker:
             )
         self._watching = asyncio.get_running_loop().call_later(CLOCK_WATCH_S, self._watch_clock)
 
+    def abandon(self, problem: LeaseLost) -> None:
+        """Another broker may speak to clients and neighbours by now, so this one stops in the middle of the word."""
+        if self.ended.is_set():
+            return
+        self.why_ended = problem
+        self.ended.set()
+        for listener in self._listeners:
+            listener.close()
+        if self._commit is not None:
+            self._commit.abandon()
+        self.server.abort()
+        if self._links is not None:
+            self._links.abort()
+
     def _stored(self, progress: Callable[[str], None]) -> Core:
         """What the broker was when it stopped, with a log to go on in."""
         settings = self.settings
-        directory = Path(settings.data)
-        log = Log.open(directory, settings.storage)
+        try:
+            log = self._tenure.open_log()
+        except BaseException:
+            self._tenure.end()
+            raise
         try:
             progress("reading what was stored")
             core = self._recovered(log)
-            self.clock = kept_clock(directory, boot_id())
-            self.clock.not_before(core.border.now_us)
-            keep_clock(directory, boot_id(), self.clock)
+            self._anchor_clock(core.border.now_us)
             if core.border.audience.asks_more_than_topics:
                 core.border.audience.warm_up()
             else:
                 core.border.audience.prepare = partial(prepare_aside, core.border.audience)
             self._journal = open_journal(settings, self.clock.now_us())
-            self._commit = GroupCommit(log, asyncio.get_running_loop(), committed=self.metrics.committed)
+            self._commit = GroupCommit(
+                log, asyncio.get_running_loop(), committed=self.metrics.committed, lost=self.abandon
+            )
         except BaseException:
             log.close()
+            self._tenure.end()
             raise
         return core
+
+    def _anchor_clock(self, at_us: int) -> None:
+        """With a log in a database there is no directory for its anchor, and the next life may be elsewhere."""
+        if self._tenure.lease is not None:
+            self.clock.not_before(at_us)
+            return
+        directory = Path(self.settings.data)
+        self.clock = kept_clock(directory, boot_id())
+        self.clock.not_before(at_us)
+        keep_clock(directory, boot_id(), self.clock)
 
     def _fleeting(self, overlay: OverlayParams) -> Core:
         """A broker of an overlay keeps nothing, and begins anew each time."""
@@ -178,7 +220,7 @@ class RunningBroker:
         core.border.now_us = now_us
         return core
 
-    def _recovered(self, log: Log) -> Core:
+    def _recovered(self, log: LogStore) -> Core:
         settings = self.settings
         loaded = log.load()
         if loaded.snapshot is None:
@@ -198,26 +240,26 @@ class RunningBroker:
         core = Core.restored(loaded.snapshot)
         if core.host != settings.name:
             raise BadState(
-                f"{settings.data} is the data of a broker called '{core.host}', not '{settings.name}'",
+                f"{log.place} is the data of a broker called '{core.host}', not '{settings.name}'",
                 "Give that name, or another directory",
             )
         if core.space != settings.model_space():
             raise BadState(
-                f"{settings.data} is the data of a broker in another space than '{settings.space}'",
+                f"{log.place} is the data of a broker in another space than '{settings.space}'",
                 "Give that space, or another directory",
             )
-        self._replay(core, loaded.batches)
+        self._replay(core, loaded.batches, log.place)
         graph, movement = load_graph(settings), load_movement(settings, "mesh")
         if core.adopt(load_protocol(settings), settings.keeping, graph, movement):
             log.snapshot(core.snapshot())
         return core
 
-    def _replay(self, core: Core, batches: Iterable[bytes]) -> None:
+    def _replay(self, core: Core, batches: Iterable[bytes], place: str) -> None:
         for batch in batches:
             try:
                 entries = list(decode_batch(batch))
             except msgspec.MsgspecError as problem:
-                raise BadState(f"the log of {self.settings.data} cannot be read: {problem}") from problem
+                raise BadState(f"the log of {place} cannot be read: {problem}") from problem
             for entry in entries:
                 core.handle(entry.now_us, entry.given)
             self.replayed += len(entries)
@@ -248,7 +290,7 @@ class RunningBroker:
                 raise cannot_listen("links", given.host, given.port, problem) from problem
             self.addresses.append(Address("links", given.host, port))
         for peer in given.peers:
-            links.dial(peer.name, peer.host, peer.port, contexts[1])
+            links.dial(peer.name, peer.host, peer.port, contexts[1], peer.others)
 
     def reload(self, settings: Settings) -> None:
         """Users, passwords, rules, limits and certificates, without a restart; nobody who is still allowed is
@@ -361,13 +403,14 @@ class RunningBroker:
             self.studio.close()
         if self._http is not None:
             await self._http.close()
-        if self._commit is not None:
+        if self._commit is not None and not self.ended.is_set():
             # Links that end are inputs too, and the state is to hold them.
             self.server.write_ahead.press()
             if await self._settled(SETTLING_S):
                 self.server.write_ahead.snapshot()
                 await self._settled(SNAPSHOT_S)
             await self._commit.close()
+        self._tenure.end()
         self.access.close()
         if self._journal is not None:
             self.server.core.border.observation.observers.remove(self._journal)

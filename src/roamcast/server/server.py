@@ -88,10 +88,12 @@ class BrokerServer:
         group_s: float = 0.0,
         stopwatch_s: Callable[[], float] = time.perf_counter,
         trackers: Trackers | None = None,
+        may_speak: Callable[[], bool] = lambda: True,
     ) -> None:
         """`redirect` sends everybody who comes to another broker; `snapshotter` and `due` say how and when snapshots
         are made, `group_s` how far apart commits are, and `stopwatch_s` about how much work an input was: the
-        thread's own clock would be more exact, but takes as long as some inputs. `trackers` understand OwnTracks."""
+        thread's own clock would be more exact, but takes as long as some inputs. `trackers` understand OwnTracks.
+        `may_speak` is asked before anything is said to clients."""
         self.core = core
         self.limits = limits or Limits()
         self.frames = Frames(core.events.seen)
@@ -124,6 +126,7 @@ class BrokerServer:
         self.told = self.inbound.told
         self._clock_us = clock_us or SteadyClock().now_us
         self._stopwatch_s = stopwatch_s
+        self._may_speak = may_speak
         self._inputs = 0
         self.heard_us = core.border.now_us
         """When `now_us` was asked last, which is whenever bytes come."""
@@ -275,6 +278,8 @@ class BrokerServer:
         self.backpressure.release()
 
     def flush(self) -> None:
+        if self._dirty and not self._may_speak():
+            return
         dirty, self._dirty = self._dirty, []
         for socket in dirty:
             socket.flush()
@@ -353,6 +358,16 @@ class BrokerServer:
             socket.mqtt.disconnect(self.now_us(), reason, "the broker is shutting down", to)
             socket.attend()
         return told
+
+    def abort(self) -> None:
+        """Closes every connection at once; nobody is told anything."""
+        self.closing = True
+        self._sweeping.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        for socket in list(self.sockets):
+            if socket.transport is not None:
+                socket.transport.abort()
 
     async def close(self, drain_s: float = 5.0, to: str | None = None) -> None:
         """Waits until what clients said is safe and performed; and, where they were told of another broker, until it

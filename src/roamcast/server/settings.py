@@ -36,6 +36,7 @@ from roamcast.server.security.passwords import Passwords, load_passwords
 from roamcast.server.security.policy import Policy
 from roamcast.server.security.rules import Rule, load_rules
 from roamcast.server.storage.settings import StorageSettings
+from roamcast.server.storage.store import is_postgres
 from roamcast.server.studio.settings import BadMap, Streets, StudioSettings, load_streets
 from roamcast.server.tracking import TrackingParams
 
@@ -61,6 +62,13 @@ def check_name(key: str, name: str) -> None:
 def check_port(key: str, port: int | None) -> None:
     if port is not None and not 0 <= port <= 65_535:
         raise ValueError(f"{key} is {port}; give 1 to 65535, or 0 for any that is free")
+
+
+def host_and_port(key: str, text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
+        raise ValueError(f"{key}: '{text}' is no address; give host:port, such as north-2.example:7883")
+    return host.strip("[]"), int(port)
 
 
 def is_loopback(host: str) -> bool:
@@ -121,12 +129,20 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True):
     port: int
     clients: str = ""
     """Where clients reach it, such as `north.example:1883`: this broker's clients are sent there when it stops."""
+    standbys: tuple[str, ...] = ()
+    """Where it is called when it is not there, such as `north-2.example:7883`."""
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
         check_port("port", self.port)
         if not self.host:
             raise ValueError("host is empty; give the address of the peer")
+        for text in self.standbys:
+            host_and_port("standbys", text)
+
+    @property
+    def others(self) -> list[tuple[str, int]]:
+        return [host_and_port("standbys", text) for text in self.standbys]
 
 
 class LinkSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,7 +163,8 @@ class LinkSettings(Struct, frozen=True, forbid_unknown_fields=True):
         given = [bool(each) for each in (self.ca, self.certificate, self.key)]
         if any(given) and not all(given):
             raise ValueError("ca, certificate and key are needed together")
-        away = [host for host in (self.host, *(peer.host for peer in self.peers)) if not is_loopback(host)]
+        called = [host for peer in self.peers for host in (peer.host, *(host for host, _ in peer.others))]
+        away = [host for host in (self.host, *called) if not is_loopback(host)]
         if away and not self.secure:
             raise ValueError(f"ca, certificate and key are needed, since {away[0]} is not this machine alone")
 
@@ -171,7 +188,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     """Of this broker among its peers; it stays the same as long as the data directory does."""
     data: str
-    """The directory of sessions and messages."""
+    """The directory of sessions and messages, or the PostgreSQL database."""
     space: Literal["earth", "plane"] = "earth"
     listeners: tuple[Listener, ...] = (Listener(),)
     http: HttpSettings | None = None
@@ -199,7 +216,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         check_name("name", self.name)
         if not self.data:
-            raise ValueError("data is empty; give a directory")
+            raise ValueError("data is empty; give a directory, or postgresql://…")
+        if "://" in self.data and not is_postgres(self.data):
+            raise ValueError(f"data is '{self.data}'; give a directory, or postgresql://USER@HOST/DATABASE")
         if not self.listeners:
             raise ValueError("listeners is empty; a broker without any serves nobody")
         if self.name in [peer.name for peer in self.links.peers]:
@@ -322,7 +341,7 @@ def beside(settings: Settings, folder: Path) -> Settings:
         settings,
         protocol=replace(settings.protocol, **parts),
         modulators=tuple(map(found, settings.modulators)),
-        data=found(settings.data),
+        data=settings.data if is_postgres(settings.data) else found(settings.data),
         journal=found(settings.journal),
         listeners=tuple(with_paths(each, "certificate", "key", "client_ca") for each in settings.listeners),
         links=with_paths(settings.links, "ca", "certificate", "key"),

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,9 +54,13 @@ class Proxy(Relay):
 class BrokerProcess:
     """States: not started, ready, gone. It keeps its ports and its data from one life to the next."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, *arguments: str, within: Sequence[str] = ()) -> None:
+        """`name` is also that of its files; `arguments` are those of the command beside its settings, `within` is a
+        command that runs it elsewhere."""
         self.name = name
         self.folder = folder
+        self.arguments = arguments
+        self.within = within
         self.mqtt_port, self.link_port, self.http_port = free_ports(3)
         self.settings: dict[str, Any] = {
             "name": name,
@@ -70,6 +74,7 @@ class BrokerProcess:
         self.starts = 0
         self.environment: dict[str, str] = {}
         """Beside that of the tests."""
+        self._said_before = 0
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -96,9 +101,8 @@ class BrokerProcess:
 
     async def start(self) -> None:
         """Returns when it says that it is ready."""
-        said = self.output.stat().st_size if self.output.exists() else 0
         await self.launch()
-        await asyncio.wait_for(self._until_ready(said), READY_S)
+        await self.until_says("is ready")
 
     def write_settings(self) -> None:
         self.config.write_text(toml(self.settings), encoding="utf-8")
@@ -108,11 +112,10 @@ class BrokerProcess:
         self.write_settings()
         self.starts += 1
         with self.output.open("ab") as output:
+            self._said_before = output.tell()
+            command = (*self.within, *COMMAND, "broker", "--config", str(self.config), *self.arguments)
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND,
-                "broker",
-                "--config",
-                str(self.config),
+                *command,
                 stdout=output,
                 stderr=output,
                 env=environment() | self.environment,
@@ -120,11 +123,17 @@ class BrokerProcess:
                 start_new_session=True,
             )
 
-    async def _until_ready(self, said: int) -> None:
-        while b"is ready" not in self.output.read_bytes()[said:]:
-            if not self.alive:
-                raise AssertionError(f"{self.name} ended: {self.output.read_text()[-2_000:]}")
-            await asyncio.sleep(0.02)
+    @property
+    def said(self) -> str:
+        """In this life."""
+        return self.output.read_bytes()[self._said_before :].decode(errors="replace")
+
+    async def until_says(self, what: str) -> None:
+        async with asyncio.timeout(READY_S):
+            while what not in self.said:
+                if not self.alive and what not in self.said:
+                    raise AssertionError(f"{self.name} ended: {self.said[-2_000:]}")
+                await asyncio.sleep(0.02)
 
     async def ended(self) -> int:
         """Its exit code, once it has ended by itself."""
@@ -133,6 +142,14 @@ class BrokerProcess:
 
     async def kill(self) -> None:
         await self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     async def stop(self) -> None:
         """In order."""

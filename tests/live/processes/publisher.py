@@ -24,7 +24,7 @@ class Publisher(Protocol):
 
 
 def publisher(qos: int, port: int) -> Publisher:
-    return PahoPublisher("p1", port) if qos == 1 else OwnPublisher("p2", port)
+    return PahoPublisher("p1", port) if qos == 1 else OwnPublisher("p2", f"mqtt://127.0.0.1:{port}")
 
 
 class PahoPublisher:
@@ -73,13 +73,14 @@ class PahoPublisher:
 
 
 class OwnPublisher:
-    """At QoS 2."""
+    """Goes to whichever of its brokers has it."""
 
-    def __init__(self, name: str, port: int) -> None:
+    def __init__(self, name: str, *brokers: str, qos: int = 2, keep_alive_s: int = 30) -> None:
         self.name = name
         self.said: list[int] = []
         self.acknowledged = 0
-        self._client = Client(name, [f"mqtt://127.0.0.1:{port}"])
+        self._qos = qos
+        self._client = Client(name, brokers, keep_alive_s=keep_alive_s)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -96,7 +97,7 @@ class OwnPublisher:
         self.said.append(len(self.said))
 
     async def _publish(self, text: str) -> None:
-        await self._client.publish(f"t/{self.name}", text.encode(), qos=2)
+        await self._client.publish(f"t/{self.name}", text.encode(), qos=self._qos)
         self.acknowledged += 1
 
     async def stop(self) -> None:

@@ -9,6 +9,7 @@ import uvloop
 from msgspec.structs import replace
 
 from roamcast.server.links import PAYLOAD_BYTES_MAX, BadName, Links, LinkSettings
+from tests.ports import free_ports
 from tests.server.links.ends import BRISK, Ear, End, Relay, bounded, ends
 
 pytestmark = pytest.mark.timeout(60)
@@ -287,6 +288,21 @@ def test_l3_what_was_sent_before_close_arrives() -> None:
             assert a.ear.heard == [("up", "b"), ("down", "b")]
             await b.until_down(a)
             assert len(b.ear.frames) == 100
+
+    bounded(work())
+
+
+def test_l3_a_peer_is_looked_for_at_all_of_its_addresses_in_turn() -> None:
+    async def work() -> None:
+        async with ends("a") as [a]:
+            first, second = free_ports(2)
+            a.links.dial("b", "127.0.0.1", first, others=[("127.0.0.1", second)])
+            for times, port in enumerate((second, first, second), 1):
+                b = End("b")
+                b.port = await b.links.listen("127.0.0.1", port)
+                await a.until_up(b, times)
+                await b.links.close()
+                await a.until_down(b, times)
 
     bounded(work())
 

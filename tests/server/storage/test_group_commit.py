@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roamcast.server.storage import GroupCommit, Log, StorageFull, StorageSettings
+from roamcast.server.storage import GroupCommit, LeaseLost, Log, StorageFull, StorageSettings
 from roamcast.server.storage.group_commit import Done
 
 Told = list[tuple[str, Exception | None]]
@@ -170,3 +170,28 @@ def test_nothing_can_be_submitted_to_a_closed_log(tmp_path: Path) -> None:
             commit.submit(b"a", noting([], "a"))
 
     asyncio.run(run())
+
+
+def test_l8_without_its_lease_nobody_is_told_anything(tmp_path: Path) -> None:
+    class Fenced(Gated):
+        def append_all(self, batches: Sequence[bytes]) -> None:
+            self.gate.wait(10)
+            raise LeaseLost("another broker has taken its place")
+
+    log = Fenced.open(tmp_path)
+    log.gate = threading.Event()
+    told: Told = []
+
+    async def run() -> None:
+        lost: asyncio.Future[LeaseLost] = asyncio.get_running_loop().create_future()
+        commit = GroupCommit(log, asyncio.get_running_loop(), lost=lost.set_result)
+        commit.submit(b"in flight", noting(told, "in flight"))
+        commit.submit(b"waiting", noting(told, "waiting"))
+        log.gate.set()
+        assert isinstance(await lost, LeaseLost)
+        commit.submit(b"late", noting(told, "late"))
+        await commit.close()
+
+    asyncio.run(run())
+    log.close()
+    assert told == []

@@ -86,9 +86,9 @@ def test_l5_a_map_without_streets_has_no_middle(tmp_path: Path) -> None:
 
 
 def test_l5_the_option_studio_brings_what_the_page_needs(tmp_path: Path) -> None:
-    plain = settings_of(None, None, tmp_path, None, None, None, None)
+    plain = settings_of(None, None, str(tmp_path), None, None, None, None)
     assert not plain.shows_studio
-    settings = settings_of(None, None, tmp_path, None, None, None, None, studio=True)
+    settings = settings_of(None, None, str(tmp_path), None, None, None, None, studio=True)
     assert settings.shows_studio
     assert settings.http is not None
     assert settings.http.port == 8080

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl as tls
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from roamcast.server.links.channel import Channel
@@ -10,22 +10,26 @@ from roamcast.server.links.settings import LinkSettings
 
 
 class Dialler:
-    """Rests while there is a link, whoever dialled it. The pause between attempts doubles up to a bound."""
+    """Rests while there is a link, whoever dialled it. A peer may be at any of several addresses: they are tried in
+    turn, beginning with the one where it was last. The pause between attempts doubles with each round, up to a bound.
+    """
 
     def __init__(
         self,
         peer: str,
-        address: tuple[str, int],
+        addresses: Sequence[tuple[str, int]],
         context: tls.SSLContext | None,
         settings: LinkSettings,
         generator: Random,
     ) -> None:
         self.peer = peer
-        self.address = address
+        self.addresses = addresses
         self.context = context
         self.settings = settings
         self.generator = generator
         self.attempting = False
+        self._at = 0
+        """Which of the addresses is next."""
         self.idle = asyncio.Event()
         """There is no link."""
         self.idle.set()
@@ -42,14 +46,18 @@ class Dialler:
                 failures = 0
             else:
                 self.attempting = True
-                failures = 0 if await self._attempt(make, failed) else failures + 1
+                if await self._attempt(make, failed):
+                    failures = 0
+                else:
+                    failures += 1
+                    self._at = (self._at + 1) % len(self.addresses)
                 self.attempting = False
                 attempt_over()
-            pause_s = self._pause_s(failures)
+            pause_s = self._pause_s(failures // len(self.addresses))
 
     async def _attempt(self, make: Callable[[], Channel], failed: Callable[[str], None]) -> bool:
         loop = asyncio.get_running_loop()
-        host, port = self.address
+        host, port = self.addresses[self._at]
         hostname, handshake_s = None, None
         if self.context is not None:
             hostname = self.peer if self.context.check_hostname else host

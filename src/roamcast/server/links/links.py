@@ -14,7 +14,7 @@ peer's `down` is told before its next `up`, with no frame in between.
 
 import asyncio
 import ssl as tls
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -79,13 +79,20 @@ class Links:
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
-    def dial(self, peer: str, host: str, port: int, ssl: tls.SSLContext | None = None) -> None:
-        """Has a link to `peer` from now on, as far as it can be reached."""
+    def dial(
+        self,
+        peer: str,
+        host: str,
+        port: int,
+        ssl: tls.SSLContext | None = None,
+        others: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        """Has a link to `peer` from now on, as far as it can be reached there, or at one of `others`."""
         check_name(peer)
         _check_context(ssl)
         if peer == self.name or peer in self._diallers:
             raise ValueError(f"'{peer}' is this broker itself, or dialled already")
-        dialler = Dialler(peer, (host, port), ssl, self.settings, self._generator)
+        dialler = Dialler(peer, [(host, port), *others], ssl, self.settings, self._generator)
         self._diallers[peer] = dialler
         if peer in self._links:
             dialler.idle.clear()
@@ -153,6 +160,16 @@ class Links:
         if self._going:
             await asyncio.wait([channel.lost for channel in self._going], timeout=CLOSE_S)
         self._pay()
+
+    def abort(self) -> None:
+        """Closes every connection at once; what was to be sent is not."""
+        self._closing = True
+        for task in self._tasks.values():
+            task.cancel()
+        if self._server is not None:
+            self._server.close()
+        for channel in list(self._channels):
+            channel.end()
 
     # What connections tell.
 

@@ -6,6 +6,9 @@ that does not sync takes its batches on the loop itself: to wake the thread woul
 `done` is called on the loop, in the order of submission, with None when the batch is safe. When a transaction fails,
 everything that was submitted before its failure was told fails with it, since it was decided in the belief that what
 came before would be safe; what is submitted afterwards is tried anew.
+
+A broker that has lost its lease is told so once, by `lost`. Nobody is told anything about what was submitted then: it
+may be in the log, and whoever holds the lease now knows.
 """
 
 import asyncio
@@ -18,8 +21,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from roamcast.server.storage.errors import StorageFull
-from roamcast.server.storage.log import Log
+from roamcast.server.storage.errors import LeaseLost, StorageFull
+from roamcast.server.storage.store import LogStore
 
 GROUP_BYTES_MAX = 8 * 1024 * 1024
 
@@ -40,14 +43,16 @@ class GroupCommit:
 
     def __init__(
         self,
-        log: Log,
+        log: LogStore,
         loop: asyncio.AbstractEventLoop,
         waiting_bytes_max: int = 64 * 1024 * 1024,
         committed: Callable[[float, int], None] = lambda _, __: None,
+        lost: Callable[[LeaseLost], None] = lambda _: None,
     ) -> None:
         """`committed` is told how many seconds each commit took, and how many batches it was of."""
         self._log = log
         self._committed = committed
+        self._lost = lost
         self._loop = loop
         self._waiting_bytes_max = waiting_bytes_max
         self._to_write: SimpleQueue[list[Entry] | None] = SimpleQueue()
@@ -57,7 +62,7 @@ class GroupCommit:
         self._in_flight: list[Entry] = []
         self._idle = asyncio.Event()
         self._idle.set()
-        self._closed = False
+        self._closed = self._abandoned = False
         self.waiting_bytes = 0
         """What is submitted and not told to be safe; a broker that sees it grow reads less from its clients."""
 
@@ -68,16 +73,25 @@ class GroupCommit:
         """`state` is what all batches submitted so far lead to, but for the last `behind`; it takes their place."""
         self._add(Entry(state, done, "snapshot", behind))
 
+    def abandon(self) -> None:
+        """Nothing is written any more, and nobody told. A commit that is under way may never end."""
+        self._abandoned = True
+        self._idle.set()
+
     async def close(self) -> None:
         """Returns when everything submitted was told; the log is closed too."""
         if self._closed:
             return
         self._closed = True
         await self._idle.wait()
+        if self._abandoned:
+            return
         self._to_write.put(None)
         await self._loop.run_in_executor(None, self._writer.join)
 
     def _add(self, entry: Entry) -> None:
+        if self._abandoned:
+            return
         if self._closed:
             raise RuntimeError("the log is closed")
         too_much = self.waiting_bytes + len(entry.body) > self._waiting_bytes_max
@@ -121,12 +135,17 @@ class GroupCommit:
                 case "snapshot":
                     self._log.snapshot(group[0].body, group[0].behind)
                 case "refused":
-                    raise StorageFull(f"{self._log.file}: the disk is slower than what is to be written to it")
+                    raise StorageFull(f"{self._log.place}: the disk is slower than what is to be written to it")
         except Exception as problem:
             failure = problem
         self._loop.call_soon_threadsafe(self._written, failure, time.perf_counter() - begun_s)
 
     def _written(self, failure: Exception | None, seconds: float) -> None:
+        if isinstance(failure, LeaseLost):
+            self.abandon()
+            self._lost(failure)
+        if self._abandoned:
+            return
         told = self._in_flight
         self._committed(seconds, len(told))
         if failure is not None:

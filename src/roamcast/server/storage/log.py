@@ -29,6 +29,7 @@ from msgspec import Struct
 from roamcast.server.storage.errors import DamagedLog, LogInUse, StorageError, StorageFull
 from roamcast.server.storage.high_water import HighWater
 from roamcast.server.storage.settings import StorageSettings
+from roamcast.server.storage.store import Loaded
 from roamcast.server.storage.wal import check_wal
 
 FORMAT = 1
@@ -57,14 +58,6 @@ INSERT = "INSERT INTO batches VALUES (?, ?, ?)"
 
 Row: TypeAlias = tuple[object, ...]
 Opened = TypeVar("Opened", bound="Log")
-
-
-class Loaded(Struct, frozen=True):
-    """`batches` are those behind the snapshot. They are read while one goes through them, before the next append."""
-
-    snapshot: bytes | None
-    batches: Iterator[bytes]
-    life: int
 
 
 class State(Struct, frozen=True):
@@ -126,6 +119,10 @@ class Log:
                 high_water.close()
             os.close(lock)
             raise
+
+    @property
+    def place(self) -> str:
+        return str(self.file)
 
     @property
     def life(self) -> int:

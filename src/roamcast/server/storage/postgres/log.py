@@ -1,0 +1,341 @@
+"""The log of a broker in PostgreSQL: batches that were made safe one after the other, and a snapshot in pieces.
+
+A group of batches is one statement, and so one transaction and one answer of the server: it locks the row of the
+lease if the epoch is still this broker's, moves the row of the log on from where this broker believes it to be, and
+inserts the batches; where the first or second finds nothing, nothing is inserted. A snapshot is one transaction too,
+its statements sent together (pipeline mode).
+
+Each batch carries a checksum over itself and the checksum before it. The row of the log has the last number and the
+last link of that chain. So a batch that is missing, damaged, or of another history is noticed when the log is read,
+and a database that has gone back to an earlier state (a restored copy, a replica that had not everything) as soon as
+a broker that wrote to the later one writes again.
+
+A connection that breaks leaves open whether its commit was made. The log is read over the next one: it ends either
+before the group, which is written once more, or with it. What is found there may have been committed without the
+answer of a synchronous standby, so one more commit must succeed before it counts as safe.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roamcast.server.storage.errors import DamagedLog, StorageError, StorageFull, Unreachable
+from roamcast.server.storage.postgres.database import Link, Session
+from roamcast.server.storage.postgres.lease import Lease
+from roamcast.server.storage.settings import StorageSettings
+from roamcast.server.storage.store import Loaded
+
+CHECKSUM_BYTES = 16
+BATCH_BYTES_MAX = 256 * 1024 * 1024
+"""A quarter of what PostgreSQL takes in one value, since a dump writes two characters for a byte."""
+PIECE_BYTES = 4 * 1024 * 1024
+"""Of a snapshot, in one row."""
+ROW_BYTES = 64
+"""What a batch takes besides its body, about."""
+READ_ROWS = 64
+RETRY_S = 0.1
+NO_ROOM = ("53100", "53200", "54000")
+"""SQLSTATEs of a server without room on its disk, without memory, and of a value that is too large."""
+BEGIN = b""
+"""What the chain of a new log goes on from."""
+
+HELD = "held AS (SELECT broker FROM roamcast.leases WHERE broker = %(broker)s AND epoch = %(epoch)s FOR KEY SHARE)"
+MOVED = """
+moved AS (
+    UPDATE roamcast.logs SET life = %(life)s, covered = %(covered)s, covered_chain = %(covered_chain)b,
+        last = %(last)s, chain = %(chain)b, checksum = %(checksum)b
+    FROM held WHERE logs.broker = held.broker AND logs.checksum = %(before)b RETURNING logs.broker
+)
+"""
+APPEND = f"""
+WITH {HELD}, {MOVED}
+INSERT INTO roamcast.batches (broker, number, chain, body)
+SELECT moved.broker, each.* FROM moved, unnest(%(numbers)b::bigint[], %(chains)b::bytea[], %(bodies)b::bytea[]) each
+"""
+MOVE = f"WITH {HELD}, {MOVED} SELECT broker FROM moved"
+DROP_SNAPSHOT = "DELETE FROM roamcast.snapshots WHERE broker = %(broker)s"
+ADD_PIECE = "INSERT INTO roamcast.snapshots VALUES (%(broker)s, %(piece)s, %(piece_checksum)b, %(body)b)"
+DROP_BATCHES = "DELETE FROM roamcast.batches WHERE broker = %(broker)s AND number <= %(covered)s"
+FIRST = """
+INSERT INTO roamcast.logs (broker, life, covered, covered_chain, last, chain, checksum)
+VALUES (%(broker)s, %(life)s, %(covered)s, %(covered_chain)b, %(last)s, %(chain)b, %(checksum)b)
+ON CONFLICT DO NOTHING
+"""
+STATE = "SELECT life, covered, covered_chain, last, chain, checksum FROM roamcast.logs WHERE broker = %(broker)s"
+EPOCH = "SELECT epoch FROM roamcast.leases WHERE broker = %(broker)s"
+
+
+class State(Struct, frozen=True):
+    """The row of the log. `covered` and `last` are numbers of batches, 0 before any."""
+
+    life: int = 0
+    covered: int = 0
+    covered_chain: bytes = BEGIN
+    last: int = 0
+    chain: bytes = BEGIN
+
+    def given(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__struct_fields__} | {"checksum": self.checksum}
+
+    @property
+    def checksum(self) -> bytes:
+        return digest(repr((self.life, self.covered, self.covered_chain, self.last, self.chain)).encode())
+
+
+class PostgresLog:
+    """Blocking, as long as the lease is held: then `LeaseLost` ends whatever is tried."""
+
+    synced = True
+
+    def __init__(self, lease: Lease, settings: StorageSettings | None = None) -> None:
+        """`lease` is held."""
+        self._lease = lease
+        self._database = lease.database
+        self._settings = settings or StorageSettings()
+        self._session = Session(lease.database, "active log")
+        self._state = State()
+        """As it is stored."""
+        self._used_bytes = 0
+
+    @classmethod
+    def open(cls, lease: Lease, settings: StorageSettings | None = None) -> "PostgresLog":
+        log = cls(lease, settings)
+        try:
+            log._begin()
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    @property
+    def place(self) -> str:
+        return self._database.place
+
+    @property
+    def life(self) -> int:
+        return self._state.life
+
+    def _begin(self) -> None:
+        """Reads where the log ends, and counts this life of its broker."""
+        before = self._read_state()
+        if before is None:
+            self._do(lambda link: link.execute(FIRST, self._given(State())))
+            before = State()
+        self._state = before
+        self._move(replace(before, life=before.life + 1))
+
+    # Reading.
+
+    def load(self) -> Loaded:
+        return Loaded(self._snapshot(), self._batches(), self._state.life)
+
+    def _snapshot(self) -> bytes | None:
+        if not self._state.covered:
+            return None
+        pieces = list[bytes]()
+        while row := self._piece(len(pieces)):
+            body, checksum = row
+            if checksum != piece_checksum(self._state.covered, len(pieces), body):
+                raise DamagedLog(self.place, f"piece {len(pieces)} of the snapshot is damaged: its checksum is wrong")
+            pieces.append(body)
+        if not pieces or pieces.pop() != b"":
+            raise DamagedLog(self.place, f"the snapshot is cut off behind piece {len(pieces)}")
+        self._used_bytes += sum(map(len, pieces))
+        return b"".join(pieces)
+
+    def _piece(self, number: int) -> tuple[bytes, bytes] | None:
+        query = "SELECT body, checksum FROM roamcast.snapshots WHERE broker = %s AND piece = %s"
+        row = self._do(lambda link: link.execute(query, (self._database.name, number), binary=True).fetchone())
+        return None if row is None else (bytes(row[0]), bytes(row[1]))
+
+    def _batches(self) -> Iterator[bytes]:
+        state = self._state
+        number, chain = state.covered, state.covered_chain
+        while rows := self._rows_behind(number):
+            for found, link, body in rows:
+                number += 1
+                if found != number:
+                    raise DamagedLog(self.place, f"batch {number} of {state.last} is missing")
+                chain = link_of(chain, number, body)
+                if link != chain:
+                    raise DamagedLog(self.place, f"batch {number} of {state.last} is damaged: its checksum is wrong")
+                self._used_bytes += len(body) + ROW_BYTES
+                yield body
+        if (number, chain) != (state.last, state.chain):
+            raise DamagedLog(self.place, f"the log ends with batch {number}, and {state.last} were safe")
+
+    def _rows_behind(self, number: int) -> list[tuple[int, bytes, bytes]]:
+        query = """
+            SELECT number, chain, body FROM roamcast.batches
+            WHERE broker = %s AND number > %s ORDER BY number LIMIT %s
+        """
+        given = (self._database.name, number, READ_ROWS)
+        rows = self._do(lambda link: link.execute(query, given, binary=True).fetchall())
+        return [(int(row[0]), bytes(row[1]), bytes(row[2])) for row in rows]
+
+    def _read_state(self) -> State | None:
+        row = self._do(lambda link: link.execute(STATE, {"broker": self._database.name}).fetchone())
+        if row is None:
+            return None
+        state = State(row[0], row[1], bytes(row[2]), row[3], bytes(row[4]))
+        if bytes(row[5]) != state.checksum:
+            raise DamagedLog(self.place, "the row that says what is stored is damaged")
+        return state
+
+    # Writing.
+
+    def append(self, batch: bytes) -> None:
+        self.append_all([batch])
+
+    def append_all(self, batches: Sequence[bytes]) -> None:
+        """All of them or none, safe in the database when it returns; `StorageFull` when there is no room."""
+        wanted = sum(map(len, batches)) + ROW_BYTES * len(batches)
+        self._check_room(batches, wanted)
+        chain, chains = self._state.chain, list[bytes]()
+        for number, body in enumerate(batches, self._state.last + 1):
+            chain = link_of(chain, number, body)
+            chains.append(chain)
+        after = replace(self._state, last=self._state.last + len(batches), chain=chain)
+        given = self._given(after) | {
+            "numbers": list(range(self._state.last + 1, after.last + 1)),
+            "chains": chains,
+            "bodies": list(batches),
+        }
+        self._commit(after, lambda link: link.execute(APPEND, given, prepare=True).rowcount == len(batches))
+        self._used_bytes += wanted
+
+    def _check_room(self, batches: Sequence[bytes], wanted: int) -> None:
+        if max(map(len, batches), default=0) > BATCH_BYTES_MAX:
+            raise StorageFull(f"{self.place}: a batch of more than {BATCH_BYTES_MAX} bytes is not stored")
+        if self._used_bytes + wanted > self._settings.bytes_max:
+            raise StorageFull(
+                f"{self.place}: {self._used_bytes} bytes are used and {wanted} more wanted; the quota is "
+                f"{self._settings.bytes_max}"
+            )
+
+    def snapshot(self, state: bytes, behind: int = 0) -> None:
+        """`state` stands from now on for all batches so far but the last `behind`; `StorageFull` when the database
+        has no room for it."""
+        before = self._state
+        # A snapshot before any batch needs a number above 0 too, or it could not be told from none.
+        last = max(before.last, 1)
+        covered = last - behind
+        if behind < 0 or covered < max(before.covered, 1):
+            raise ValueError(f"{behind} batches behind a snapshot, of {before.last - before.covered}")
+        chain = before.chain if behind == 0 else self._chain_at(covered)
+        after = replace(before, covered=covered, covered_chain=chain, last=last)
+        kept_bytes = self._bytes_behind(covered) if behind else 0
+        self._commit(after, lambda link: self._write_snapshot(link, after, state))
+        self._used_bytes = len(state) + kept_bytes
+
+    def _write_snapshot(self, link: Link, after: State, state: bytes) -> bool:
+        given = self._given(after)
+        with link.transaction():
+            # The lease first: without it nothing else may be done.
+            if link.execute(MOVE, given).fetchone() is None:
+                return False
+            with link.pipeline():
+                link.execute(DROP_SNAPSHOT, given)
+                # An empty piece is the last one, so that a snapshot which was cut off is none.
+                bodies = [state[at : at + PIECE_BYTES] for at in range(0, len(state), PIECE_BYTES)]
+                for piece, body in enumerate([*bodies, b""]):
+                    checksum = piece_checksum(after.covered, piece, body)
+                    link.execute(ADD_PIECE, given | {"piece": piece, "piece_checksum": checksum, "body": body})
+                link.execute(DROP_BATCHES, given)
+        return True
+
+    def _chain_at(self, number: int) -> bytes:
+        if number == self._state.covered:
+            return self._state.covered_chain
+        query = "SELECT chain FROM roamcast.batches WHERE broker = %s AND number = %s"
+        row = self._do(lambda link: link.execute(query, (self._database.name, number)).fetchone())
+        if row is None:
+            raise DamagedLog(self.place, f"batch {number} of {self._state.last} is missing")
+        return bytes(row[0])
+
+    def _bytes_behind(self, number: int) -> int:
+        query = """
+            SELECT coalesce(sum(length(body) + %s), 0) FROM roamcast.batches WHERE broker = %s AND number > %s
+        """
+        row = self._do(lambda link: link.execute(query, (ROW_BYTES, self._database.name, number)).fetchone())
+        return 0 if row is None else int(row[0])
+
+    def _move(self, after: State) -> None:
+        given = self._given(after)
+        self._commit(after, lambda link: link.execute(MOVE, given).fetchone() is not None)
+
+    def _commit(self, after: State, write: Callable[[Link], bool]) -> None:
+        """Returns when the log ends as `after` says, safely."""
+        if not self._do(write):
+            self._settle(after)
+        self._state = after
+
+    def _settle(self, after: State) -> None:
+        """Nothing was written: it had been already, over a connection that broke, or it may not be any more."""
+        row = self._do(lambda link: link.execute(EPOCH, {"broker": self._database.name}).fetchone())
+        if row is None or row[0] != self._lease.epoch:
+            raise self._lease.gone("another broker has taken its place")
+        if self._read_state() != after:
+            raise self._lease.gone(
+                f"{self.place} has gone back to an earlier state, before batch {self._state.last}: a backup was "
+                "restored under it, or a replica took over that had not everything (see synchronous_standby_names)"
+            )
+        # Perhaps it is in one server alone so far. What is committed behind it waits for the others, for both.
+        given = self._given(after) | {"before": after.checksum}
+        self._do(lambda link: link.execute(MOVE, given).fetchone())
+
+    def _do(self, work: Callable[[Link], Any]) -> Any:
+        """Over this connection or the next, as long as the lease is held. Work that is not known to be done is done
+        again, so it must find out by itself that it was."""
+        while True:
+            try:
+                return work(self._session.link())
+            except Unreachable as problem:
+                explained: StorageError = problem
+            except StorageError:
+                raise
+            except Exception as problem:
+                explained = self._explained(problem)
+            if not isinstance(explained, Unreachable):
+                raise explained
+            if not self._lease.held:
+                raise self._lease.gone(str(explained)) from explained
+            time.sleep(RETRY_S)
+
+    def _explained(self, problem: Exception) -> StorageError:
+        import psycopg
+
+        if not isinstance(problem, psycopg.Error):
+            raise problem
+        if problem.sqlstate in NO_ROOM:
+            return StorageFull(f"{self.place}: not written ({problem}); make room on the database's disk")
+        return self._session.explained(problem)
+
+    def _given(self, after: State) -> dict[str, Any]:
+        return after.given() | {
+            "broker": self._database.name,
+            "epoch": self._lease.epoch,
+            "before": self._state.checksum,
+        }
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=CHECKSUM_BYTES).digest()
+
+
+def link_of(chain: bytes, number: int, body: bytes) -> bytes:
+    """The next link of the chain: nothing else than this number and body behind all those before has it."""
+    return blake2b(body, digest_size=CHECKSUM_BYTES, key=chain, salt=number.to_bytes(16, "big")).digest()
+
+
+def piece_checksum(covered: int, piece: int, body: bytes) -> bytes:
+    return blake2b(
+        body, digest_size=CHECKSUM_BYTES, key=piece.to_bytes(8, "big"), salt=covered.to_bytes(16, "big")
+    ).digest()

@@ -1,0 +1,47 @@
+"""What a broker asks of a store, whichever it is, and which one `data` names in its settings."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+POSTGRES = ("postgresql://", "postgres://")
+
+
+def is_postgres(data: str) -> bool:
+    """Whether `data` is a PostgreSQL database and no directory."""
+    return data.startswith(POSTGRES)
+
+
+class Loaded(Struct, frozen=True):
+    """`batches` are those behind the snapshot. They are read while one goes through them, before the next append."""
+
+    snapshot: bytes | None
+    batches: Iterator[bytes]
+    life: int
+
+
+class LogStore(Protocol):
+    """Blocking. Methods may be called from any thread, one at a time."""
+
+    synced: bool
+    """A commit waits for a disk or a network, so it is made on a thread of its own."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages; no password is in it."""
+        ...
+
+    @property
+    def life(self) -> int: ...
+    def load(self) -> Loaded: ...
+    def append(self, batch: bytes) -> None: ...
+    def append_all(self, batches: Sequence[bytes]) -> None:
+        """All of them or none, safe when it returns; `StorageFull` when there is no room."""
+        ...
+
+    def snapshot(self, state: bytes, behind: int = 0) -> None:
+        """`state` stands from now on for all batches so far but the last `behind`."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,75 @@
+"""L8: a broker whose log is in PostgreSQL is killed or paused, and another process takes its place."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.live.processes.checking import complaints
+from tests.live.processes.pairs import KEEP_ALIVE_S, OwnReader, Pair, pair
+from tests.live.processes.publisher import OwnPublisher
+from tests.live.processes.vendors import until
+from tests.server.storage.clusters import Cluster, cluster, needs_postgres
+
+pytestmark = [pytest.mark.timeout(170), pytest.mark.process, needs_postgres]
+SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Cluster]:
+    with cluster() as made:
+        yield made
+
+
+class Load:
+    """Publishers at QoS 1 and 2 and a reader, which know both addresses."""
+
+    def __init__(self, brokers: Pair, generator: Random) -> None:
+        self.generator = generator
+        self.reader = OwnReader("reader", *brokers.addresses)
+        self.publishers = [
+            OwnPublisher(f"p{qos}", *brokers.addresses, qos=qos, keep_alive_s=KEEP_ALIVE_S) for qos in (1, 2)
+        ]
+
+    async def start(self) -> None:
+        await self.reader.start()
+        for each in self.publishers:
+            await each.start()
+
+    async def say(self, least: int = 40) -> None:
+        for _ in range(self.generator.randrange(least, 3 * least)):
+            for each in self.publishers:
+                each.say()
+            await asyncio.sleep(self.generator.choice((0.0, 0.005)))
+
+    async def check(self) -> None:
+        """Everything was acknowledged, and what was has come, in order, at QoS 2 once."""
+        said = {each.name: each.said for each in self.publishers}
+        await until(lambda: all(each.settled for each in self.publishers), f"ROAMCAST_SEED={SEED}: acknowledgements")
+        total = sum(map(len, said.values()))
+        await until(lambda: len(set(self.reader.heard)) >= total, f"ROAMCAST_SEED={SEED}: arrivals")
+        assert complaints("reader", said, self.reader.heard, once=["p2"]) == [], f"ROAMCAST_SEED={SEED}"
+        assert self.reader.sessions_lost == 0
+
+    async def stop(self) -> None:
+        await self.reader.stop()
+        for each in self.publishers:
+            await each.stop()
+
+
+def test_l8_a_standby_takes_the_place_of_a_killed_broker(tmp_path: Path, database: Cluster) -> None:
+    async def work() -> None:
+        async with pair(tmp_path, database.url) as brokers:
+            load = Load(brokers, Random(SEED))
+            await load.start()
+            await load.say()
+            first, second = brokers.brokers
+            await first.kill()
+            await second.until_says("is ready")
+            await load.check()
+            await load.stop()
+
+    asyncio.run(asyncio.wait_for(work(), 160))
