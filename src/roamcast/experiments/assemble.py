@@ -18,6 +18,7 @@ from roamcast.model.movement import MovementModel, load_model
 from roamcast.model.values import BadValue
 from roamcast.node.boundary import Node
 from roamcast.node.codec import Codec
+from roamcast.node.compact import CompactCodec
 from roamcast.node.kit import ProtocolKit, Seat
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.scenario import BadScenario
@@ -34,7 +35,8 @@ def flooding_kit(given: dict[str, Any]) -> ProtocolKit:
     def make_node(seat: Seat) -> flooding.Flooding:
         return node(params, seat.refuses, seat.space, seat.graph)
 
-    return ProtocolKit(Codec(flooding.MESSAGES), make_node)
+    codec = CompactCodec if params.over == "air" else Codec
+    return ProtocolKit(codec(flooding.MESSAGES), make_node)
 
 
 def context_kit(given: dict[str, Any]) -> ProtocolKit:
@@ -55,7 +57,7 @@ def context_kit(given: dict[str, Any]) -> ProtocolKit:
     def make_node(seat: Seat) -> context.ContextNode:
         return context.ContextNode(seat.host, seat.rng, params, seat.refuses, seat.space, seat.graph)
 
-    return ProtocolKit(Codec(context_messages.MESSAGES), make_node)
+    return ProtocolKit(CompactCodec(context_messages.MESSAGES), make_node)
 
 
 def proximity_kit(given: dict[str, Any]) -> ProtocolKit:
@@ -74,7 +76,7 @@ def proximity_kit(given: dict[str, Any]) -> ProtocolKit:
     def make_node(seat: Seat) -> proximity.Proximity:
         return proximity.Proximity(params, seat.rng, seat.refuses, seat.space, seat.graph)
 
-    return ProtocolKit(Codec(proximity_messages.MESSAGES), make_node)
+    return ProtocolKit(CompactCodec(proximity_messages.MESSAGES), make_node)
 
 
 def broker_kit(given: dict[str, Any]) -> ProtocolKit:

@@ -16,14 +16,14 @@ from roamcast.model.space import Earth, Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
 from roamcast.node.boundary import Message
-from roamcast.node.codec import Codec
+from roamcast.node.compact import CompactCodec
 from roamcast.protocols.adhoc.context import messages as context
 from roamcast.protocols.adhoc.neighbours import Beacon, Here
 from roamcast.protocols.adhoc.proximity import messages as proximity
 from roamcast.protocols.adhoc.routes import Route
 from tests.journal import strategies as some
 
-CODEC = Codec((*proximity.MESSAGES, *context.MESSAGES))
+CODEC = CompactCodec((*proximity.MESSAGES, *context.MESSAGES))
 """Of both protocols, whose messages have different tags."""
 GROUP = 77
 ANN, BOB, EVE = (Identity(bytes([number]) * 32) for number in (1, 2, 3))
@@ -132,6 +132,11 @@ def any_messages(draw: st.DrawFn, origin: str = "ann") -> Message:
         context.MatchingRequest(
             route=route, event="e", publisher="x", publishers=draw(some.scopes), subscription_id="s", reach=reach
         ),
+        context.Renewal(
+            route=route, issue=f"{origin}:s", issued_us=age_us, reach=reach, age_us=age_us, region=Circle(point, 9.0)
+        ),
+        context.Unknown(here, ("a", "b")),
+        context.Untold(route=route, issue="x:s", issuer="x"),
         context.Digest(here, (event_item,), (wanted_item,)),
         context.Query(here, "q", ("speed",)),
         context.Answer(here, "q", "x", event.publisher),

@@ -10,7 +10,7 @@ from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point, Value
 from roamcast.node.boundary import Input, Publish, Subscribe
-from roamcast.node.codec import Codec
+from roamcast.node.compact import CompactCodec
 from roamcast.node.kit import Seat
 from roamcast.protocols.adhoc.context.messages import MESSAGES
 from roamcast.protocols.adhoc.context.node import ContextNode
@@ -65,7 +65,7 @@ class ContextWorld:
             )
             for name, at in hosts.items()
         ]
-        self.world = World(residents, Codec(MESSAGES), seed, radio, (), faults, (self.tally,))
+        self.world = World(residents, CompactCodec(MESSAGES), seed, radio, (), faults, (self.tally,))
         self.count = 0
 
     def at(self, seconds: float, host: str, given: Input) -> None:

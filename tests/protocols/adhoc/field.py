@@ -9,7 +9,7 @@ from roamcast.model.filter import EVERYTHING, Filter
 from roamcast.model.region import Circle, Shape
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.values import Point, Value, Velocity
-from roamcast.node.codec import Codec
+from roamcast.node.compact import CompactCodec
 from roamcast.node.kit import Seat
 from roamcast.node.observer import Observer
 from roamcast.node.port import Port
@@ -73,7 +73,7 @@ class Field:
             return node
 
         residents = [Resident(name, track_of(where), make_node) for name, where in hosts.items()]
-        self.world = World(residents, Codec(MESSAGES), seed, radio, (), faults, (self.witness, *observers))
+        self.world = World(residents, CompactCodec(MESSAGES), seed, radio, (), faults, (self.witness, *observers))
         self.run(0.000001)
 
     def run(self, until_s: float) -> None:

@@ -31,8 +31,11 @@ from roamcast.protocols.adhoc.context.messages import (
     MatchingRequest,
     Query,
     Reach,
+    Renewal,
     SubscriptionItem,
     SubscriptionMessage,
+    Unknown,
+    Untold,
 )
 from roamcast.protocols.adhoc.context.node import ContextNode
 from roamcast.protocols.adhoc.context.params import ContextParams
@@ -179,10 +182,26 @@ class Sayings:
                     reach=reach,
                 ),
             ]
+        for issue, known in (("e", "x"), ("t", "y"), ("unheard of", "z")):
+            renewal = Renewal(
+                route=self.route(id=f"e/{known}"),
+                issue=issue,
+                issued_us=5,
+                reach=reach,
+                age_us=11,
+                region=self.region,
+            )
+            routed.append(renewal)
         withdrawal = SubscriptionMessage(route=self.route(id="u"), item=self.subscription_item(), withdrawn=True)
         digest = Digest(self.here, (self.event_item(),), (self.subscription_item(),))
         answer = Answer(self.here, "q", "me", self.context("stranger"))
-        return [*routed, withdrawal, digest, answer, Beacon(self.here), Query(self.here, "q", ("load",), 2)]
+        return [*routed, withdrawal, digest, answer, Beacon(self.here), *self.asking()]
+
+    def asking(self) -> list[Message]:
+        return [Query(self.here, "q", ("load",), 2), Unknown(self.here, ("own", "mine", "e")), self.untold("own")]
+
+    def untold(self, issue: str) -> Untold:
+        return Untold(route=self.route(id=f"u/{issue}"), issue=issue, issuer="me")
 
 
 SHAPES = ("circle", "box", "polygon")
@@ -329,7 +348,7 @@ def fuzz(sayings: Sayings, rng: Random, rounds: int, make: Callable[[], ContextN
         effects = node.handle(now_us, Received(message, f"stranger{number % 3}"))
         refused += any(isinstance(each, Note) and each.what == "bad_message" for each in effects)
         timers = [each.name for each in effects if isinstance(each, SetTimer)]
-        for name in (*timers, *timers, "tick", "refresh", "digest", "beacon"):
+        for name in (*timers, *timers, "tick", "refresh", "digest", "unknown", "beacon"):
             now_us += 1_000
             for effect in node.handle(now_us, TimerFired(name)):
                 if not isinstance(effect, Note | SetTimer) and (said := getattr(effect, "message", None)) is not None:
@@ -366,6 +385,9 @@ class Gullible(Checks):
         return True
 
     def item(self, item: EventItem | SubscriptionItem) -> bool:
+        return True
+
+    def renewal(self, renewal: Renewal) -> bool:
         return True
 
     def matched(self, matched: MatchedEvent) -> bool:

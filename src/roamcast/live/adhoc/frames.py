@@ -9,10 +9,10 @@ to no group says 0. The space is 0 on a plane, 1 on Earth: places of one mean no
     signature 64 | how many tags 1 | tags 20 each ... | body ...
 
 The signature is the sender's, of header and body; a tag says the same to one listener (`bonds.py`). The body is in
-MessagePack: who sends it, by which key, the message in the bytes of `node/codec.py`, and the signatures of the
+MessagePack: who sends it, by which key, the message in the bytes of `node/compact.py`, and the signatures of the
 message's statements (`statements.py`). A body without a message is a greeting: its sender would like tags.
 
-Here is only form: `sealing.py` makes and opens seals, `node/codec.py` reads messages.
+Here is only form: `sealing.py` makes and opens seals, `node/compact.py` reads messages.
 """
 
 from struct import Struct as Layout
@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 from roamcast.live.adhoc.drops import Dropped, Reason
 
 MAGIC = b"ra"
-VERSION = 2
+VERSION = 3
 PREFIX = MAGIC + bytes([VERSION])
 KEY_ID_BYTES = 4
 SPACE_BYTES = 1

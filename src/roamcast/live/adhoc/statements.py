@@ -13,7 +13,8 @@ the message arrives at again.
 | event, matched-event, digest | each event and whether it is withdrawn, by its publisher |
 | any with an event that a gateway brought | the same, by the gateway |
 | subscription, digest | each subscription and whether it is withdrawn, by its subscriber |
-| beacon, matching-request, query, answer | none: their sender says them of itself, or asks |
+| renewal | which event or subscription goes on, and the version, by who tells so |
+| beacon, unknown, untold, matching-request, query, answer | none: their sender says them of itself, or asks |
 
 An id is the name of its host, a colon, and no colon after that, as `node/port.py` makes them, and so is the stream in
 which an event is numbered. Without that anybody could withdraw what another announced, or use up another's ids and
@@ -29,7 +30,13 @@ from roamcast.live.adhoc.drops import Dropped
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Message
-from roamcast.protocols.adhoc.context.messages import Digest, EventMessage, MatchedEvent, SubscriptionMessage
+from roamcast.protocols.adhoc.context.messages import (
+    Digest,
+    EventMessage,
+    MatchedEvent,
+    Renewal,
+    SubscriptionMessage,
+)
 from roamcast.protocols.adhoc.proximity.messages import Announced, Missed, Raised, Wanted, Withdrawn
 
 _encoder = msgspec.msgpack.Encoder()
@@ -61,6 +68,9 @@ def statements_of(message: Message) -> tuple[Statement, ...]:
             return (Statement(asker, _encoder.encode(replace(message, left_m=0.0))),)
         case EventMessage(item=item, withdrawn=withdrawn):
             return (of_event(item.event, withdrawn),)
+        case Renewal(issue=issue, issued_us=issued_us, reach=reach):
+            said = _encoder.encode(("renewal", issue, issued_us, reach.version))
+            return (Statement(reach.issuer.host, said),)
         case MatchedEvent(event=event):
             return (of_event(event),)
         case SubscriptionMessage(item=wanted, withdrawn=withdrawn):

@@ -14,11 +14,29 @@ from operator import attrgetter
 from msgspec import Struct, field
 
 from roamcast.model.context import Context
-from roamcast.model.values import NAME_CHARS_MAX, BadValue, Point, Value, check_attributes, check_point
+from roamcast.model.space import Plane, Space
+from roamcast.model.values import NAME_CHARS_MAX, BadValue, Point, Value, Velocity, check_attributes, check_point
 from roamcast.node.boundary import Message
 
 ASKS_MAX = 16
 """Attributes that one host can ask of its neighbours, and that one carries for them."""
+
+
+def rounded(place: Point, space: Space) -> Point:
+    """To the centimetre, as frames tell places: location services know no better, and it is half the bytes."""
+    digits = 2 if type(space) is Plane else 7
+    return Point(round(place.x, digits), round(place.y, digits))
+
+
+def in_few(context: Context, space: Space) -> Context:
+    """What others need to find a host again: where it is and how it moves, to the centimetre."""
+    position, velocity = context.position, context.velocity
+    return Context(
+        context.host,
+        None if position is None else rounded(position, space),
+        context.at_us,
+        None if velocity is None else Velocity(round(velocity.east, 2), round(velocity.north, 2)),
+    )
 
 
 class Here(Struct, frozen=True, array_like=True):

@@ -32,7 +32,7 @@ class Walk(Struct, frozen=True, array_like=True):
         return self.by if self.start is None else f"{self.start.x},{self.start.y}"
 
 
-class Route(Struct, frozen=True, omit_defaults=True):
+class Route(Struct, frozen=True, array_like=True):
     """How a message travels: which one it is, where to, and the hop it comes from."""
 
     id: str

@@ -23,6 +23,7 @@ from roamcast.protocols.adhoc.context.messages import (
     MatchedEvent,
     MatchingRequest,
     Reach,
+    Renewal,
     SubscriptionItem,
 )
 from roamcast.protocols.adhoc.neighbours import Here
@@ -116,6 +117,9 @@ class Checks:
     def _item(self, item: EventItem | SubscriptionItem) -> bool:
         issue = self._event(item.event) if isinstance(item, EventItem) else self._subscription(item.subscription)
         return issue and 0 <= item.age_us <= FOREVER_US and self.shape(item.region) and self._reach(item.reach)
+
+    def renewal(self, renewal: Renewal) -> bool:
+        return 0 <= renewal.age_us <= FOREVER_US and self.shape(renewal.region) and self._reach(renewal.reach)
 
     def matched(self, matched: MatchedEvent) -> bool:
         return 0 <= matched.age_us <= FOREVER_US and self._event(matched.event) and self._context(matched.publisher)

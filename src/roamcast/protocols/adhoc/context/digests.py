@@ -32,6 +32,12 @@ class Digests:
         self.waiting.update({row.id: row for row in fresh})
         return [self._timer(now_us)] if first else []
 
+    def asked(self, now_us: int, rows: list[AnyHeld]) -> list[Does]:
+        """A neighbour does not know these, which are renewed."""
+        first = not self.waiting
+        self.waiting.update({row.id: row for row in rows})
+        return [self._timer(now_us)] if rows and first else []
+
     def withdrawn(self, row_id: str) -> None:
         """It must not be told any more, not even to whom it was about to be."""
         self.waiting.pop(row_id, None)

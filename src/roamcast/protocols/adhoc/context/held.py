@@ -13,6 +13,7 @@ from roamcast.model.space import Space
 from roamcast.model.values import Point
 from roamcast.protocols.adhoc.context.messages import EventItem, Reach, SubscriptionItem
 from roamcast.protocols.adhoc.context.params import ContextParams
+from roamcast.protocols.adhoc.neighbours import in_few
 from roamcast.protocols.adhoc.tables import SubjectTable
 
 
@@ -62,7 +63,7 @@ class Held:
         return (self.instantaneous or now_us <= self.expires_us) and now_us <= self.silent_us
 
     def reach_now(self, now_us: int, space: Space) -> Reach:
-        return replace(self.reach, issuer=self.issuer.at(now_us, space), age_us=now_us - self.told_us)
+        return replace(self.reach, issuer=in_few(self.issuer.at(now_us, space), space), age_us=now_us - self.told_us)
 
 
 class HeldEvent(Held):
@@ -82,8 +83,16 @@ class HeldEvent(Held):
         return self.event.subject
 
     @property
+    def issue_issued_us(self) -> int:
+        """By its issuer's clock."""
+        return self.event.published_us
+
+    @property
     def grave(self) -> str:
         return f"e/{self.id}/{self.event.published_us}"
+
+    def renewed(self, reach: Reach, age_us: int, region: Shape) -> EventItem:
+        return EventItem(self.event, reach, age_us, region)
 
     def item(self, now_us: int, space: Space) -> EventItem:
         return EventItem(self.event, self.reach_now(now_us, space), now_us - self.issued_us, self.region)
@@ -106,6 +115,13 @@ class HeldSubscription(Held):
     @property
     def subject(self) -> str:
         return self.subscription.subject
+
+    @property
+    def issue_issued_us(self) -> int:
+        return self.subscription.issued_us
+
+    def renewed(self, reach: Reach, age_us: int, region: Shape) -> SubscriptionItem:
+        return SubscriptionItem(self.subscription, reach, age_us, region)
 
     @property
     def grave(self) -> str:

@@ -2,9 +2,11 @@
 
 import math
 
+from msgspec.structs import replace
+
 from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.model.region import Anchored, Circle, Region, Shape, grown, placed
+from roamcast.model.region import Anchored, Box, Circle, Region, Shape, grown, placed
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
@@ -12,6 +14,7 @@ from roamcast.protocols.adhoc.context.matching import Whereabouts
 from roamcast.protocols.adhoc.context.messages import EventItem, Reach, SubscriptionItem
 from roamcast.protocols.adhoc.context.params import ContextParams
 from roamcast.protocols.adhoc.context.reachability import leaves_after_s, reachability_region
+from roamcast.protocols.adhoc.neighbours import in_few, rounded
 from roamcast.protocols.adhoc.tables import Table
 
 REFRESH_GAP_US = 500_000
@@ -22,7 +25,17 @@ NEVER_US = 2**62
 class Issued:
     """One of them, with how it was last told. Times are by this host's own clock."""
 
-    __slots__ = ("due_us", "ends_us", "expires_us", "issue", "reach_region", "told_region", "told_us", "version")
+    __slots__ = (
+        "due_us",
+        "ends_us",
+        "expires_us",
+        "issue",
+        "reach_region",
+        "repeats",
+        "told_region",
+        "told_us",
+        "version",
+    )
 
     def __init__(self, issue: Event | Subscription, params: ContextParams) -> None:
         self.issue = issue
@@ -34,6 +47,8 @@ class Issued:
         self.told_region: Shape | None = None
         """Where it was told last; None if it never was."""
         self.due_us = 0
+        self.repeats = False
+        """Whether somebody does not know it, so that the next telling is a whole one."""
 
     @property
     def issued_us(self) -> int:
@@ -93,7 +108,7 @@ class IssuedTables:
             me, params.reachability_m, params.safe_distance_m, params.refresh_s, self.space
         )
         self.reschedule(row, me)
-        reach = Reach(me, row.reach_region, row.version)
+        reach = self._reach(row, row.reach_region, me)
         age_us = now_us - row.issued_us
         issue = row.issue
         if isinstance(issue, Event):
@@ -108,10 +123,15 @@ class IssuedTables:
         if row.told_region is None or row.reach_region is None or row.instantaneous or now_us > row.expires_us:
             return None
         row.version += 1
-        reach, age_us = Reach(me, row.reach_region, row.version), now_us - row.issued_us
+        reach = self._reach(row, row.reach_region, me)
+        age_us = now_us - row.issued_us
         if isinstance(issue, Event):
             return EventItem(issue, reach, age_us, row.told_region)
         return SubscriptionItem(issue, reach, age_us, row.told_region)
+
+    def _reach(self, row: Issued, region: Shape, me: Context) -> Reach:
+        """Its time is that of the message, so it need not say it."""
+        return Reach(replace(in_few(me, self.space), at_us=0), region, row.version)
 
     def _target(self, region: Region | None, me: Context, where: Whereabouts) -> Shape:
         """The region to tell: enlarged, and for an anchored one where it is now.
@@ -126,4 +146,7 @@ class IssuedTables:
         if region is None or naval is None:
             return Circle(me.position, self.params.default_region_m)
         shape = placed(region.shape, naval, self.space, region.reference) if isinstance(region, Anchored) else region
-        return grown(shape, self.params.enlarge_m, self.space)
+        large = grown(shape, self.params.enlarge_m, self.space)
+        if isinstance(large, Box) and self.params.enlarge_m >= 1:
+            return Box(rounded(large.low, self.space), rounded(large.high, self.space))
+        return large

@@ -11,8 +11,9 @@ from roamcast.protocols.adhoc.context.checks import Checks
 from roamcast.protocols.adhoc.context.digests import Digests
 from roamcast.protocols.adhoc.context.held import AnyHeld, HeldEvent, HeldSubscription, Holdings, is_inside
 from roamcast.protocols.adhoc.context.meetings import Meetings
-from roamcast.protocols.adhoc.context.messages import EventItem, SubscriptionItem
+from roamcast.protocols.adhoc.context.messages import EventItem, Renewal, SubscriptionItem
 from roamcast.protocols.adhoc.context.params import ContextParams
+from roamcast.protocols.adhoc.context.renewals import Renewals
 from roamcast.protocols.adhoc.until import Until
 
 
@@ -25,6 +26,7 @@ class Keeping:
         held: Holdings,
         digests: Digests,
         meetings: Meetings,
+        renewals: Renewals,
     ) -> None:
         self.params = params
         self.space = space
@@ -32,6 +34,7 @@ class Keeping:
         self.held = held
         self.digests = digests
         self.meetings = meetings
+        self.renewals = renewals
         self.withdrawn = Until(params.events_max + params.subscriptions_max)
         """What must not come back, until those who still hold it have forgotten it too."""
 
@@ -45,6 +48,19 @@ class Keeping:
             return [Note("bad_message", id_of(item))]
         row = self._row(now_us, item, travelled_us)
         return self._hold_event(now_us, row) if isinstance(row, HeldEvent) else self._hold_subscription(now_us, row)
+
+    def renew(self, now_us: int, position: Point, renewal: Renewal, travelled_us: int) -> list[Does]:
+        """Renews what is held; asks for what should be."""
+        if not is_inside(renewal.region, position, self.space):
+            return []
+        if not self.checks.renewal(renewal):
+            return [Note("bad_message", renewal.issue)]
+        if f"{renewal.route.id[:1]}/{renewal.issue}/{renewal.issued_us}" in self.withdrawn:
+            return []
+        row = self.renewals.known(renewal)
+        if row is None:
+            return self.renewals.missing(now_us, renewal)
+        return self.hold(now_us, position, row.renewed(renewal.reach, renewal.age_us, renewal.region), travelled_us)
 
     def _row(self, now_us: int, item: EventItem | SubscriptionItem, travelled_us: int) -> AnyHeld:
         if isinstance(item, EventItem):

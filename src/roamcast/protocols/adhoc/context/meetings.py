@@ -18,6 +18,7 @@ from roamcast.protocols.adhoc.context.messages import MatchedEvent, MatchingRequ
 from roamcast.protocols.adhoc.context.params import ContextParams
 from roamcast.protocols.adhoc.context.surroundings import Surroundings
 from roamcast.protocols.adhoc.geocast import Geocast
+from roamcast.protocols.adhoc.neighbours import in_few
 from roamcast.protocols.adhoc.routes import Route
 from roamcast.protocols.recent import Recent
 
@@ -121,7 +122,7 @@ class Meetings:
         message = MatchedEvent(
             route=Route(self._matched_id(matched, reach), reach.region, here),
             event=matched.event,
-            publisher=matched.publisher.at(now_us, self.space),
+            publisher=in_few(matched.publisher.at(now_us, self.space), self.space),
             age_us=now_us - matched.published_us,
             subscriber=subscriber,
             subscription_id=matched.subscription_id,

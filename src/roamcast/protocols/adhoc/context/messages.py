@@ -5,7 +5,9 @@ event or subscription was when the message was made (`age_us`); with the route's
 was issued by its own clock. A `Context` in a message is that host at the time the message was made.
 """
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -15,6 +17,9 @@ from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Message
 from roamcast.protocols.adhoc.neighbours import Beacon, Here
 from roamcast.protocols.adhoc.routes import Routed
+
+UNKNOWN_MAX = 64
+"""Renewed events and subscriptions that one frame asks for."""
 
 
 class Reach(Struct, frozen=True, array_like=True):
@@ -29,7 +34,7 @@ class Reach(Struct, frozen=True, array_like=True):
     pass on."""
 
 
-class EventItem(Struct, frozen=True):
+class EventItem(Struct, frozen=True, array_like=True):
     event: Event
     reach: Reach
     age_us: int
@@ -37,7 +42,7 @@ class EventItem(Struct, frozen=True):
     """Where the event is held: the region of its relevance, enlarged."""
 
 
-class SubscriptionItem(Struct, frozen=True):
+class SubscriptionItem(Struct, frozen=True, array_like=True):
     subscription: Subscription
     reach: Reach
     age_us: int
@@ -60,6 +65,22 @@ class SubscriptionMessage(Routed, frozen=True, kw_only=True, tag="subscription")
 
     item: SubscriptionItem
     withdrawn: bool = False
+
+
+class Renewal(Routed, frozen=True, kw_only=True, tag="renewal"):
+    """To the same regions: what was told there goes on; a refresh that does not repeat it."""
+
+    issue: str
+    """Its id."""
+    issued_us: int
+    """By its issuer's clock: with the id it says which one it is."""
+    reach: Reach
+    age_us: int
+    region: Shape
+
+    @property
+    def event_id(self) -> str | None:
+        return self.issue if self.route.id.startswith("e/") else None
 
 
 class MatchedEvent(Routed, frozen=True, kw_only=True, tag="matched-event"):
@@ -99,6 +120,20 @@ class Digest(Message, frozen=True, tag="digest"):
     subscriptions: tuple[SubscriptionItem, ...] = ()
 
 
+class Unknown(Message, frozen=True, tag="unknown"):
+    """To those in range: what is this that goes on?"""
+
+    here: Here
+    issues: Annotated[tuple[str, ...], Meta(max_length=UNKNOWN_MAX)]
+
+
+class Untold(Routed, frozen=True, kw_only=True, tag="untold"):
+    """To the issuer's reachability region: nobody around here knows what this is that goes on."""
+
+    issue: str
+    issuer: str
+
+
 class Query(Message, frozen=True, tag="query"):
     """Flooded a few hops around the asker: tell me these attributes of yours (section 3.1)."""
 
@@ -121,9 +156,12 @@ MESSAGES: tuple[type[Message], ...] = (
     Beacon,
     EventMessage,
     SubscriptionMessage,
+    Renewal,
     MatchedEvent,
     MatchingRequest,
     Digest,
+    Unknown,
+    Untold,
     Query,
     Answer,
 )

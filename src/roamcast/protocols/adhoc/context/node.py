@@ -62,10 +62,14 @@ from roamcast.protocols.adhoc.context.messages import (
     MatchedEvent,
     MatchingRequest,
     Query,
+    Renewal,
     SubscriptionItem,
     SubscriptionMessage,
+    Unknown,
+    Untold,
 )
 from roamcast.protocols.adhoc.context.params import ContextParams
+from roamcast.protocols.adhoc.context.renewals import Renewals
 from roamcast.protocols.adhoc.context.surroundings import Surroundings
 from roamcast.protocols.adhoc.context.telling import Telling
 from roamcast.protocols.adhoc.geocast import Geocast
@@ -101,7 +105,8 @@ class ContextNode:
         self.issued = IssuedTables(params, self.space)
         self.meetings = Meetings(params, rng, self.around, self.held, self.issued, self.geocast)
         self.domains = self.meetings.domains
-        self.keeping = Keeping(params, self.space, self.checks, self.held, self.digests, self.meetings)
+        self.renewals = Renewals(params, rng, self.held, self.geocast)
+        self.keeping = Keeping(params, self.space, self.checks, self.held, self.digests, self.meetings, self.renewals)
         self.telling = Telling(params, self.around, self.issued, self.geocast, self.keeping)
         self._tick_us = round(params.tick_s * 1e6)
         self._placed = False
@@ -129,9 +134,7 @@ class ContextNode:
             effects = self._answer(now_us, given)
         for effect in effects:
             if type(effect) is Broadcast:
-                position = self.around.position(now_us)
-                assert position is not None
-                self.presence.said(now_us, position)
+                self.around.said(now_us)
                 break
         return effects
 
@@ -166,6 +169,8 @@ class ContextNode:
             return self.telling.fired(now_us)
         if name == "digest":
             return self._tell_digest(now_us)
+        if name == "unknown":
+            return self.renewals.fired(now_us, self.around.here(now_us))
         found = self.domains.queries.fired(name)
         return [] if found is None else self.domains.judge(now_us, found[0], found[1])
 
@@ -301,6 +306,10 @@ class ContextNode:
         match message:
             case Digest():
                 return [*effects, *self._learned(now_us, message)]
+            case Unknown(issues=issues):
+                self.renewals.overheard(message)
+                found = [row for issue in issues if (row := self.renewals.find(issue)) is not None]
+                return [*effects, *self.digests.asked(now_us, found)]
             case Query() | Answer():
                 return [*effects, *self._asked(now_us, message, sender)]
             case _:
@@ -353,6 +362,10 @@ class ContextNode:
             held = self.keeping.hold(now_us, position, message.item, travelled_us)
             return self._asking(now_us, held) if is_relational(message.item) else held
         match message:
+            case Renewal():
+                return self.keeping.renew(now_us, position, message, travelled_us)
+            case Untold(issue=issue, issuer=self.host):
+                return self.telling.repeat(now_us, issue)
             case MatchedEvent(subscriber=self.host):
                 if not self.checks.matched(message):
                     return [Note("bad_message", message.route.id)]

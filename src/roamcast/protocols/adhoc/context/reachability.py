@@ -9,6 +9,7 @@ import math
 from roamcast.model.context import Context
 from roamcast.model.region import Box, Shape, placed, rectangle
 from roamcast.model.space import Space
+from roamcast.protocols.adhoc.neighbours import rounded
 
 
 def reachability_region(me: Context, side_m: float, safe_m: float, period_s: float, space: Space) -> Shape:
@@ -21,7 +22,7 @@ def reachability_region(me: Context, side_m: float, safe_m: float, period_s: flo
             ahead_m = min(ahead_m, space.distance_m(me.position, me.destination))
         east_m = me.velocity.east / me.velocity.speed * ahead_m
         north_m = me.velocity.north / me.velocity.speed * ahead_m
-    return placed(rectangle(side_m, side_m), space.moved(me.position, east_m, north_m), space)
+    return placed(rectangle(side_m, side_m), rounded(space.moved(me.position, east_m, north_m), space), space)
 
 
 def leaves_after_s(region: Shape, me: Context, safe_m: float, space: Space) -> float:

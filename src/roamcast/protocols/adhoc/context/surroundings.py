@@ -7,7 +7,7 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
 from roamcast.model.values import Point
 from roamcast.protocols.adhoc.context.matching import Around
-from roamcast.protocols.adhoc.neighbours import Here, NeighbourTable, Presence
+from roamcast.protocols.adhoc.neighbours import Here, NeighbourTable, Presence, rounded
 
 
 class Surroundings(Struct):
@@ -43,7 +43,13 @@ class Surroundings(Struct):
     def here(self, now_us: int) -> Here | None:
         """What this host's frames say of it; None as long as it does not know its position."""
         position = self.position(now_us)
-        return None if position is None else self.presence.here(now_us, self.context, position)
+        return None if position is None else self.presence.here(now_us, self.context, rounded(position, self.space))
+
+    def said(self, now_us: int) -> None:
+        """A frame with this host's `here` was sent."""
+        position = self.position(now_us)
+        assert position is not None
+        self.presence.said(now_us, rounded(position, self.space))
 
     def around(self, now_us: int) -> Around:
         return lambda: self.neighbours.contexts(now_us)

@@ -7,17 +7,24 @@ tells as soon as it does.
 
 from roamcast.model.event import Event
 from roamcast.node.boundary import Does, Note, SetTimer
-from roamcast.protocols.adhoc.context.issued import NEVER_US, Issued, IssuedTables
-from roamcast.protocols.adhoc.context.keeping import Keeping
-from roamcast.protocols.adhoc.context.messages import EventItem, EventMessage, SubscriptionItem, SubscriptionMessage
+from roamcast.protocols.adhoc.context.issued import NEVER_US, REFRESH_GAP_US, Issued, IssuedTables
+from roamcast.protocols.adhoc.context.keeping import Keeping, id_of
+from roamcast.protocols.adhoc.context.messages import (
+    EventItem,
+    EventMessage,
+    Renewal,
+    SubscriptionItem,
+    SubscriptionMessage,
+)
 from roamcast.protocols.adhoc.context.params import ContextParams
 from roamcast.protocols.adhoc.context.surroundings import Surroundings
 from roamcast.protocols.adhoc.geocast import Geocast
 from roamcast.protocols.adhoc.neighbours import Here
 from roamcast.protocols.adhoc.routes import Route
 
-SEEK_VERSIONS = 4
-"""One of so many refreshes looks for all parts of its region; the others go where they get to by themselves."""
+WHOLE_VERSIONS = 4
+"""One of so many refreshes says all and looks for all parts of its region; the others are renewals, and go where they
+get to by themselves."""
 
 
 class Telling:
@@ -51,6 +58,15 @@ class Telling:
             effects += self._tell(now_us, row)
         return effects + self._schedule(now_us)
 
+    def repeat(self, now_us: int, issue: str) -> list[Does]:
+        """Somebody in its region does not know what goes on there."""
+        row = self.issued.events.get(issue) or self.issued.subscriptions.get(issue)
+        if row is None or row.instantaneous or now_us > row.expires_us:
+            return []
+        row.repeats = True
+        row.due_us = max(now_us, row.told_us + REFRESH_GAP_US)
+        return self.refresh(now_us)
+
     def reschedule(self, now_us: int) -> None:
         """The host moves differently from now on, and leaves its reachability regions at other times."""
         me = self.around.me(now_us)
@@ -70,17 +86,32 @@ class Telling:
             row.due_us = NEVER_US
             return [Note("no_position", row.issue.id)]
         item = self.issued.tell(row, self.around.me(now_us), lambda host: self.around.where(now_us, host))
-        message = self._message(item, row.version, here)
+        message = self._message(item, row, here)
         return [*self.geocast.send(now_us, message), *self.keeping.hold(now_us, here.position, item)]
 
     def _message(
-        self, item: EventItem | SubscriptionItem, version: int, here: Here
-    ) -> EventMessage | SubscriptionMessage:
-        seeks = version % SEEK_VERSIONS == 0
+        self, item: EventItem | SubscriptionItem, row: Issued, here: Here
+    ) -> EventMessage | SubscriptionMessage | Renewal:
+        seeks = row.version % WHOLE_VERSIONS == 0
+        whole = seeks or row.repeats
+        row.repeats = False
         route = Route(route_id(item), item.region, here, seeks=seeks)
         if isinstance(item, EventItem):
-            return EventMessage(route=route, item=item)
-        return SubscriptionMessage(route=route, item=item)
+            issued_us = item.event.published_us
+            if whole:
+                return EventMessage(route=route, item=item)
+        else:
+            issued_us = item.subscription.issued_us
+            if whole:
+                return SubscriptionMessage(route=route, item=item)
+        return Renewal(
+            route=route,
+            issue=id_of(item),
+            issued_us=issued_us,
+            reach=item.reach,
+            age_us=item.age_us,
+            region=item.region,
+        )
 
     # Withdrawing.
 
