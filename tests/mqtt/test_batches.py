@@ -31,7 +31,7 @@ def packets_said(draw: st.DrawFn) -> tuple[int, list[AnyPacket]]:
 
 def next_packets(decoder: Decoder, batched: bool) -> list[AnyPacket]:
     """A batch, or the next packet; none if there is no whole one."""
-    if batched and decoder.has_more and decoder.next_byte in (0x30, 0x32):
+    if batched and decoder.has_more and decoder.data[decoder.at] in (0x30, 0x32):
         batch = decoder.next_batch()
         if batch is not None:
             ids = batch.packet_ids or [0] * len(batch.messages)

@@ -22,7 +22,8 @@ TOPICS_MAX = 256
 
 
 class Batch(Struct, frozen=True):
-    """Plain messages of one topic and QoS, in the order in which they came."""
+    """Plain messages of one topic and QoS, in the order in which they came. With QoS 1, each is to be acknowledged
+    once it is safe."""
 
     topic: str
     qos: int

@@ -141,7 +141,7 @@ class Connection:
         self._paused = False
         if self._dialogue is not None:
             self._dialogue.outgoing.paused = False
-            self._dialogue.outgoing.pump(now_us)
+            self._dialogue.outgoing.deliver(now_us)
 
     def deadline_us(self) -> int | None:
         """When to call `tick` if nothing happens before. While nothing is read, silence is not the client's fault."""
@@ -263,10 +263,11 @@ class Connection:
                 self._read_on(now_us)
 
     def acknowledge_all(self, now_us: int, packet_ids: Sequence[int]) -> None:
-        """Answers a `PublishedBatch` of QoS 1: all of it is safe."""
+        """Answers a `Batch` of QoS 1: all of it is safe."""
         if self._dialogue is not None and self.state is OPEN:
             self._dialogue.incoming.acknowledge_all(packet_ids)
-            self._read_on(now_us)
+            if self.stalled:
+                self._read(now_us)
 
     def complete(self, now_us: int, packet_id: int) -> None:
         """Answers `Released`: PUBCOMP."""
@@ -344,12 +345,14 @@ class Connection:
             self.stalled = not self.wants_bytes
         decoder, dialogue = self._decoder, self._dialogue
         try:
-            while decoder.has_more and not self.stalled:
+            more = decoder.has_more
+            while more and not self.stalled:
                 if dialogue is not None and dialogue.handle_many(now_us, decoder):
                     self.stalled = not dialogue.wants_more
                 elif not self._read_next(now_us):
                     break
                 self._heard_us = now_us
+                more = decoder.at < len(decoder.data)
         except BadPacket as problem:
             self._fail(now_us, problem.reason, problem.detail)
             self.stalled = True

@@ -123,13 +123,13 @@ class Decoder:
     """The packets of one connection. The version is that of the first CONNECT to come, or the one that is given."""
 
     __slots__ = (
-        "_at",
         "_broken",
-        "_data",
         "_missing",
         "_partial",
         "_topics",
+        "at",
         "bytes_max",
+        "data",
         "refused_level",
         "version",
     )
@@ -137,8 +137,8 @@ class Decoder:
     def __init__(self, version: int = V5, bytes_max: int = PACKET_BYTES_MAX) -> None:
         self.version = version
         self.bytes_max = bytes_max
-        self._data = b""
-        self._at = 0
+        self.data, self.at = b"", 0
+        """What came last, and how far it is read."""
         self._partial: bytearray | None = None
         """Of a packet that is not whole yet, while it grows."""
         self._missing = 0
@@ -150,18 +150,18 @@ class Decoder:
 
     @property
     def waiting_bytes(self) -> int:
-        return len(self._data) - self._at if self._partial is None else len(self._partial)
+        return len(self.data) - self.at if self._partial is None else len(self._partial)
 
     @property
     def empty(self) -> bool:
-        return self._partial is None and self._at == len(self._data)
+        return self._partial is None and self.at == len(self.data)
 
     def feed(self, data: bytes) -> None:
         if self._partial is None:
-            if self._at == len(self._data):
-                self._data, self._at = data, 0
+            if self.at == len(self.data):
+                self.data, self.at = data, 0
                 return
-            self._partial = bytearray(memoryview(self._data)[self._at :])
+            self._partial = bytearray(memoryview(self.data)[self.at :])
         self._partial += data
         self._missing -= len(data)
 
@@ -171,28 +171,23 @@ class Decoder:
         if self._partial is not None:
             if self._missing > 0:
                 return False
-            self._data, self._at, self._partial = bytes(self._partial), 0, None
-        return self._at < len(self._data)
-
-    @property
-    def next_byte(self) -> int:
-        """How the next packet begins, if `has_more`."""
-        return self._data[self._at]
+            self.data, self.at, self._partial = bytes(self._partial), 0, None
+        return self.at < len(self.data)
 
     def next_batch(self, count_max: int = PACKET_BYTES_MAX) -> Batch | None:
-        """The plain messages that are next, if `next_byte` says so; None where `next_packet` is to be asked."""
+        """The plain messages that are next, if the next byte says so; None where `next_packet` is to be asked."""
         if self.bytes_max < BATCH_PACKET_BYTES_MAX or count_max <= 0:
             return None
-        found = read_batch(self._data, self._at, self.version, self._topics, count_max)
+        found = read_batch(self.data, self.at, self.version, self._topics, count_max)
         if found is None:
             return None
-        self._at = found[1]
+        self.at = found[1]
         return found[0]
 
     def next_acknowledged(self) -> list[int]:
         """The packet identifiers of the PUBACKs that are next, if there is nothing else; else none."""
-        ids = acknowledged_at(self._data, self._at)
-        self._at += 4 * len(ids)
+        ids = acknowledged_at(self.data, self.at)
+        self.at += 4 * len(ids)
         return ids
 
     def next_packet(self) -> AnyPacket | None:
@@ -200,7 +195,7 @@ class Decoder:
             raise self._broken
         if not self.has_more:
             return None
-        data, at = self._data, self._at
+        data, at = self.data, self.at
         available = len(data)
         try:
             frame = frame_at(data, at, available, self.bytes_max)
@@ -212,7 +207,7 @@ class Decoder:
             self._broken = problem
             self.refused_level = connect_level(data, at)
             raise
-        self._at = frame[1]
+        self.at = frame[1]
         if type(packet) is Connect:
             self.version = packet.version
         return packet

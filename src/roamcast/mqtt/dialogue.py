@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from roamcast.mqtt.batches import PLAIN_QOS_0, PLAIN_QOS_1, Batch
+from roamcast.mqtt.batches import PLAIN_QOS_0, PLAIN_QOS_1
 from roamcast.mqtt.decoding import PUBACK, Decoder
 from roamcast.mqtt.encoding import PINGRESP, encode
 from roamcast.mqtt.events import (
     AnyEvent,
     Published,
-    PublishedBatch,
     Released,
     SubscribeRequested,
     UnsubscribeRequested,
@@ -103,7 +102,7 @@ class Dialogue:
 
     def handle_many(self, now_us: int, decoder: Decoder) -> bool:
         """Reads plain messages or PUBACKs that stand side by side. False: read the next packet by itself."""
-        first = decoder.next_byte
+        first = decoder.data[decoder.at]
         if first == PUBACK:
             ids = decoder.next_acknowledged()
             if ids:
@@ -111,22 +110,17 @@ class Dialogue:
             return bool(ids)
         if first == PLAIN_QOS_0:
             batch = decoder.next_batch()
-            if batch is not None:
-                self._report(PublishedBatch(batch))
-            return batch is not None
-        takes_batch = first == PLAIN_QOS_1 and self._limits.qos_max
-        batch = decoder.next_batch(self.incoming.room) if takes_batch else None
+        elif first == PLAIN_QOS_1 and self._limits.qos_max:
+            batch = decoder.next_batch(self.incoming.room)
+            if batch is not None and not self.incoming.arrived_together(batch.packet_ids):
+                for message, packet_id in zip(batch.messages, batch.packet_ids, strict=True):
+                    self._published(now_us, Publish(message.topic, message.payload, message.qos, packet_id=packet_id))
+                return True
+        else:
+            return False
         if batch is not None:
-            self._published_batch(now_us, batch)
+            self._report(batch)
         return batch is not None
-
-    def _published_batch(self, now_us: int, batch: Batch) -> None:
-        """With QoS 1."""
-        if self.incoming.arrived_together(batch.packet_ids):
-            self._report(PublishedBatch(batch))
-            return
-        for message, packet_id in zip(batch.messages, batch.packet_ids, strict=True):
-            self._published(now_us, Publish(message.topic, message.payload, message.qos, packet_id=packet_id))
 
     def handle(self, now_us: int, packet: AnyPacket) -> Disconnect | None:
         """The client's last word, when this was it."""

@@ -1,7 +1,7 @@
 """What a connection tells the broker.
 
-`ConnectRequested`, `Published` (QoS 1 and 2), `SubscribeRequested`, `UnsubscribeRequested`, `Received` and `Released`
-want an answer, each by the order that its text names; the others only tell.
+`ConnectRequested`, `Published` and `Batch` (QoS 1 and 2), `SubscribeRequested`, `UnsubscribeRequested`, `Received`
+and `Released` want an answer, each by the order that its text names; the others only tell.
 """
 
 from collections.abc import Iterator
@@ -33,13 +33,8 @@ class Published(Event, frozen=True, gc=False):
     packet_id: int = 0
 
 
-class PublishedBatch(Event, frozen=True, gc=False):
-    """Many messages. With QoS 1, `acknowledge` each once it is safe."""
-
-    batch: Batch
-
-    def each(self) -> Iterator[Published]:
-        return map(Published, self.batch.messages, self.batch.packet_ids or repeat(0))
+def one_by_one(batch: Batch) -> Iterator[Published]:
+    return map(Published, batch.messages, batch.packet_ids or repeat(0))
 
 
 class Released(Event, frozen=True, gc=False):
@@ -105,7 +100,7 @@ class Disconnected(Event, frozen=True, gc=False):
 AnyEvent: TypeAlias = (
     ConnectRequested
     | Published
-    | PublishedBatch
+    | Batch
     | Released
     | SubscribeRequested
     | UnsubscribeRequested

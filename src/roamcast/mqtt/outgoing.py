@@ -19,7 +19,7 @@ from roamcast.mqtt.events import Acknowledged, AnyEvent, Dropped, Received
 from roamcast.mqtt.handshake import Agreement
 from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.messages import Form, Message, number_of, packet_id_of, publish_of
-from roamcast.mqtt.packets import PubComp, PubRec, PubRel
+from roamcast.mqtt.packets import PACKET_ID_MAX, PubComp, PubRec, PubRel
 from roamcast.mqtt.reasons import FAILURE_FROM, ProtocolError, Reason, Unsendable
 
 if TYPE_CHECKING:
@@ -77,30 +77,29 @@ class Frames:
         remaining_s = None if message.expires_us is None else message.remaining_s(now_us)
         key = (id(message), version, form.qos, form.retain, form.subscription_ids, remaining_s)
         kept = self._recent.get(key)
-        return kept[1] if kept is not None else self._made(key, message, message, form, version, now_us)
+        if kept is None:
+            kept = (message, PublishFrame(message, form, version, now_us))
+            self._recent.put(key, kept, kept[1].size)
+        return kept[1]
 
     def delivered(self, delivery: "Delivery", version: int) -> PublishFrame | None:
-        """The packet of a delivery that was sent a moment ago: a fan-out asks for it again and again."""
+        """The packet of a delivery, the same for all who get it; None if there is none, or it depends on the time."""
         last = self._last
         if last is not None and last[0] is delivery and last[1] == version:
             return last[2]
-        kept = self._recent.get((id(delivery), version))
-        return None if kept is None else kept[1]
-
-    def deliver(self, delivery: "Delivery", message: Message, form: Form, version: int, now_us: int) -> PublishFrame:
-        """The packet of one that was not. Raises `Unsendable`."""
-        if message.expires_us is not None:
-            return self.frame(message, form, version, now_us)
-        frame = self._made((id(delivery), version), delivery, message, form, version, now_us)
-        self._last = (delivery, version, frame)
-        return frame
-
-    def _made(
-        self, key: tuple[object, ...], of: object, message: Message, form: Form, version: int, now_us: int
-    ) -> PublishFrame:
-        frame = PublishFrame(message, form, version, now_us)
-        self._recent.put(key, (of, frame), frame.size)
-        return frame
+        key = (id(delivery), version)
+        kept = self._recent.get(key)
+        if kept is None:
+            message, form = self.message_of(delivery), delivery.form
+            if message is None or form is None or message.expires_us is not None:
+                return None
+            try:
+                kept = (delivery, PublishFrame(message, form, version, 0))
+            except Unsendable:
+                return None
+            self._recent.put(key, kept, kept[1].size)
+        self._last = (delivery, version, kept[1])
+        return kept[1]
 
     def joined(self, batch: Batch, version: int, retain: bool, subscription_ids: tuple[int, ...]) -> bytes:
         """Plain messages in the form that a client sees with QoS 0; the packets as they came, if that is the form."""
@@ -185,11 +184,32 @@ class Outgoing:
             self.send_release(number)
         self.deliver(now_us, through)
 
-    def deliver(self, now_us: int, through: int) -> None:
-        """Numbers up to this one may be sent."""
+    def deliver(self, now_us: int, through: int = 0) -> None:
+        """Sends what may be sent by now: numbers up to this one, as far as there is room for them."""
         if through > self.through:
             self.through = through
-        self.pump(now_us)
+        if self.paused:
+            return
+        if self._plain:
+            self._send_plain(now_us)
+        window, as_it_is = self._window, self._aliases is None
+        while self._quota > 0 and self.cursor < self.through:
+            number = self.cursor + 1
+            if number < window.first:
+                number = min(window.first, self.through)
+            self.cursor = number
+            delivery = window.entries.get(number)
+            if delivery is None:
+                continue
+            frame = None
+            if as_it_is and number > self._resend_through:
+                frame = self._frames.delivered(delivery, self._version)
+            if frame is not None and (self._packet_bytes_max is None or frame.size <= self._packet_bytes_max):
+                self._quota -= 1
+                self._sent.add(number)
+                self._send(frame.to_bytes(packet_id_of(number)))
+            else:
+                self._send_numbered(now_us, number, delivery)
 
     def deliver_batch(self, now_us: int, batch: Batch, retain: bool, subscription_ids: tuple[int, ...]) -> None:
         """With QoS 0."""
@@ -212,10 +232,8 @@ class Outgoing:
         else:
             self._report(Dropped(PLAIN, "queue_full"))
 
-    def pump(self, now_us: int) -> None:
-        """Sends what may be sent by now."""
-        if self.paused:
-            return
+    def _send_plain(self, now_us: int) -> None:
+        """What waited while the client did not read."""
         while self._plain:
             message, form = self._plain.popleft()
             self._plain_bytes -= message.size_bytes
@@ -223,30 +241,17 @@ class Outgoing:
                 self._report(Dropped(PLAIN, "expired"))
             else:
                 self._send_publish(now_us, PLAIN, message, form)
-        while self._quota > 0 and self.cursor < self.through:
-            number = self.cursor + 1
-            if number < self._window.first:
-                number = min(self._window.first, self.through)
-            self.cursor = number
-            delivery = self._window.entries.get(number)
-            if delivery is not None:
-                self._send_numbered(now_us, number, delivery)
 
     def _send_numbered(self, now_us: int, number: int, delivery: "Delivery") -> None:
+        """One that has no packet yet, or needs one of its own."""
         again = number <= self._resend_through
-        frame = None if again or self._aliases is not None else self._frames.delivered(delivery, self._version)
-        if frame is not None and (self._packet_bytes_max is None or frame.size <= self._packet_bytes_max):
-            self._quota -= 1
-            self._sent.add(number)
-            self._send(frame.to_bytes(packet_id_of(number)))
-            return
         message, form = self._frames.message_of(delivery), delivery.form
         if message is None or form is None:
             self._report(Dropped(number, "unsendable"))
         elif message.expired(now_us) and not again:
             self._report(Dropped(number, "expired"))
         else:
-            self._send_publish(now_us, number, message, form, again, delivery)
+            self._send_publish(now_us, number, message, form, again)
 
     def _has_room(self, message: Message) -> bool:
         room_bytes = self._limits.plain_queue_bytes_max - self._plain_bytes
@@ -258,22 +263,9 @@ class Outgoing:
         self._plain.clear()
         self._plain_bytes = 0
 
-    def _send_publish(
-        self,
-        now_us: int,
-        number: int,
-        message: Message,
-        form: Form,
-        dup: bool = False,
-        delivery: "Delivery | None" = None,
-    ) -> None:
-        frames, version = self._frames, self._version
+    def _send_publish(self, now_us: int, number: int, message: Message, form: Form, dup: bool = False) -> None:
         try:
-            frame = (
-                frames.frame(message, form, version, now_us)
-                if delivery is None
-                else frames.deliver(delivery, message, form, version, now_us)
-            )
+            frame = self._frames.frame(message, form, self._version, now_us)
         except Unsendable:
             self._report(Dropped(number, "unsendable"))
             return
@@ -302,7 +294,7 @@ class Outgoing:
         last, sent, entries = self._window.next_number - 1, self._sent, self._window.entries
         numbers: list[int] = []
         for packet_id in packet_ids:
-            number = number_of(packet_id, last)
+            number = last - (last - packet_id) % PACKET_ID_MAX
             if number in sent:
                 delivery = entries.get(number)
                 if delivery is not None and delivery.form is not None and delivery.form.qos != 1:
@@ -352,4 +344,4 @@ class Outgoing:
         self._quota = min(self._quota + len(numbers), self._quota_max)
         self._report(Acknowledged(numbers))
         if self.cursor < self.through:
-            self.pump(now_us)
+            self.deliver(now_us)

@@ -37,8 +37,8 @@ class ClientSocket(asyncio.Protocol):
         self.desk = desk
         self.listener: ListenerKind = listener
         self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames)
-        self.client: str | None = None
-        """Its name, once it has said it and may use it."""
+        self.name = ""
+        """Of its client, once it has said it and may use it."""
         self.arrival = 0
         """Which of the broker's connections this is, once it has asked to come in."""
         self.since_us = desk.now_us()
@@ -54,10 +54,6 @@ class ClientSocket(asyncio.Protocol):
         """Nothing is read for a while: the client sends too much."""
         self._waits = False
         """Nothing is read until the disk has caught up."""
-
-    @property
-    def name(self) -> str:
-        return self.client or ""
 
     def knock(self, transport: asyncio.BaseTransport) -> bool:
         """A connection begins, and may not be able to carry anything yet: it counts from now on."""
@@ -87,8 +83,7 @@ class ClientSocket(asyncio.Protocol):
         if mqtt.pending and not self._telling:
             self._tell()
         if not self.dirty and (mqtt.output or mqtt.stalled == self._reading or mqtt.state is CLOSED):
-            self.dirty = True
-            self.desk.wrote(self)
+            self.mark()
 
     def _tell(self) -> None:
         """An answer that is given at once may have more read, and so more to tell; all of it in its order."""

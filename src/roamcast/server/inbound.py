@@ -50,8 +50,8 @@ class Inbound:
 
     def told(self, client: ClientSocket, event: events.AnyEvent) -> None:
         match event:
-            case events.PublishedBatch():
-                self._published_batch(client, event.batch)
+            case Batch():
+                self._published_batch(client, event)
             case events.Acknowledged():
                 self.server.finished(client.name, event.numbers)
             case events.Published():
@@ -87,7 +87,7 @@ class Inbound:
         if refusal is not None:
             self._turn_away(socket, connect, refusal)
             return
-        client = socket.client = connect.client_id or f"auto-{secrets.token_hex(8)}"
+        client = socket.name = connect.client_id or f"auto-{secrets.token_hex(8)}"
         user = self.server.access.user_of(socket)
         # Authorize before taking over an existing session.
         refusal = self._refusal_of_user(client, user) or self._refusal_of_will(socket, connect, now_us)
@@ -142,19 +142,19 @@ class Inbound:
         return self.server.access.may_publish(socket, message, self.context_of(socket.name), now_us)
 
     def _disconnected(self, client: ClientSocket, event: events.Disconnected) -> None:
-        if client.client is None:
+        if not client.name:
             return
-        if self.server.clients.get(client.client) is client:
-            del self.server.clients[client.client]
+        if self.server.clients.get(client.name) is client:
+            del self.server.clients[client.name]
             if self.server.trackers is not None:
-                self.server.trackers.forget(client.client)
+                self.server.trackers.forget(client.name)
             mqtt, in_order = client.mqtt, event.will is None
             said = tuple(pair for pair in event.user_properties if pair[0] in SAID_NAMES)
-            self.server.give(Left(client.client, mqtt.expiry_s, in_order, said, mqtt.sent_through))
-        elif self.server.arriving.get(client.client) is client:
-            del self.server.arriving[client.client]
-            self.server.give(Left(client.client, None, True))
-        self.server.monitor.disconnected(client.client, event.reason, event.detail)
+            self.server.give(Left(client.name, mqtt.expiry_s, in_order, said, mqtt.sent_through))
+        elif self.server.arriving.get(client.name) is client:
+            del self.server.arriving[client.name]
+            self.server.give(Left(client.name, None, True))
+        self.server.monitor.disconnected(client.name, event.reason, event.detail)
 
     def _published(self, client: ClientSocket, event: events.Published) -> None:
         message, packet_id, name = event.message, event.packet_id, client.name
@@ -183,7 +183,7 @@ class Inbound:
         server, topic, access = self.server, batch.topic, self.server.access
         asked_apart = topic[0] == "$" or server.trackers is not None or (batch.qos and server.write_ahead.full)
         if asked_apart or not access.may_publish_anywhere(client, topic):
-            for each in events.PublishedBatch(batch).each():
+            for each in events.one_by_one(batch):
                 self._published(client, each)
             return
         wait_us = access.pace_us(client, batch.payload_bytes, 0, server.heard_us, len(batch.messages))
@@ -191,13 +191,12 @@ class Inbound:
             self.pace(client, wait_us)
         if not batch.qos:
             self._pass_on(client, batch)
-            return
-        if server.core.border.publishing.needs_log(client.name, batch.messages[0]):
+        elif server.core.border.publishing.needs_log(client.name, batch.messages[0]):
             payloads = tuple([each.payload for each in batch.messages])
             server.give(PublishedTogether(client.name, topic, tuple(batch.packet_ids), payloads))
-        else:
-            server.pass_reliably(client.name, batch)
-        server.backpressure.said(client)
+            server.backpressure.said(client)
+        elif not server.pass_reliably(client.name, batch):
+            server.backpressure.said(client)
 
     def _pass_on(self, client: ClientSocket, batch: Batch) -> None:
         server = self.server

@@ -154,10 +154,7 @@ class BrokerServer:
 
     def finished(self, client: str, numbers: tuple[int, ...]) -> None:
         """Deliveries that are over: those that are logged are one input with all others of this tick."""
-        session = self.core.border.sessions.get(client)
-        if session is not None and session.ends_with_connection:
-            self.core.finish_unlogged(client, numbers)
-        else:
+        if not self.core.finish_unlogged(client, numbers):
             self._finished.append((client, numbers))
             self._tick_soon()
 
@@ -206,8 +203,8 @@ class BrokerServer:
         self.passing.append((client, batch))
         self._tick_soon()
 
-    def pass_reliably(self, client: str, batch: Batch) -> None:
-        """Messages of QoS 1 that need no log: at once, or behind what waits for it."""
+    def pass_reliably(self, client: str, batch: Batch) -> bool:
+        """Messages of QoS 1 that need no log: at once, or, if this is false, behind what waits for it."""
         if self._finished:
             self._give_finished()
         if self.passing:
@@ -217,11 +214,12 @@ class BrokerServer:
         effects = self.core.passing_reliably(self.heard_us, client, batch)
         if not self.write_ahead.owes:
             self.outbound.perform(effects)
-            return
+            return True
         effects = self.outbound.remarked(effects)
         self.ahead.mark(client, batch.topic)
         self.write_ahead.add_behind([*effects, self.ahead.take()], batch.payload_bytes)
         self._tick_soon()
+        return False
 
     def heard_passing(self, peer: str, passing: Passing) -> bool:
         """One of a neighbour; whether it waits for the disk."""
@@ -268,14 +266,17 @@ class BrokerServer:
 
     def _tick(self) -> None:
         try:
-            self._give_finished()
-            self.pass_waiting()
+            if self.passing:
+                if self._finished:
+                    self._give_finished()
+                self.pass_waiting()
         finally:
             # What is written or given up to here belongs to this tick; what a commit brings about, to the next.
             self._tick_is_due = False
             self.write_ahead.commit()
             self.flush()
-        self.backpressure.release()
+        if len(self.backpressure):
+            self.backpressure.release()
 
     def flush(self) -> None:
         if self._dirty and not self._may_speak():

@@ -18,6 +18,7 @@ from roamcast.broker.mqtt.wishes import (
     Group,
     Plan,
     Recipients,
+    Route,
     alike,
     client_of,
     group_of,
@@ -74,6 +75,8 @@ class Audience:
         """By topic, what `Publishing.needs_log` found; until a subscription changes, or who is connected."""
         self._everybody: dict[str, Recipients | None] = {}
         """The same of `_all_of`."""
+        self._routes: dict[str, Route | None] = {}
+        """The same of `route`."""
         self._engine = Engine(space, None, graph)
         self._where = Whereabouts(space, self._engine)
 
@@ -124,6 +127,7 @@ class Audience:
         self.needs_log.clear()
         self._plans.clear()
         self._everybody.clear()
+        self._routes.clear()
 
     def texts_of(self, client: str) -> list[str]:
         """The topic filters of a client's subscriptions here."""
@@ -204,6 +208,25 @@ class Audience:
             recipients = self._all_of(topic)
             plan = self._plans[topic] = None if recipients is None else alike(recipients)
         return plan
+
+    def route(self, topic: str) -> Route | None:
+        """The same, by how they get one of QoS 1."""
+        if topic not in self._routes:
+            if len(self._routes) >= PLANS_MAX:
+                self._routes.clear()
+            recipients = self._all_of(topic)
+            self._routes[topic] = None if recipients is None else self._routed(recipients)
+        return self._routes[topic]
+
+    def _routed(self, recipients: Recipients) -> Route:
+        reliable: list[tuple[str, tuple[str, ...]]] = []
+        others: Recipients = []
+        for client, asked in recipients:
+            if any(each.qos for each in asked):
+                reliable.append((client, tuple([each.filter.text for each in asked])))
+            else:
+                others.append((client, asked))
+        return Route(reliable, others, alike(others))
 
     def everybody(self, topic: str) -> Recipients:
         """Clients that get every message of a topic, one by one; nobody if that depends on the message."""

@@ -221,12 +221,14 @@ class Core:
             self._mistaken("passing", None, problem)
         return self.border.take_effects()
 
-    def finish_unlogged(self, client: str, numbers: tuple[int, ...]) -> None:
-        """Deliveries to a session that ends with its connection: who restarts has none of them."""
-        try:
-            self.border.finished(client, numbers)
-        except Exception as problem:
-            self._mistaken("Finished", None, problem)
+    def finish_unlogged(self, client: str, numbers: tuple[int, ...]) -> bool:
+        """Deliveries to a session that ends with its connection: who restarts has none of them. False if it lasts."""
+        session = self.border.sessions.get(client)
+        if session is None or not session.ends_with_connection:
+            return False
+        for number in numbers:
+            session.window.finish(number)
+        return True
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyEffect]:
         """One from a neighbour."""

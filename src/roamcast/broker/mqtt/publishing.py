@@ -17,7 +17,7 @@ from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.local_delivery import LocalDelivery
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.mqtt.properties import BadProperty, is_lasting, subscription_id
-from roamcast.broker.mqtt.wishes import Entry, Recipients, alike
+from roamcast.broker.mqtt.wishes import Entry, Plan, Recipients, Route, alike
 from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
 from roamcast.model.event import Event
@@ -147,12 +147,11 @@ class Publishing:
         session = self.border.sessions.get(client)
         if session is None:
             return
-        messages = list(zip(batch.packet_ids, batch.messages, strict=True))
-        audience = self._same_audience(session, batch.topic)
-        if audience is not None:
-            self._publish_run(session, messages, audience, False)
+        route = self._same_route(session, batch.topic)
+        if route is not None:
+            self._publish_run(session, batch.packet_ids, batch.messages, route, False)
             return
-        for packet_id, message in messages:
+        for packet_id, message in zip(batch.packet_ids, batch.messages, strict=True):
             event = self._passing_event(session, message, True, packet_id)
             if event is not None:
                 found = self.local.parted(event, self.audience.of(event, self.border.now_us))
@@ -166,45 +165,48 @@ class Publishing:
         session = self.border.sessions.get(given.client)
         if session is None:
             return
-        messages = [
-            (packet_id, Message(given.topic, payload, 1))
-            for packet_id, payload in zip(given.packet_ids, given.payloads, strict=True)
-        ]
-        audience = self._same_audience(session, given.topic)
-        if audience is not None:
-            self._publish_run(session, messages, audience, True)
+        messages = [Message(given.topic, payload, 1) for payload in given.payloads]
+        route = self._same_route(session, given.topic)
+        if route is not None:
+            self._publish_run(session, given.packet_ids, messages, route, True)
             return
-        for packet_id, message in messages:
+        for packet_id, message in zip(given.packet_ids, messages, strict=True):
             self.publish(Published(given.client, packet_id, message))
 
-    def _same_audience(self, publisher: Session, topic: str) -> Recipients | None:
+    def _same_route(self, publisher: Session, topic: str) -> Route | None:
         """Who gets all messages of a topic; None if that depends on each, or something may hold them back."""
         if self.announcing.on or self.border.ids is not None:
             return None
         if self.keeping.groups.members or publisher.attachment.awaits is not None or publisher.publications:
             return None
-        if self.audience.plain(topic) is None:
+        route, sessions = self.audience.route(topic), self.border.sessions
+        if route is None:
             return None
-        recipients = self.audience.everybody(topic)
-        sessions = self.border.sessions
-        waits = any(client in sessions and sessions[client].attachment.awaits is not None for client, _ in recipients)
-        return None if waits else recipients
+        for client, _ in route.reliable:
+            if client in sessions and sessions[client].attachment.awaits is not None:
+                return None
+        return route
 
     def _publish_run(
-        self, session: Session, messages: list[tuple[int, Message]], audience: Recipients, logged: bool
+        self, session: Session, packet_ids: Sequence[int], messages: Sequence[Message], route: Route, logged: bool
     ) -> None:
-        run, accepted, said = list[Pub](), list[int](), list[Message]()
-        for packet_id, message in messages:
-            make = self._logged_event if logged else self._unlogged_event
-            pub = make(session, message, packet_id)
+        run: list[Pub] = []
+        accepted: list[int] = []
+        said: list[Message] = []
+        for packet_id, message in zip(packet_ids, messages, strict=True):
+            if logged:
+                pub = self._logged_event(session, message, packet_id)
+            else:
+                event = self._passing_event(session, message, True, packet_id)
+                pub = None if event is None else Pub(self.border.now_us, event)
             if pub is not None:
                 run.append(pub)
                 accepted.append(packet_id)
                 said.append(message)
         if run:
-            effects = [each for pub in run for each in self._forwarded(session, pub)] if logged else []
-            self.border.finish(effects)
-            self._give_run(run, said, audience)
+            if logged:
+                self.border.finish([each for pub in run for each in self._forwarded(session, pub)])
+            self._give_run(run, said, route)
             self.border.emit(Accept(session.client, tuple(accepted)))
 
     def _logged_event(self, session: Session, message: Message, packet_id: int) -> Pub | None:
@@ -216,26 +218,22 @@ class Publishing:
         session.published = session.serial
         return Pub(session.serial, event)
 
-    def _unlogged_event(self, session: Session, message: Message, packet_id: int) -> Pub | None:
-        event = self._passing_event(session, message, True, packet_id)
-        return None if event is None else Pub(self.border.now_us, event)
-
     def _forwarded(self, session: Session, pub: Pub) -> list[Does]:
         return self.border.forward(Notified(pub.event, pub.serial), CLIENT + session.client)
 
-    def _give_run(self, run: list[Pub], said: list[Message], audience: Recipients) -> None:
+    def _give_run(self, run: list[Pub], said: list[Message], route: Route) -> None:
         sessions = self.border.sessions
-        here = [(sessions[client], asked) for client, asked in audience if client in sessions]
-        reliable = [each for each in here if any(wanted.qos for wanted in each[1])]
-        names = [(session, tuple([wanted.filter.text for wanted in asked])) for session, asked in reliable]
-        self.border.finish(self.border.give_run(run, names))
-        others = [(session.client, asked) for session, asked in here if not any(wanted.qos for wanted in asked)]
-        if others:
-            batch = Batch(said[0].topic, 0, said, [], sum([len(each.payload) for each in said]))
-            self.local.hand(batch, alike(others))
+        reliable = [(sessions[client], names) for client, names in route.reliable if client in sessions]
+        effects = self.border.give_run(run, reliable)
+        if effects:
+            self.border.finish(effects)
+        if not route.others:
+            return
+        batch = Batch(said[0].topic, 0, said, [], sum([len(each.payload) for each in said]))
+        self.local.hand(batch, route.plan)
         for pub in run:
-            for client, asked in others:
-                if sessions[client].connected:
+            for client, asked in route.others:
+                if client in sessions and sessions[client].connected:
                     self.border.observation.delivered(client, pub.event, asked)
 
     def _with_choice(self, message: Message, passing: bool) -> Message:
@@ -273,36 +271,41 @@ class Publishing:
 
     def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
         """All that came in a tick: those whose recipients depend on what they say are matched in one call."""
-        waiting, alike_sent = list[tuple[Message, Event]](), list[Batch]()
-        router, observed = self.border.neighbours.router, self.border.observation.on
-        linked, announces = self.border.has_neighbours(), self.announcing.on
+        waiting: list[tuple[Message, Event]] = []
+        alike_sent: list[Batch] = []
+        border, sent_plan = self.border, None
+        sessions, router, observed = border.sessions, border.neighbours.router, border.observation.on
+        linked, announces = border.has_neighbours(), self.announcing.on
         for client, batch in passing:
-            session = self.border.sessions.get(client)
+            session = sessions.get(client)
             if session is None:
                 continue
             plan, travels = self.audience.plain(batch.topic), linked and (announces or router.may_leave(batch.topic))
-            if plan is None or batch.messages[0].user_properties:
-                self._hand_merged(alike_sent)
+            differs = plan is None or bool(batch.messages[0].user_properties)
+            if alike_sent and (differs or not alike_sent[-1].goes_with(batch)):
+                self._hand_merged(alike_sent, sent_plan)
+            if differs:
                 for said in batch.messages:
                     message = self._with_choice(said, True)
                     event = self._passing_event(session, message, travels)
                     if event is not None:
                         waiting.append((message, event))
                 continue
-            self._pass_waiting(waiting)
+            if waiting:
+                self._pass_waiting(waiting)
             if travels or observed:
                 self._tell_of(session, batch, travels)
-            if alike_sent and not alike_sent[-1].goes_with(batch):
-                self._hand_merged(alike_sent)
+            sent_plan = plan
             alike_sent.append(batch)
-        self._hand_merged(alike_sent)
-        self._pass_waiting(waiting)
+        if alike_sent:
+            self._hand_merged(alike_sent, sent_plan)
+        if waiting:
+            self._pass_waiting(waiting)
 
-    def _hand_merged(self, batches: list[Batch]) -> None:
+    def _hand_merged(self, batches: list[Batch], plan: Plan | None) -> None:
         """Of one topic, to all of its subscribers."""
-        if batches:
-            self.local.hand(merged(batches), self.audience.plain(batches[0].topic) or [])
-            batches.clear()
+        self.local.hand(merged(batches), plan or [])
+        batches.clear()
 
     def _tell_of(self, session: Session, batch: Batch, travels: bool) -> None:
         """Observers and neighbours hear of messages whose topic alone says who gets them here."""
@@ -334,12 +337,11 @@ class Publishing:
         return event
 
     def _pass_waiting(self, waiting: list[tuple[Message, Event]]) -> None:
-        if waiting:
-            events, chosen = [event for _, event in waiting], [message.chosen for message, _ in waiting]
-            found = self.audience.of_passing(events, self.border.now_us, chosen)
-            for (message, event), recipients in zip(waiting, found, strict=True):
-                self._pass(event, message, recipients, CLIENT, 0)
-            waiting.clear()
+        events, chosen = [event for _, event in waiting], [message.chosen for message, _ in waiting]
+        found = self.audience.of_passing(events, self.border.now_us, chosen)
+        for (message, event), recipients in zip(waiting, found, strict=True):
+            self._pass(event, message, recipients, CLIENT, 0)
+        waiting.clear()
 
     def heard_passing(self, peer: str, passing: Passing) -> None:
         message = self.events.carried_by(passing.event)

@@ -29,6 +29,16 @@ class Receivers(Struct, frozen=True):
 Plan: TypeAlias = list[Receivers]
 
 
+class Route(Struct, frozen=True):
+    """Who gets every message of a topic, whatever it says."""
+
+    reliable: list[tuple[str, tuple[str, ...]]]
+    """Clients that asked for QoS 1 or 2, and the names of their subscriptions."""
+    others: Recipients
+    plan: Plan
+    """The same others."""
+
+
 class Entry(Struct, frozen=True):
     client: str
     asked: Asked

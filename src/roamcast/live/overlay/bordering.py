@@ -41,7 +41,7 @@ class OverlayPublishing(Publishing):
     def needs_log(self, client: str, message: Message) -> bool:
         return True
 
-    def _same_audience(self, publisher: Session, topic: str) -> None:
+    def _same_route(self, publisher: Session, topic: str) -> None:
         return None
 
     def publish(self, given: Published) -> None:
