@@ -24,6 +24,7 @@ DIRECTORY = Path("out/bench")
 QUICK = ("datagram", "filters", "journal", "modulators", "raise_")
 BENCHMARKS = (
     *QUICK,
+    "audit",
     "broker_load",
     "broker_recovery",
     "broker_studio",

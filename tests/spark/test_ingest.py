@@ -23,10 +23,11 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
-from roamcast.spark.ingest import Found, Output, Summary, grouped, ingest, judgement, overlapping
-from roamcast.spark.ledger import Ledger, read_rows
+from roamcast.spark.ingest import Found, Summary, grouped, ingest, judgement, overlapping
+from roamcast.spark.ledger import Ledger, journal_table
+from roamcast.spark.output import Output
 from roamcast.spark.published import Tables
-from roamcast.spark.tables import MOVES, PUBLICATIONS, SEGMENTS, TRANSMISSIONS, BadPipeline
+from roamcast.spark.tables import JOURNAL, MOVES, PUBLICATIONS, SEGMENTS, TRANSMISSIONS, BadPipeline
 from tests.effort import examples
 from tests.spark.chain import surveyed
 
@@ -57,14 +58,13 @@ def taken(spark: SparkSession, directory: Path) -> Summary:
 
 
 def records(spark: SparkSession, directory: Path) -> Counter[tuple[str, str, int, int]]:
-    """How often each record is in the tables."""
+    """How often each record is in the tables, as the oracle and the audit read them."""
     tables = Tables(spark, str(directory))
+    ledger = Ledger.of(tables)
     found: Counter[tuple[str, str, int, int]] = Counter()
-    for row in Ledger.of(tables).taken.to_pylist():
-        if row["rows"]:
-            rows = read_rows(tables.place(row["table"]), row["file"], row["first_row"], row["rows"])
-            keys = rows.select(["host", "incarnation", "sequence"]).to_pylist()
-            found.update((row["table"], *key.values()) for key in keys)
+    for table in JOURNAL.values():
+        rows = journal_table(tables, ledger, table).select("host", "incarnation", "sequence").collect()
+        found.update((table.name, *row) for row in rows)
     return found
 
 

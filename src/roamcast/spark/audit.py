@@ -7,14 +7,14 @@
 | missed | expected and never delivered |
 | unwanted | delivered and not expected |
 | duplicates | deliveries beyond the first of their pair |
-| latency | from when an ideal system delivers to when it was delivered, of every delivery: how late it was |
+| latency | from when an ideal system delivers to when the pair was first delivered: how late it was |
 
 These are the words and the counts of `roamcast sim`, but for the latency: there an event that waits for somebody to
 come counts from its publication. A place is a cell of a grid over where events were published, a
 time a slice of the journal; an event counts where and when it was published.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.spark.journal import Journal
@@ -24,8 +24,8 @@ from roamcast.spark.tables import TOTALS
 CELLS_PER_SIDE = 16
 TIME_SLICES = 48
 DELAY_STEPS = 8
-PERCENTILE_ACCURACY = 10_000
-"""Of the rank: percentiles are off by at most one in so many."""
+DIGITS = 3
+"""Of a latency that percentiles tell: they are at most one in a hundred too small."""
 PAIR = ("event_id", "subscription_id")
 UNKNOWN = "unknown"
 
@@ -40,94 +40,120 @@ def audit(expected: DataFrame, journal: Journal, settings: Settings) -> DataFram
         )
         .select("event_id", "published_us", "of.*")
     )
-    delivered = (
-        journal.deliveries.where(F.col("at_us") <= F.lit(settings.until_us))
-        .groupBy(*PAIR)
-        .agg(
-            F.min("subscriber").alias("receiver"),
-            F.count("*").alias("times"),
-            F.min("at_us").alias("delivered_us"),
-            F.sort_array(F.collect_list("at_us")).alias("all_us"),
-        )
+    never = F.lit(None).cast("bigint")
+    wanted = expected.select(*PAIR, "subscriber", F.col("at_us").alias("expected_us"), never.alias("delivered_us"))
+    delivered = journal.deliveries.where(F.col("at_us") <= F.lit(settings.until_us)).select(
+        *PAIR, "subscriber", never.alias("expected_us"), F.col("at_us").alias("delivered_us")
     )
-    wanted = expected.withColumnRenamed("at_us", "expected_us")
-    pairs = wanted.join(delivered, list(PAIR), "full_outer").join(published.hint("merge"), "event_id", "left")
-    ideal = F.coalesce("expected_us", "published_us")
-    # What matches between two looks may be delivered before the oracle looks again.
-    latencies = F.transform("all_us", lambda at_us: F.greatest(at_us - ideal, F.lit(0)))
+    # All of an event comes together once: then its pairs are counted, and then they meet their publication.
+    pairs = (
+        wanted.union(delivered)
+        .repartition("event_id")
+        .groupBy(*PAIR, "subscriber")
+        .agg(
+            F.min("expected_us").alias("expected_us"),
+            F.count("delivered_us").alias("times"),
+            F.min("delivered_us").alias("delivered_us"),
+        )
+        .join(published.hint("shuffle_hash"), "event_id", "left")
+    )
+    late_us = F.col("delivered_us") - F.coalesce("expected_us", "published_us")
     return pairs.select(
         *PAIR,
-        F.coalesce("subscriber", "receiver").alias("subscriber"),
+        "subscriber",
         "subject",
         F.col("expected_us").isNotNull().alias("expected"),
-        F.coalesce("times", F.lit(0).cast("bigint")).alias("times"),
+        "times",
         "published_us",
         "expected_us",
         "delivered_us",
-        F.when(ideal.isNotNull(), latencies).alias("latencies_us"),
+        # What matches between two looks may be delivered before the oracle looks again.
+        F.when(late_us.isNotNull(), F.greatest(late_us, F.lit(0))).alias("latency_us"),
         "x",
         "y",
     )
 
 
 def totals(verdicts: DataFrame, settings: Settings) -> DataFrame:
-    """Every verdict counts once in each dimension: in all, in its subject, its place, its time, and its delay."""
-    # A row for each delivery; the pair itself counts in the first of its rows.
-    keyed = in_dimensions(verdicts, settings).select("*", F.posexplode_outer("latencies_us").alias("nth", "latency"))
-    pair, arrived = F.coalesce("nth", F.lit(0)) == 0, F.col("times") > 0
-    percentiles = F.percentile_approx("latency", [0.5, 0.9, 0.99], PERCENTILE_ACCURACY)
-    counts = keyed.groupBy("dimension", "value").agg(
-        F.first("cell_x").alias("x"),
-        F.first("cell_y").alias("y"),
-        F.first("at_us").alias("at_us"),
-        F.count(F.when(pair & F.col("expected"), 1)).alias("expected"),
-        F.count(F.when(pair & arrived, 1)).alias("delivered"),
-        F.count(F.when(pair & F.col("expected") & ~arrived, 1)).alias("missed"),
-        F.count(F.when(pair & ~F.col("expected"), 1)).alias("unwanted"),
-        F.coalesce(F.sum(F.when(pair & arrived, F.col("times") - 1)), F.lit(0)).cast("bigint").alias("duplicates"),
-        percentiles.alias("percentiles"),
-        F.max("latency").alias("latency_max_us"),
+    """Every verdict counts once in each dimension: in all, in its subject, its place, its time, and its delay.
+
+    Counted by latency first, with few digits: what is left are few rows, and percentiles are theirs."""
+    dimensions = ("subject", "place", "time", "delay")
+    keyed = with_keys(verdicts, settings)
+    arrived = F.col("times") > 0
+    counted = keyed.groupingSets(
+        [["about_us"], *(["about_us", name] for name in dimensions)], "about_us", *dimensions
+    ).agg(
+        F.concat_ws(" ", *(F.when(F.grouping(name) == 0, name) for name in dimensions)).alias("dimension"),
+        F.count_if("expected").alias("expected"),
+        F.count_if(arrived).alias("delivered"),
+        F.count_if(F.col("expected") & ~arrived).alias("missed"),
+        F.count_if(~F.col("expected")).alias("unwanted"),
+        F.sum(F.greatest(F.col("times") - 1, F.lit(0))).alias("duplicates"),
+        F.count("about_us").alias("timed"),
+        F.max("latency_us").alias("latency_max_us"),
     )
-    shares = (F.col("percentiles")[number].alias(f"latency_p{share}_us") for number, share in enumerate((50, 90, 99)))
-    return counts.select("*", *shares).select(*TOTALS.columns)
+    named = counted.withColumns(
+        {
+            "dimension": F.when(F.col("dimension") == "", "all").otherwise(F.col("dimension")),
+            "value": F.when(F.col("dimension") == "", "all").otherwise(
+                F.coalesce("subject", *(F.col(name).cast("string") for name in dimensions[1:]), F.lit(UNKNOWN))
+            ),
+        }
+    ).where("dimension <> 'delay' OR delay IS NOT NULL")
+    counts = ("expected", "delivered", "missed", "unwanted", "duplicates")
+    found = named.groupBy("dimension", "value").agg(
+        F.first("place").alias("place"),
+        F.first(F.coalesce("time", "delay")).alias("at_us"),
+        *(F.sum(name).alias(name) for name in counts),
+        F.percentile("about_us", [0.5, 0.9, 0.99], F.col("timed")).alias("percentiles"),
+        F.max("latency_max_us").alias("latency_max_us"),
+    )
+    shares = {
+        f"latency_p{share}_us": F.floor(F.col("percentiles")[number]) for number, share in enumerate((50, 90, 99))
+    }
+    column, row = F.col("place") % CELLS_PER_SIDE, F.floor(F.col("place") / CELLS_PER_SIDE)
+    (west, width), (south, height) = sides(settings)
+    place = {
+        "x": F.lit(west) + (column + 0.5) * width,
+        "y": F.lit(south) + (row + 0.5) * height,
+        "value": F.when(F.col("place").isNotNull(), F.concat_ws("/", column, row)).otherwise(F.col("value")),
+    }
+    return found.withColumns({**shares, **place}).select(*TOTALS.columns)
 
 
-def in_dimensions(found: DataFrame, settings: Settings) -> DataFrame:
+def with_keys(verdicts: DataFrame, settings: Settings) -> DataFrame:
+    """Verdicts with what they count in: the number of a cell, the beginnings of a slice and of a step of delays."""
     slice_us = max(1, -(-(settings.until_us - settings.first_us + 1) // TIME_SLICES))
-    number = F.floor((F.col("published_us") - F.lit(settings.first_us)) / F.lit(slice_us))
-    start = (F.lit(settings.first_us) + number * F.lit(slice_us)).cast("bigint")
-    nowhere, never = F.lit(None).cast("double"), F.lit(None).cast("bigint")
-    extent = settings.extent
-    column, x = cell("x", extent.west or 0.0, extent.east or 0.0)
-    row, y = cell("y", extent.south or 0.0, extent.north or 0.0)
-    place = F.concat_ws("/", column.cast("string"), row.cast("string"))
-
-    def dimension(name: str, value: Column, x: Column, y: Column, at_us: Column) -> Column:
-        parts = zip(
-            (F.lit(name), value, x, y, at_us), ("dimension", "value", "cell_x", "cell_y", "at_us"), strict=True
-        )
-        return F.struct(*(part.alias(alias) for part, alias in parts))
-
-    # First deliveries by how late they are, eight steps to a power of ten.
-    late = F.element_at("latencies_us", 1)
-    step = F.floor(F.log10(late) * DELAY_STEPS) / DELAY_STEPS
-    delay = F.when(late < 1, 0).when(late >= 1, F.floor(F.pow(F.lit(10.0), step))).cast("bigint")
-    keys = F.array(
-        dimension("all", F.lit("all"), nowhere, nowhere, never),
-        dimension("subject", F.coalesce("subject", F.lit(UNKNOWN)), nowhere, nowhere, never),
-        dimension("time", F.coalesce(start.cast("string"), F.lit(UNKNOWN)), nowhere, nowhere, start),
-        dimension("delay", delay.cast("string"), nowhere, nowhere, delay),
-        dimension("place", F.when(F.col("x").isNull(), UNKNOWN).otherwise(place), x, y, never),
+    first_us = F.lit(settings.first_us)
+    slice_ = F.floor((F.col("published_us") - first_us) / F.lit(slice_us))
+    (west, width), (south, height) = sides(settings)
+    column, row = (
+        F.least(F.floor((F.col(name) - low) / size), F.lit(CELLS_PER_SIDE - 1).cast("bigint"))
+        for name, low, size in (("x", west, width), ("y", south, height))
     )
-    spread = found.withColumn("key", F.explode(keys)).where("key.value IS NOT NULL")
-    return spread.select("key.*", "expected", "times", "latencies_us")
+    late, power = F.col("latency_us"), F.log10(F.greatest("latency_us", F.lit(1)))
+    unit = F.pow(F.lit(10.0), F.greatest(F.floor(power) - (DIGITS - 1), F.lit(0)))
+    # First deliveries by how late they are, eight steps to a power of ten.
+    step = F.floor(F.pow(F.lit(10.0), F.floor(power * DELAY_STEPS) / DELAY_STEPS))
+    return verdicts.select(
+        "expected",
+        "times",
+        "latency_us",
+        F.coalesce("subject", F.lit(UNKNOWN)).alias("subject"),
+        (row * CELLS_PER_SIDE + column).alias("place"),
+        (first_us + slice_ * F.lit(slice_us)).cast("bigint").alias("time"),
+        F.when(late < 1, 0).when(late >= 1, step).cast("bigint").alias("delay"),
+        (F.floor(late / unit) * unit).cast("bigint").alias("about_us"),
+    )
 
 
-def cell(name: str, low: float, high: float) -> tuple[Column, Column]:
-    """The number of the cell along one side of the grid, and the middle of the cell."""
-    size = max((high - low) / CELLS_PER_SIDE, 1e-9)
-    number = F.least(F.floor((F.col(name) - low) / size), F.lit(CELLS_PER_SIDE - 1).cast("bigint"))
-    return number, F.lit(low) + (number + 0.5) * size
+def sides(settings: Settings) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Where the grid of cells begins and how wide a cell is, from west to east and from south to north."""
+    extent = settings.extent
+    pairs = ((extent.west or 0.0, extent.east or 0.0), (extent.south or 0.0, extent.north or 0.0))
+    (west, width), (south, height) = ((low, max((high - low) / CELLS_PER_SIDE, 1e-9)) for low, high in pairs)
+    return (west, width), (south, height)
 
 
 def examples(verdicts: DataFrame, most: int) -> DataFrame:

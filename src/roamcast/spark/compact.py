@@ -7,22 +7,19 @@ the version before, and go with the next compaction.
 """
 
 import time
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
 from roamcast.spark.files import file_system, infos_in
-from roamcast.spark.ingest import Output, run
-from roamcast.spark.ledger import Ledger, file_name, read_rows
+from roamcast.spark.ledger import Ledger, file_name
+from roamcast.spark.output import Row, move
 from roamcast.spark.published import ABANDONED_S, Tables
 from roamcast.spark.tables import JOURNAL, SEGMENTS
 
 FILE_BYTES = 64 * 1024 * 1024
 """What a merged file is about to have; files of half as much are left as they are."""
-
-Row = dict[str, Any]
 
 
 class Compacted(Struct, frozen=True):
@@ -32,62 +29,37 @@ class Compacted(Struct, frozen=True):
     into: int
 
 
-class Merge(Struct, frozen=True):
-    """Segments of a table, by the rows that they have in small files."""
-
-    table: str
-    rows: list[Row]
-
-    @property
-    def files(self) -> set[str]:
-        return {row["file"] for row in self.rows}
-
-
 def compact(tables: Tables, file_bytes: int = FILE_BYTES, keep_s: float = ABANDONED_S) -> Compacted:
     """`keep_s`: how old a file must be that no ledger names before it is removed."""
     ledger = Ledger.of(tables, ranges=True)
     merges = [merge for table in JOURNAL for merge in planned(tables, ledger, table, file_bytes)]
     if merges:
-        moved = {row["path"]: row for row in run(tables.spark, len(merges), Merging(tables.root, merges))}
+        moved = {row["path"]: row for row in move(tables, merges)}
         rows = [moved.get(row["path"], row) for row in ledger.rows.to_pylist()]
         ledger.replace(tables, pa.Table.from_pylist(rows, schema=SEGMENTS.schema))
     remove_unnamed(tables, ledger, keep_s)
-    return Compacted(sum(len(merge.files) for merge in merges), len(merges))
+    return Compacted(sum(len(files_of(merge)) for merge in merges), len(merges))
 
 
-def planned(tables: Tables, ledger: Ledger, table: str, file_bytes: int) -> list[Merge]:
+def planned(tables: Tables, ledger: Ledger, table: str, file_bytes: int) -> list[list[Row]]:
+    """Segments whose rows lie in small files, a list for each file that these become."""
     sizes = {file_name(info.path): info.size for info in infos_in(tables.place(table))}
     of = ledger.of_table(table)
-    merges: list[Merge] = []
-    rows: list[Row] = []
+    merges: list[list[Row]] = [[]]
     size = 0
-    for file in sorted(ledger.files(table)):
+    for file in ledger.files(table):
         if sizes.get(file, file_bytes) >= file_bytes // 2:
             continue
-        if rows and size + sizes[file] > file_bytes:
-            merges.append(Merge(table, rows))
-            rows, size = [], 0
-        rows = rows + of.filter(pc.equal(of["file"], file)).sort_by("first_row").to_pylist()
+        if merges[-1] and size + sizes[file] > file_bytes:
+            merges.append([])
+            size = 0
+        merges[-1] += of.filter(pc.equal(of["file"], file)).sort_by("first_row").to_pylist()
         size += sizes[file]
-    merges.append(Merge(table, rows))
-    return [merge for merge in merges if len(merge.files) > 1]
+    return [merge for merge in merges if len(files_of(merge)) > 1]
 
 
-class Merging:
-    """Merges on the workers, and answers with the ledger's rows as they are then."""
-
-    def __init__(self, root: str, merges: list[Merge]) -> None:
-        self.root, self.merges = root, merges
-
-    def __call__(self, task: int) -> list[Row]:
-        merge, output = self.merges[task], Output(self.root)
-        found = []
-        for row in merge.rows:
-            rows = read_rows(f"{self.root}/{merge.table}", row["file"], row["first_row"], row["rows"])
-            name, first = output.add(merge.table, rows)
-            found.append(row | {"file": name, "first_row": first})
-        output.finish()
-        return found
+def files_of(segments: list[Row]) -> set[str]:
+    return {row["file"] for row in segments}
 
 
 def remove_unnamed(tables: Tables, before: Ledger, keep_s: float) -> None:

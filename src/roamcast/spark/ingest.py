@@ -9,8 +9,7 @@ Killed at any point before, a batch has taken nothing; after it, everything. Lat
 cannot be taken is *quarantined*: it stays where it is, and the ledger says why. Nothing is fatal, nothing is silent.
 """
 
-import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,16 +19,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as arrow_fs
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from roamcast.journal.reader import table_directory
 from roamcast.journal.records import RUN_ENDED, BadJournal
 from roamcast.journal.schema import TABLES as JOURNAL_TABLES
 from roamcast.journal.schema import VERSION_DIRECTORY
-from roamcast.spark.dealing import settle as settle_worker
 from roamcast.spark.files import file_system, infos_in, path_within
 from roamcast.spark.ledger import QUARANTINED, TAKEN, Ledger, read_rows
+from roamcast.spark.output import Output, Row, move, run
 from roamcast.spark.published import Tables, Taken
 from roamcast.spark.segment import (
     FAR_US,
@@ -40,17 +38,13 @@ from roamcast.spark.segment import (
     table_of,
     without_known,
 )
-from roamcast.spark.tables import NOTES, SEGMENTS, BadPipeline, struct_of
+from roamcast.spark.tables import NOTES, SEGMENTS, BadPipeline
 
 FILES_PER_BATCH = 2_000
 TASK_BYTES = 16 * 1024 * 1024
-GROUP_ROWS = 131_072
-FILE_ROWS = 4_000_000
 REASONS_MAX = 10
 EMPTY = "not taken in; it was empty when it was first seen"
 NOTHING = {"status": QUARANTINED, "rows": 0, "duplicates": 0, "implausible": 0, "late": False, "ranges": []}
-
-Row = dict[str, Any]
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -131,11 +125,13 @@ def take(tables: Tables, ledger: Ledger, new: Sequence[Found]) -> None:
     judge = Judge(tables.journal, tables.root, tasks)
     judged: list[Row] = run(tables.spark, len(tasks), judge)
     known = Ledger.of(tables, ranges=True) if ledger.number else ledger
+    written = {row["path"]: row["file"] for row in judged if row.get("file")}
     doubt_times(judged, known)
     groups = overlapping(judged, known)
     if groups:
         mended = {row["path"]: row for row in run(tables.spark, len(groups), Settle(tables.root, groups))}
         judged = [mended.get(row["path"], row) for row in judged]
+    judged = without_refused(tables, judged, written)
     newest = newest_segments(ledger)
     for row in judged:
         row["batch"] = ledger.next_batch()
@@ -156,60 +152,6 @@ def dealt(new: Sequence[Found]) -> list[list[Found]]:
         tasks[-1].append(file)
         size += file.bytes
     return tasks
-
-
-def run(spark: SparkSession, tasks: int, work: Callable[[int], list[Row]]) -> list[Row]:
-    """The ledger's rows that so many tasks answer with."""
-
-    def rows(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for task in batch["id"].to_pylist():
-                yield from pa.Table.from_pylist(work(task), schema=SEGMENTS.schema).to_batches()
-        settle_worker()
-
-    frame = spark.range(0, tasks, 1, tasks).mapInArrow(rows, struct_of(SEGMENTS.schema))
-    found: list[Row] = frame.toArrow().to_pylist()
-    return sorted(found, key=itemgetter("path"))
-
-
-class Output:
-    """Files of rows that a task writes, one for each table; a name is never used twice."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-        self.waiting: dict[str, list[Any]] = {}
-        self.writers: dict[str, tuple[str, Any, int]] = {}
-
-    def add(self, table: str, rows: Any) -> tuple[str, int]:
-        """The file that has these rows, and where they begin in it."""
-        if table in self.writers and self.writers[table][2] >= FILE_ROWS:
-            self.close(table)
-        if table not in self.writers:
-            name = f"{secrets.token_hex(8)}.parquet"
-            files, place = file_system(f"{self.root}/{table}")
-            files.create_dir(place, recursive=True)
-            writer = pq.ParquetWriter(f"{place}/{name}", rows.schema, filesystem=files, compression="zstd")
-            self.writers[table] = (name, writer, 0)
-        name, writer, first = self.writers[table]
-        self.writers[table] = (name, writer, first + len(rows))
-        waiting = self.waiting.setdefault(table, [])
-        waiting.append(rows)
-        if sum(map(len, waiting)) >= GROUP_ROWS:
-            self.flush(table)
-        return name, first
-
-    def flush(self, table: str) -> None:
-        if self.waiting[table]:
-            self.writers[table][1].write_table(pa.concat_tables(self.waiting[table]), row_group_size=GROUP_ROWS)
-        self.waiting[table] = []
-
-    def close(self, table: str) -> None:
-        self.flush(table)
-        self.writers.pop(table)[1].close()
-
-    def finish(self) -> None:
-        for table in list(self.writers):
-            self.close(table)
 
 
 class Judge:
@@ -365,6 +307,14 @@ class Settle:
             return row | {**NOTHING, "reason": str(problem), "file": None}, None
         dropped = len(rows) - len(clean)
         return row | {"rows": len(clean), "duplicates": dropped, "ranges": builtins(ranges_of(clean))}, clean
+
+
+def without_refused(tables: Tables, judged: list[Row], written: dict[str, str]) -> list[Row]:
+    """A file of rows is read as a whole: where some of it was refused or is a copy, the rest moves to another."""
+    over = {written[row["path"]] for row in judged if written.get(row["path"]) not in (None, row["file"])}
+    left = [[row for row in judged if row["file"] == file] for file in sorted(over)] if over else []
+    moved = {row["path"]: row for row in move(tables, [rows for rows in left if rows])}
+    return [moved.get(row["path"], row) for row in judged]
 
 
 def overlap(row: Row, other: Row) -> bool:

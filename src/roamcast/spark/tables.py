@@ -180,7 +180,7 @@ VERDICTS = Table(
         published_us=INTEGER,
         expected_us=INTEGER,
         delivered_us=INTEGER,
-        latencies_us=pa.list_(INTEGER),
+        latency_us=INTEGER,
         x=DOUBLE,
         y=DOUBLE,
     ),
