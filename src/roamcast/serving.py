@@ -192,7 +192,7 @@ async def serve(settings: Settings, read_again: Callable[[], Settings], standby:
     await either(stopped.wait(), running.ended.wait())
     if running.why_ended is not None:
         raise running.why_ended
-    kept = "what they said goes to disk" if settings.overlay is None else "nothing is kept"
+    kept = "what they said goes to disk" if settings.overlay is None else "nothing goes to disk"
     console.print(f"stopping: clients are told, and {kept}")
     await running.stop()
 

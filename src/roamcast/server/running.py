@@ -206,7 +206,7 @@ class RunningBroker:
         keep_clock(directory, boot_id(), self.clock)
 
     def _fleeting(self, overlay: OverlayParams) -> Core:
-        """A broker of an overlay keeps nothing, and begins anew each time."""
+        """A broker of an overlay logs nothing, and begins anew each time."""
         settings = self.settings
         now_us = self.clock.now_us()
         core = OverlayCore(

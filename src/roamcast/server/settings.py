@@ -196,7 +196,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     links: LinkSettings = LinkSettings()
     protocol: BrokerParams = BrokerParams()
     overlay: OverlayParams | None = None
-    """With it brokers reshape their network themselves, and keep nothing; `protocol.kind = "overlay"` is the same."""
+    """With it brokers reshape their network themselves, and log nothing; `protocol.kind = "overlay"` is the same."""
     security: SecuritySettings = SecuritySettings()
     connections: Limits = Limits()
     keeping: CoreParams = CoreParams()

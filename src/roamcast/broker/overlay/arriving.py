@@ -12,6 +12,7 @@ from roamcast.broker.overlay.messages import (
     Agree,
     Ask,
     Cancel,
+    ClientAddress,
     Enrol,
     Handoff,
     HandoffPart,
@@ -101,6 +102,8 @@ class Arriving:
             effects += self._install(now_us, state, handoff, arrival.missed if arrival is not None else 0)
         if handoff.session is not None and not self._has(handoff.client, handoff.session):
             session = session_from(handoff.client, handoff.session, now_us, self.params.clients)
+            # Where no address is known, the client was beside its last home broker.
+            session.address = session.address or ClientAddress(sender, 0)
             effects += [*self.clients.arrived(now_us, session), *self.losses.complete(now_us, handoff.client)]
         for each in arrival.buffered if arrival is not None else []:
             match each:

@@ -16,6 +16,7 @@ the order of each producer, while brokers change their neighbours, clients their
 places; as long as no broker crashes, nobody is away for longer than the bounds, and no more waits than they allow.
 """
 
+from collections.abc import Callable
 from random import Random
 
 from roamcast.broker.messages import Ack, Attach, Pub, Sub, Unsub
@@ -25,6 +26,7 @@ from roamcast.broker.overlay.channel import NearestBroker, NeighboursFound, Syst
 from roamcast.broker.overlay.client_manager import ClientManager
 from roamcast.broker.overlay.gauge import UNMEASURED, Gauge
 from roamcast.broker.overlay.messages import (
+    Aside,
     Discharge,
     Enrol,
     Here,
@@ -91,6 +93,8 @@ class OverlayBroker:
         self.answering = Answering(params, rng)
         self.searching = Searching(host, params)
         self.brokers.take = self._hear_broker
+        self.aside: Callable[[int, bytes, str], list[Does]] = lambda *_: [Note("unexpected_message", "aside")]
+        """What whoever runs this broker does with what another one says to it."""
         services = Services(
             host, params, rng, self.brokers, self.clients, self.monitor, self.relocation.departing, self.searching
         )
@@ -276,6 +280,8 @@ class OverlayBroker:
                 return self.clients.told_of(now_us, inside, sender)
             case Unknown():
                 return self.clients.enquired(now_us, inside, sender)
+            case Aside(data):
+                return self.aside(now_us, data, sender)
             case Produces():
                 directory.produces(inside)
                 return []

@@ -11,6 +11,7 @@ the nearest broker and notes that it may have missed something.
 
 from random import Random
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.broker.client import Client
@@ -42,6 +43,19 @@ from roamcast.node.boundary import (
 
 START_US = 2_000_000
 """Within so long after its start a client looks for a broker, which lets the brokers find each other first."""
+
+
+class ClientState(Struct, frozen=True, array_like=True):
+    """A client on its way to another host, but for its publications that nobody has accepted yet."""
+
+    home: str | None
+    born: int
+    moves: int
+    epoch: int
+    last: int
+    published: int
+    subscriptions: tuple[Subscription, ...]
+    silent: tuple[str, ...]
 
 
 class Customer(Client):
@@ -83,6 +97,34 @@ class OverlayClient:
         """Since when its home broker cannot be reached."""
         self.silent: dict[str, None] = {}
         """The subscriptions whose modulators are switched off, as far as it was told."""
+
+    def state(self) -> ClientState:
+        customer = self.customer
+        return ClientState(
+            self.home,
+            self.born,
+            self.moves,
+            customer.epoch,
+            customer.last,
+            customer.published,
+            tuple(customer.subscriptions.values()),
+            tuple(self.silent),
+        )
+
+    def resume(self, now_us: int, start: Start, state: ClientState, pending: dict[int, Event]) -> list[Does]:
+        """Goes on from the state of a client that was elsewhere: it attaches to its home broker again, and looks for
+        a nearer one at once."""
+        effects = self.handle(now_us, start)
+        self.home, self.born, self.moves = state.home, state.born, state.moves
+        self.silent = dict.fromkeys(state.silent)
+        customer = self.customer
+        customer.epoch, customer.last, customer.published = state.epoch, state.last, state.published
+        customer.pending = dict(pending)
+        for subscription in state.subscriptions:
+            effects += customer.handle(now_us, Subscribe(subscription))
+        if self.home is not None:
+            effects += customer.handle(now_us, LinkUp(self.home))
+        return [*effects, SetTimer("discover", now_us)]
 
     def handle(self, now_us: int, given: Input) -> list[Does]:
         match given:
@@ -174,8 +216,8 @@ class OverlayClient:
                 return [Note("subscription_off", subscription_id)]
             case NotHome():
                 return self._forget(now_us) if sender == self.home else []
-            case Numbered(epoch=born) if born != self.born:
-                # Of a session before, still on its way.
+            case Numbered(epoch=epoch) if epoch != self.customer.epoch:
+                # Said before its home broker heard of its last attachment: it comes again.
                 return []
             case _ if sender == self.home:
                 self.alone_us = None

@@ -63,6 +63,9 @@ class ClientManager:
         session = self.sessions.get(client)
         if session is None and attach.came == "again":
             return self.stranger(client)
+        if session is not None and attach.epoch < session.epoch and attach.came == "again":
+            # It was said before the client came to where it is now.
+            return [Note("stale_attachment", client)]
         effects: list[Does] = []
         if session is not None and attach.came != "again":
             # One that departs is over as well: its posts are retired behind the handoff.

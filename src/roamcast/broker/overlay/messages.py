@@ -6,7 +6,7 @@ clients (`broker/messages/`), and `Nearest`, `HomeIs`, `NotHome`, `Leave`, `Refu
 
 Inside parcels: `Met`, `Enrol`, `Discharge`, `Whereabouts`, `Unknown`, `Produces` (the directory), `Routed` and
 `Modulated` (events before and behind a modulator), `SwitchedOff`, `Retire`, and the relocation: `Ask`, `Agree`,
-`Refuse`, `Cancel`, `Detour`, `Detoured`, `Handoff`, `HandoffPart`.
+`Refuse`, `Cancel`, `Detour`, `Detoured`, `Handoff`, `HandoffPart`; and `Aside`, for whoever runs the brokers.
 """
 
 from typing import TypeAlias
@@ -247,6 +247,13 @@ class PostState(Struct, frozen=True, array_like=True):
     """Of the session that it works for."""
 
 
+class ClientAddress(Struct, frozen=True, array_like=True):
+    """Where a client can be reached whose name does not say so: a live broker plays it, since this time."""
+
+    broker: str
+    since_us: int
+
+
 class HomeState(Struct, frozen=True, array_like=True):
     """A session on its way to another home broker."""
 
@@ -272,6 +279,7 @@ class HomeState(Struct, frozen=True, array_like=True):
     """Whether the client must be told that a post was lost."""
     load: float = 0.0
     """The share of a broker's time that it took lately."""
+    address: ClientAddress | None = None
 
 
 class Handoff(Message, frozen=True, tag="handoff"):
@@ -284,6 +292,12 @@ class Handoff(Message, frozen=True, tag="handoff"):
     told: tuple[str, ...]
     informed: tuple[str, ...] = ()
     """Those of them that know where these are now."""
+
+
+class Aside(Message, frozen=True, tag="aside"):
+    """No business of the brokers: those who run them, and play clients there, say something to each other (L2)."""
+
+    data: bytes
 
 
 class HandoffPart(Message, frozen=True, tag="handoff_part"):
@@ -314,6 +328,7 @@ Inside: TypeAlias = (
     | Detoured
     | Handoff
     | HandoffPart
+    | Aside
 )
 
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from roamcast.broker.messages import Lost, Numbered
 from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.modulators.running import Modulators
-from roamcast.broker.overlay.messages import HomeState, Modulated, Silent
+from roamcast.broker.overlay.messages import ClientAddress, HomeState, Modulated, Silent
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.session import Session, numbered
 from roamcast.broker.window import Delivery, Window, WindowState
@@ -39,6 +39,7 @@ class HomeSession(Session):
         """By subscription, its post and the serial of what the client published for it last."""
         self.missed: dict[str, int] = {}
         """By subscription, how many of the client's events since were refused by a bound."""
+        self.address: ClientAddress | None = None
         self.load = 0.0
         """The share of a broker's time that it took in the last period, without its modulators."""
         self.off: dict[str, None] = {}
@@ -77,8 +78,8 @@ class HomeSession(Session):
         if self.window.lost:
             effects += [Send(self.client, Lost(self.window.lost)), Note("counterpart_lost", self.client)]
             self.window.lost = 0
-        # A client that has begun anew must not take the numbers of its session before for those of the present one.
-        return [*effects, *[Send(self.client, replace(each, epoch=self.born)) for each in deliveries]]
+        # What is on its way to a client that attaches again comes once more behind that: nothing may overtake it.
+        return [*effects, *[Send(self.client, replace(each, epoch=self.epoch)) for each in deliveries]]
 
     def tell_off(self) -> list[Does]:
         """Of whose modulators nothing comes any more. Said whenever the client attaches, as the word may get lost."""
@@ -109,6 +110,7 @@ class HomeSession(Session):
             tuple(self.off),
             self.missing,
             self.load,
+            self.address,
         )
 
 
@@ -131,5 +133,5 @@ def session_from(client: str, state: HomeState, now_us: int, bounds: BrokerParam
     session.missed = dict(state.missed)
     session.off = dict.fromkeys(state.off)
     session.missing = state.missing
-    session.load = state.load
+    session.load, session.address = state.load, state.address
     return session

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from roamcast.broker.broker import Broker
 from roamcast.broker.mqtt.content import REPORT_TOPIC
-from roamcast.broker.mqtt.effects import Grant
+from roamcast.broker.mqtt.effects import Acknowledge, Grant
 from roamcast.broker.mqtt.events import Events
 from roamcast.broker.mqtt.inputs import Published
 from roamcast.broker.mqtt.mqtt_border import MqttBorder
@@ -23,7 +23,7 @@ from roamcast.broker.overlay.posts import refused_by
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import Interest
 from roamcast.live.overlay.gauge import LiveGauge
-from roamcast.live.overlay.guests import QOS_MAX, Guests
+from roamcast.live.overlay.guests import Guests
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.places import MovementGraph
@@ -46,13 +46,25 @@ class OverlayPublishing(Publishing):
 
     def publish(self, given: Published) -> None:
         session = self.border.sessions.get(given.client)
-        if session is None:
+        if session is None or self._came_before(session, given.message, given.packet_id):
             return
         if given.message.topic == REPORT_TOPIC:
             self._report(session, given.message, given.packet_id)
             self.border.guests.moved(session)
             return
         self._say(session, given.message, given.packet_id)
+
+    def _came_before(self, session: Session, message: Message, packet_id: int) -> bool:
+        """One that its client sends again: it is acknowledged once, when it is accepted."""
+        if packet_id and packet_id in session.unaccepted.values():
+            return True
+        if message.qos != 2 or not packet_id:
+            return False
+        if packet_id in session.received:
+            self.border.emit(Acknowledge(session.client, packet_id))
+            return True
+        session.received[packet_id] = None
+        return False
 
     def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
         for client, batch in passing:
@@ -98,9 +110,6 @@ class OverlaySubscribing(Subscribing):
         super()._check_room(session, interest)
         if len(self.border.guests.broker.brokers.directory.entries) >= self.border.guests.params.clients.wishes_max:
             raise NoRoom("this broker knows of as many subscriptions as it may")
-
-    def granted(self, asked: Subscription) -> Subscription:
-        return replace(asked, qos=min(asked.qos, QOS_MAX))
 
     def answer(self, session: Session, grant: Grant) -> None:
         self.border.guests.grant(session, grant)

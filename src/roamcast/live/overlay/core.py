@@ -1,11 +1,12 @@
 """The state machine of a live broker in an overlay (O1 to O6): MQTT sessions on the paper's brokers and clients.
 
-The sessions of clients here, their queues and packet identifiers are those of every live broker. Who gets what is not
-found by the routes between brokers, but by the overlay: `Guests` has its broker and plays its clients. Links carry
-what these say to each other, and brokers may be linked in any shape.
+Session, window and packet identifiers of a client are those of every live broker, and so is its admission. Who gets
+what is not found by the routes between brokers, but by the overlay: `Guests` has its broker and plays its clients.
+Where a client's session is, and how it comes here, are the overlay's own too (`seeking.py`, `following.py`). Links
+carry what all of these say to each other, and brokers may be linked in any shape.
 
-Nothing is logged, so nothing outlives the process, and `granted` is what CONNACK says of that: sessions end with
-their connection, nothing is retained, groups share nothing, and QoS 2 is not to be had.
+Nothing is logged: a process takes with it what it has. Nothing is retained and groups share nothing, and `granted`
+has CONNACK say so.
 """
 
 from functools import partial
@@ -18,7 +19,7 @@ from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.live.overlay.bordering import OverlayBorder
 from roamcast.live.overlay.gauge import LiveGauge, ModelledGauge
-from roamcast.live.overlay.guests import QOS_MAX, TIMER
+from roamcast.live.overlay.guests import TIMER
 from roamcast.model.space import Space
 from roamcast.mqtt.limits import Limits
 
@@ -27,10 +28,8 @@ def granted(limits: Limits) -> Limits:
     """Of what the settings grant a connection, what an overlay keeps."""
     return replace(
         limits,
-        qos_max=min(limits.qos_max, QOS_MAX),
         retain_available=False,
         shared_available=False,
-        session_expiry_max_s=0,
     )
 
 
@@ -49,13 +48,16 @@ class OverlayCore(Core):
         """Without a gauge, what work costs is as in a simulation."""
         gauge = gauge or ModelledGauge(overlay.event_cost_ms, overlay.load_period_s)
         super().__init__(host, life, overlay.clients, params, space, border=partial(OverlayBorder, overlay, gauge))
+        self.broker.handover, self.broker.memory = self.border.guests.following, self.border.guests.seeking
 
     def _handle(self, given: AnyGiven) -> None:
         match given:
             case Heard(peer, data):
                 self.border.guests.heard(peer, data)
+                self.border.admission.look_around()
             case LinkChanged(peer, up):
                 self.border.guests.link(peer, up)
+                self.border.admission.look_around()
             case Restarted():
                 super()._handle(given)
                 self.border.guests.begin()
@@ -67,3 +69,4 @@ class OverlayCore(Core):
             super()._fired(timer)
         elif self.border.timers.take(timer):
             self.border.guests.fired(timer.removeprefix(TIMER))
+            self.border.admission.look_around()

@@ -1,15 +1,18 @@
 """Hosts of an overlay in one broker process: its broker, and a client of the paper for each MQTT client (O1, O3, O4).
 
-    MQTT client  <--session-->  Guest (OverlayClient)  <--underlay-->  OverlayBroker, here or elsewhere
+    MQTT client  <--session-->  Guest (OverlayClient)  <-->  OverlayBroker, here or elsewhere
 
-A guest finds the nearest broker, which is the one here unless that is overloaded, and has it as its home until the
-adaptors decide otherwise; modulators of its subscriptions work in posts, wherever those are put. What is delivered to
-it goes into the MQTT session. A message is acknowledged when the home broker has accepted it.
+A guest finds the broker of its process first, and has it as its home until the adaptors decide otherwise; modulators
+of its subscriptions work in posts, wherever those are put. What is delivered to it goes into the MQTT session. A
+message is acknowledged when the home broker has accepted it.
 
-A guest begins with the first thing that its client wants or publishes, and ends with its session; one that has
-published something which nobody has accepted yet lingers until somebody has, or for `LINGER_US`.
+A guest begins with the first thing that its client wants or publishes, and ends with its session. It goes with the
+session when that follows its client to another process (`following.py`), and keeps its home broker. What the two say
+then goes from broker to broker, which keeps its order: of two publications the later one may not be accepted first.
+A guest that has published something which nobody has accepted yet lingers after its session, until somebody has, or
+for `LINGER_US`.
 
-Nothing of it is logged: with the process everything ends, and CONNACK promises no more than that.
+Nothing of it is logged: what a process has ends with it.
 """
 
 from collections import deque
@@ -27,12 +30,20 @@ from roamcast.broker.mqtt.properties import subscription_id, text_of
 from roamcast.broker.mqtt.wishes import ids_of
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
-from roamcast.broker.overlay.messages import Leave, Search
+from roamcast.broker.overlay.messages import ClientAddress, Leave, NotHome, Search
 from roamcast.broker.overlay.monitor import TIMER as LOAD
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.session import Session
+from roamcast.live.overlay.between import (
+    Accompanying,
+    Seek,
+    Sought,
+)
+from roamcast.live.overlay.following import Following
 from roamcast.live.overlay.gauge import LiveGauge
-from roamcast.live.overlay.underlay import Borne, Underlay, Unreached, guest_name, is_guest, process_of
+from roamcast.live.overlay.mail import Mail
+from roamcast.live.overlay.seeking import Seeking
+from roamcast.live.overlay.underlay import Borne, Underlay, Unreached, guest_name, is_guest
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.mqtt.batches import batch_of
@@ -59,23 +70,24 @@ from roamcast.node.boundary import (
 )
 from roamcast.node.codec import BadMessage, Codec
 
-LINK_CODEC = Codec((Borne, Unreached), 4 * 1_048_576)
+LINK_CODEC = Codec((Borne, Unreached, Seek, Sought), 4 * 1_048_576)
 TIMER = "overlay:"
 SIGN = "\0"
 """Between host and timer: no name can hold it."""
-QOS_MAX = 1
+QOS_MAX = 2
 LINGER_US = 60_000_000
 LINGER = "linger"
+SEARCHED = TimerFired("ring")
 
 
 class Guest:
     """A client of the paper, played for an MQTT client."""
 
-    def __init__(self, client: str, node: OverlayClient) -> None:
+    def __init__(self, client: str, node: OverlayClient, since_us: int) -> None:
         self.client = client
         self.node = node
-        self.awaiting: dict[int, int] = {}
-        """By serial, the packet identifier of a publication that nobody has accepted yet."""
+        self.since_us = since_us
+        """When it came to this process: later than when it came to any before."""
         self.grants: list[Grant] = []
         """Answers to its SUBSCRIBEs, which wait for a home broker."""
         self.leaving = False
@@ -93,8 +105,13 @@ class Guests:
         self.gauge = gauge
         self.broker = OverlayBroker(border.host, params, self.random, border.space, gauge)
         gauge.queued = self.broker.brokers.flows.left
+        self.seeking = Seeking(self, border, border.neighbours)
+        self.mail = Mail(self)
+        self.following = Following(self, self.seeking, params.clients)
         self.guests: dict[str, Guest] = {}
         """By the name that they have in the overlay."""
+        self.settled = False
+        """Whether the first search for neighbours is over."""
         self._waiting: deque[tuple[str, Input]] = deque()
         self._giving = False
         self._begun = False
@@ -114,8 +131,13 @@ class Guests:
         try:
             while self._waiting:
                 self._handle(*self._waiting.popleft())
+                self.mail.read()
         finally:
             self._giving = False
+
+    def later(self, host: str, given: Input) -> None:
+        """When everything is done that came before."""
+        self._waiting.append((host, given))
 
     def _handle(self, host: str, given: Input) -> None:
         guest = self.guests.get(host)
@@ -123,19 +145,29 @@ class Guests:
         if node is None:
             return
         for effect in self.gauge.serve(client_of(host, given), partial(node.handle, self.border.now_us, given)):
-            self._perform(host, effect)
+            self.perform(host, effect)
         if guest is not None:
             self._look_after(host, guest)
+        elif not self.settled and given == SEARCHED:
+            self._look_around()
 
-    def _perform(self, host: str, effect: Does) -> None:
+    def _look_around(self) -> None:
+        """Is it known who else is there? A link that came up during the search needs another one."""
+        searches, neighbours = self.broker.searching.reach, self.broker.brokers.topology.neighbours()
+        if not searches and (neighbours or not self.underlay.up):
+            self.settled = True
+            self.seeking.settled()
+
+    def perform(self, host: str, effect: Does) -> None:
         match effect:
-            case Send(to, message) if process_of(to) != self.border.host:
-                self.underlay.send(host, to, message)
+            case Send(to, message) if to == self.border.host or to in self.guests:
+                self._waiting.append((to, Received(message, host, None, 1)))
+            case Send(to, message) if is_guest(host):
+                self.mail.from_guest(host, self.guests[host].since_us, to, message)
+            case Send(to, message) if is_guest(to):
+                self.mail.to_guest(to, message)
             case Send(to, message):
-                if to == self.border.host or to in self.guests:
-                    self._waiting.append((to, Received(message, host, None, 1)))
-                else:
-                    self._waiting.append((host, LinkDown(to)))
+                self.underlay.send(to, message)
             case Broadcast(Search() as search):
                 # A client is heard by the broker that it is connected to, and that one by its neighbours.
                 if host == self.border.host:
@@ -150,6 +182,8 @@ class Guests:
                 self._deliver(host, event, name)
             case Note(what, detail):
                 self.border.emit(Remark(what, detail))
+                if what == "broker_given_up":
+                    self._lose_home(detail)
             case _:
                 self.border.emit(Remark("unexpected_effect", type(effect).__name__))
 
@@ -162,10 +196,12 @@ class Guests:
             if name == LOAD and host == self.border.host:
                 self.give(host, self.gauge.measured(self.border.now_us))
 
-    # Other processes.
+    # Other processes, over links.
 
     def link(self, peer: str, is_up: bool) -> None:
         self.underlay.link(peer, is_up)
+        if not is_up:
+            self.seeking.unlinked(peer)
 
     def heard(self, peer: str, data: bytes) -> None:
         try:
@@ -173,22 +209,29 @@ class Guests:
         except BadMessage as problem:
             self.border.emit(Remark("bad_link_message", f"{peer}: {problem}"))
             return
-        if isinstance(message, Borne | Unreached):
-            self.underlay.heard(peer, message)
+        match message:
+            case Borne() | Unreached():
+                self.underlay.heard(peer, message)
+            case Seek():
+                self.seeking.asked(message, peer)
+            case Sought():
+                self.seeking.answered(message, peer)
 
-    def _arrived(self, to: str, message: boundary.Message, sender: str, hops: int) -> bool:
-        if to != self.border.host and to not in self.guests:
-            return False
-        self.give(to, Received(message, sender, None, hops))
-        return True
+    def _arrived(self, message: boundary.Message, sender: str, hops: int) -> None:
+        self.give(self.border.host, Received(message, sender, None, hops))
 
-    def _unreached(self, sender: str, to: str) -> None:
-        self.give(sender, LinkDown(to))
+    def _unreached(self, to: str) -> None:
+        self.give(self.border.host, LinkDown(to))
+
+    def _lose_home(self, broker: str) -> None:
+        for name, guest in self.guests.items():
+            if guest.node.home == broker:
+                self._waiting.append((name, Received(NotHome(), broker)))
 
     # MQTT clients.
 
     def name_of(self, session: Session) -> str:
-        return guest_name(session.client, self.border.host)
+        return guest_name(session.client)
 
     def _guest(self, session: Session) -> str:
         """The client's guest; it begins if there is none."""
@@ -198,12 +241,41 @@ class Guests:
             known.leaving = False
             self.border.timers.cancel(f"{TIMER}{name}{SIGN}{LINGER}")
             return name
-        node = OverlayClient(name, self.params, self.random, self.border.space)
-        self.guests[name] = Guest(session.client, node)
+        self._come(name, session, 0)
         # An earlier session of the same name may be somewhere still. It looks for a broker at once.
         self.give(name, Start(replace(session.context, host=name), restarted=True))
         self.give(name, TimerFired("discover"))
         return name
+
+    def _come(self, name: str, session: Session, before_us: int) -> Guest:
+        node = OverlayClient(name, self.params, self.random, self.border.space)
+        before_us = max(before_us, self.mail.is_here(name))
+        guest = self.guests[name] = Guest(session.client, node, max(self.border.now_us, before_us + 1))
+        return guest
+
+    def release(self, session: Session, to: str) -> tuple[Accompanying | None, dict[int, Event]]:
+        """The guest goes to another process; with its publications that nobody has accepted."""
+        name = self.name_of(session)
+        guest = self.guests.pop(name, None)
+        if guest is None:
+            return None, {}
+        self._stop(name)
+        self.mail.remember(name, ClientAddress(to, guest.since_us + 1))
+        self.give(self.border.host, LinkDown(name))
+        unaccepted = tuple((serial, each, each in session.received) for serial, each in session.unaccepted.items())
+        return Accompanying(guest.node.state(), guest.since_us, unaccepted), dict(guest.node.customer.pending)
+
+    def adopt(self, session: Session, came: Accompanying, pending: dict[int, Event]) -> None:
+        """A guest has come from another process, with its session."""
+        name = self.name_of(session)
+        guest = self._come(name, session, came.since_us)
+        for serial, packet_id, is_qos_2 in came.unaccepted:
+            session.unaccepted[serial] = packet_id
+            if is_qos_2:
+                session.received[packet_id] = None
+        start = Start(replace(session.context, host=name))
+        for effect in guest.node.resume(self.border.now_us, start, came.state, pending):
+            self.perform(name, effect)
 
     def subscribe(self, session: Session, subscription: Subscription) -> None:
         self.give(self._guest(session), Subscribe(subscription))
@@ -234,7 +306,7 @@ class Guests:
         if customer.published == before:
             return False
         if packet_id:
-            guest.awaiting[customer.published] = packet_id
+            session.unaccepted[customer.published] = packet_id
             self._look_after(name, guest)
         return True
 
@@ -245,7 +317,6 @@ class Guests:
         if guest is None:
             return
         guest.leaving = True
-        guest.awaiting.clear()
         guest.grants.clear()
         for each in list(guest.node.customer.subscriptions):
             self.give(name, Unsubscribe(each))
@@ -254,8 +325,10 @@ class Guests:
 
     def _look_after(self, name: str, guest: Guest) -> None:
         customer = guest.node.customer
-        for serial in [each for each in guest.awaiting if each not in customer.pending]:
-            self.border.emit(Acknowledge(guest.client, guest.awaiting.pop(serial), Reason.SUCCESS))
+        session = None if guest.leaving else self.border.sessions.get(guest.client)
+        if session is not None and session.unaccepted:
+            for serial in [each for each in session.unaccepted if each not in customer.pending]:
+                self.border.emit(Acknowledge(guest.client, session.unaccepted.pop(serial), Reason.SUCCESS))
         if guest.grants and customer.broker is not None:
             grants, guest.grants = guest.grants, []
             for grant in grants:
@@ -264,14 +337,18 @@ class Guests:
             self._end(name)
 
     def _end(self, name: str) -> None:
-        guest = self.guests.pop(name, None)
+        guest = self.guests.get(name)
         if guest is None:
             return
         for _ in guest.node.customer.pending:
             self.border.emit(Remark("publication_dropped", guest.client))
         if guest.node.home is not None:
             # To its home broker it is one that has begun anew elsewhere.
-            self._perform(name, Send(guest.node.home, Leave(guest.node.born + 1)))
+            self.perform(name, Send(guest.node.home, Leave(guest.node.born + 1)))
+        del self.guests[name]
+        self._stop(name)
+
+    def _stop(self, name: str) -> None:
         for timer in ("discover", "tend", "ring", LINGER):
             self.border.timers.cancel(f"{TIMER}{name}{SIGN}{timer}")
 

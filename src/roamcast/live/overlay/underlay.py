@@ -1,13 +1,13 @@
 """The network under an overlay, made of the links between broker processes (O1).
 
-An overlay takes for granted that any host can send to any other. Here hosts are brokers and the clients that they
-play, and what connects them are the links of the settings, in any shape. So each process passes on what is for
-others (`Borne`), the way that a search of the other side came last: searches go everywhere again and again, and the
-latest is right. What cannot be passed on comes back as `Unreached`, also for whatever was on its way over a link that
-went down; the node that sent it hears `LinkDown`, as of any host that cannot be reached.
+An overlay takes for granted that any host can send to any other. Here hosts are brokers, and what connects them are
+the links of the settings, in any shape. So each process passes on what is for others (`Borne`), the way that a search
+of the other side came last: searches go everywhere again and again, and the latest is right. What cannot be passed on
+comes back as `Unreached`, also for whatever was on its way over a link that went down; the broker that sent it hears
+`LinkDown`, as of any host that cannot be reached.
 
-A client is called `@client id>broker`, so everybody knows which process to send to; no name of a broker has these
-signs.
+Clients that a process plays for MQTT clients are called `@client id`; no name of a broker begins so. What they say
+goes from broker to broker (`guests.py`).
 """
 
 from collections.abc import Callable
@@ -22,7 +22,6 @@ from roamcast.node.codec import BadMessage, Codec
 
 SOURCE = "@"
 """Before a client's name where brokers have names too: no broker's name begins so."""
-AT = ">"
 HOPS_MAX = 64
 WAYS_MAX = 10_000
 """Of so many brokers the way is remembered, and of so many pairs that something is passed on between them."""
@@ -31,7 +30,7 @@ CODEC = Codec(MESSAGES, BORNE_BYTES_MAX)
 
 
 class Borne(Message, frozen=True, tag="borne"):
-    """Something from one host to another, passed on by processes between them; a search has no goal."""
+    """Something from one broker to another, passed on by processes between them; a search has no goal."""
 
     origin: str
     to: str
@@ -53,17 +52,12 @@ class Way(Struct, frozen=True):
     hops: int
 
 
-def guest_name(client: str, broker: str) -> str:
-    return f"{SOURCE}{client}{AT}{broker}"
+def guest_name(client: str) -> str:
+    return f"{SOURCE}{client}"
 
 
 def is_guest(host: str) -> bool:
     return host.startswith(SOURCE)
-
-
-def process_of(host: str) -> str:
-    """The broker process in which a host runs."""
-    return host.rpartition(AT)[2] if is_guest(host) else host
 
 
 class Underlay:
@@ -71,11 +65,10 @@ class Underlay:
         self,
         host: str,
         emit: Callable[[AnyEffect], None],
-        arrived: Callable[[str, Message, str, int], bool],
-        unreached: Callable[[str, str], None],
+        arrived: Callable[[Message, str, int], None],
+        unreached: Callable[[str], None],
     ) -> None:
-        """`arrived` is told target, message, sender and hops, and says whether the target is here; `unreached` a host
-        here, and whom it cannot reach."""
+        """`arrived` is told message, sender and hops, and `unreached` whom the broker here cannot reach."""
         self.host = host
         self.emit = emit
         self.arrived = arrived
@@ -86,18 +79,16 @@ class Underlay:
         self.passed: dict[str, dict[tuple[str, str], None]] = {}
         """By neighbour, between whom something went over its link."""
 
-    # Of hosts here.
+    # Of the broker here.
 
-    def send(self, sender: str, to: str, message: Message) -> None:
-        """To a host of another process."""
-        hops = 1 + is_guest(sender) + is_guest(to)
+    def send(self, to: str, message: Message) -> None:
         try:
-            borne = Borne(sender, to, hops, CODEC.encode(message))
+            borne = Borne(self.host, to, 1, CODEC.encode(message))
         except BadMessage as problem:
             self.emit(Remark("unsendable", f"{to}: {problem}"))
             return
         if not self._pass(borne):
-            self.unreached(sender, to)
+            self.unreached(to)
 
     def broadcast(self, search: Search) -> None:
         """To every neighbour: whoever has heard it already passes it over."""
@@ -126,28 +117,29 @@ class Underlay:
             self.emit(Remark("bad_link_message", f"{peer}: {problem}"))
             return
         if isinstance(inside, Search):
-            self._learn(process_of(inside.origin), Way(peer, inside.number, inside.travelled))
-            self.arrived(self.host, inside, inside.origin, inside.travelled + 1)
+            self._learn(inside.origin, Way(peer, inside.number, inside.travelled))
+            self.arrived(inside, inside.origin, inside.travelled + 1)
             return
         # Who has sent something this way can be answered the same way, as long as nothing better is known.
-        self._learn(process_of(message.origin), Way(peer, 0, message.hops))
-        if process_of(message.to) == self.host:
-            if not self.arrived(message.to, inside, message.origin, message.hops):
-                self._tell_unreached(message.origin, message.to)
+        self._learn(message.origin, Way(peer, 0, message.hops))
+        if message.to == self.host:
+            self.arrived(inside, message.origin, message.hops)
         elif not self._pass(replace(message, hops=message.hops + 1)):
             self._tell_unreached(message.origin, message.to)
 
     def _learn(self, broker: str, way: Way) -> None:
         known = self.ways.get(broker)
-        if broker == self.host or (known is None and len(self.ways) >= WAYS_MAX):
+        if broker == self.host or is_guest(broker) or (known is None and len(self.ways) >= WAYS_MAX):
             return
         if known is None or way.number > known.number or (way.number == known.number and way.hops < known.hops):
             self.ways[broker] = way
 
-    def _pass(self, borne: Borne) -> bool:
-        broker = process_of(borne.to)
+    def _towards(self, broker: str) -> str:
         way = self.ways.get(broker)
-        peer = way.peer if way is not None else broker
+        return way.peer if way is not None else broker
+
+    def _pass(self, borne: Borne) -> bool:
+        peer = self._towards(borne.to)
         if peer not in self.up or borne.hops > HOPS_MAX:
             return False
         pairs = self.passed.setdefault(peer, {})
@@ -160,11 +152,9 @@ class Underlay:
 
     def _tell_unreached(self, sender: str, to: str) -> None:
         """Whoever sent something that did not arrive."""
-        broker = process_of(sender)
-        if broker == self.host:
-            self.unreached(sender, to)
+        if sender == self.host:
+            self.unreached(to)
             return
-        way = self.ways.get(broker)
-        peer = way.peer if way is not None else broker
+        peer = self._towards(sender)
         if peer in self.up:
             self.emit(Tell(peer, Unreached(to, sender)))
