@@ -21,9 +21,17 @@ def node(
     within: Annotated[
         float | None, typer.Option(help="The proximity of what is announced: metres around.", rich_help_panel=WHAT)
     ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(help="In place of that, 'box 400x100' or 'polygon X,Y X,Y X,Y'.", rich_help_panel=WHAT),
+    ] = None,
     stationary: Annotated[
         bool, typer.Option("--stationary", help="The proximity stays where it is now.", rich_help_panel=WHAT)
     ] = False,
+    period: Annotated[
+        float | None,
+        typer.Option(help="Seconds between announcements, if not the protocol's.", rich_help_panel=WHAT),
+    ] = None,
     raise_: Annotated[
         list[str] | None,
         typer.Option("--raise", help="An event: 'SUBJECT NAME=VALUE ...'.", rich_help_panel=WHAT),
@@ -122,6 +130,16 @@ def node(
         float | None,
         typer.Option("--range", help="Metres one transmission reaches; on a LAN all of it.", rich_help_panel=HOW),
     ] = None,
+    emulate_range: Annotated[
+        bool,
+        typer.Option("--emulate-range", help="Discard what comes from farther than that.", rich_help_panel=HOW),
+    ] = False,
+    gossip: Annotated[
+        str | None,
+        typer.Option(
+            help="METRES,PROBABILITY: who is farther from a producer forwards so often.", rich_help_panel=HOW
+        ),
+    ] = None,
     interface: Annotated[
         list[str] | None, typer.Option(help="Name or address; all that lead out without it.", rich_help_panel=HOW)
     ] = None,
@@ -196,7 +214,9 @@ def node(
         name=name,
         announce=tuple(announce or ()),
         within_m=within,
+        shape=shape,
         stationary=stationary,
+        period_s=period,
         raised=tuple(raise_ or ()),
         every_s=every,
         lifetime_s=lifetime,
@@ -225,6 +245,8 @@ def node(
         protocol=protocol,
         preset=preset,
         range_m=range_m,
+        emulate_range=emulate_range,
+        gossip=gossip,
         interfaces=tuple(interface or ()),
         port=port,
         prepare_signatures=prepare_signatures,

@@ -48,7 +48,9 @@ class Options(Struct, frozen=True, kw_only=True):
     name: str
     announce: tuple[str, ...] = ()
     within_m: float | None = None
+    shape: str | None = None
     stationary: bool = False
+    period_s: float | None = None
     raised: tuple[str, ...] = ()
     every_s: float | None = None
     lifetime_s: float = 0.0
@@ -76,6 +78,8 @@ class Options(Struct, frozen=True, kw_only=True):
     protocol: str = "proximity"
     preset: str | None = None
     range_m: float | None = None
+    emulate_range: bool = False
+    gossip: str | None = None
     interfaces: tuple[str, ...] = ()
     port: int | None = None
     prepare_signatures: bool = False
@@ -116,12 +120,14 @@ def settings_of(options: Options, space: Plane | Earth) -> NodeSettings:
         prepares_signatures=options.prepare_signatures,
         journal=options.journal,
         range_m=options.range_m or WHOLE_LAN_M,
+        emulates_range=options.emulate_range,
     )
 
 
 def check_amounts(options: Options) -> None:
     amounts = (
         ("every", options.every_s, PERIOD_MIN_S),
+        ("period", options.period_s, PERIOD_MIN_S),
         ("range", options.range_m, 1.0),
         ("lifetime", options.lifetime_s, 0.0),
         ("seconds", options.seconds, 0.0),
@@ -138,6 +144,10 @@ def check_company(options: Options) -> None:
         ("--carry", bool(options.carry), "--gateway", bool(options.gateway)),
         ("--username", options.username is not None, "--gateway", bool(options.gateway)),
         ("--ca", options.authority is not None, "--gateway", bool(options.gateway)),
+        ("--period", options.period_s is not None, "--announce", bool(options.announce)),
+        ("--shape", options.shape is not None, "--announce", bool(options.announce)),
+        ("--emulate-range", options.emulate_range, "--range", options.range_m is not None),
+        ("--gossip", options.gossip is not None, "--protocol proximity", not context),
         ("--every", options.every_s is not None, "--raise", bool(options.raised)),
         ("--interest-within", options.interest_within_m is not None, "--protocol context", context),
         ("--relevant-within", options.relevant_within_m is not None, "--protocol context", context),
@@ -145,6 +155,8 @@ def check_company(options: Options) -> None:
     for name, given, other, there in companies:
         if given and not there:
             raise BadOption(f"{name} means nothing without {other}; give that too, or leave it out")
+    if options.shape is not None and options.within_m is not None:
+        raise BadOption("--shape and --within: a proximity has one shape; give one of them")
 
 
 def own_key_path(name: str) -> Path:
@@ -203,7 +215,20 @@ def kit_for(options: Options) -> ProtocolKit:
     if options.protocol not in PROTOCOLS:
         raise BadOption(f"--protocol {options.protocol}: give {' or '.join(PROTOCOLS)}")
     preset = {} if options.preset is None else {"preset": options.preset}
-    return kit_of({"kind": options.protocol, **preset, "radio_range_m": options.range_m or WHOLE_LAN_M})
+    gossip = {} if options.gossip is None else gossip_of(options.gossip)
+    return kit_of({"kind": options.protocol, **preset, **gossip, "radio_range_m": options.range_m or WHOLE_LAN_M})
+
+
+def gossip_of(text: str) -> dict[str, float]:
+    """G(d, p) of STEAM: who is farther than d metres from the producer forwards with probability p."""
+    distance, _, probability = text.partition(",")
+    try:
+        found = {"gossip_distance_m": float(distance), "gossip_probability": float(probability)}
+    except ValueError:
+        found = {}
+    if not found or not 0 < found["gossip_distance_m"] < math.inf or not 0 <= found["gossip_probability"] <= 1:
+        raise BadOption(f"--gossip {text}: give METRES,PROBABILITY, for example 200,0.8")
+    return found
 
 
 def context_of(options: Options, space: Plane | Earth) -> Context:

@@ -26,6 +26,7 @@ from roamcast.live.adhoc.wording import (
     delivery_line,
     event_type_of,
     said_as_text,
+    shape_of,
     wish_of,
     withdrawal_of,
 )
@@ -36,7 +37,7 @@ from roamcast.location import BadSource, Cleaner, Source, positions
 from roamcast.location.waiting import Lookout, why_no_position
 from roamcast.model.event import Event
 from roamcast.model.filter import EVERYTHING, BadFilter, parse_text
-from roamcast.model.region import Anchored, Circle
+from roamcast.model.region import Anchored, Circle, Shape
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.values import BadValue, Point
 from roamcast.node_advice import advice_on
@@ -102,7 +103,7 @@ class Talk:
         options, port = self.options, self.node.port
         types = [SAY] if options.tells_nothing else [event_type_of(text) for text in options.announce]
         for event_type in types:
-            port.announce(event_type, self._proximity(), stationary=options.stationary)
+            port.announce(event_type, self._proximity(), stationary=options.stationary, period_s=options.period_s)
         for line in options.raised:
             wish_of(line, port.vocabulary.types)
             subject = said_as_text(line, port.vocabulary.types)
@@ -119,8 +120,10 @@ class Talk:
                 raise failure_of(options, problem) from problem
         port.after(SETTLE_S, self._settled)
 
-    def _proximity(self) -> Circle | None:
+    def _proximity(self) -> Shape | None:
         within_m = self.options.within_m
+        if self.options.shape is not None:
+            return shape_of(self.options.shape)
         if within_m is None and self.options.protocol == "context":
             return None
         return Circle(Point(0.0, 0.0), WITHIN_M if within_m is None else within_m)

@@ -12,6 +12,8 @@ from roamcast.model.subject import SHORT_CHARS_MAX, check_any_subject, check_sho
 from roamcast.model.values import BadValue, Instant, Point, Value, check_attributes, check_point
 
 CONTENT_ATTRIBUTES_MAX = 256
+PERIOD_MIN_US = 1_000
+"""Of announcements."""
 
 
 class BadEvent(BadValue):
@@ -169,10 +171,14 @@ class Announcement(Struct, frozen=True, array_like=True):
     proximity: Region | None
     """None: the events go to whom their own scopes say, or where consumers want them (S14)."""
     initial_naval: Point
+    period_us: int | None = None
+    """How often it is repeated (4.5.2); None: as often as the protocol's parameters say."""
 
     def __post_init__(self) -> None:
         if not self.id or not self.producer:
             raise BadEvent("an announcement needs an id and a producer")
+        if self.period_us is not None and self.period_us < PERIOD_MIN_US:
+            raise BadEvent(f"announcement '{self.id}' every {self.period_us} µs; give {PERIOD_MIN_US} or more")
         check_point(self.initial_naval, f"announcement '{self.id}'")
 
 

@@ -27,6 +27,8 @@ Troubled: TypeAlias = Callable[[str], None]
 TROUBLES = frozenset({"subscription_refused", "subscription_off", "neighbours_unknown"})
 """Notes of a node that mean that a subscription does not do what it was made for; their detail is its id."""
 PERIOD_MIN_S = 0.001
+NAME_MARK = "#"
+"""Between a subject, in which it cannot be, and the name of one of its proximities."""
 
 
 class Ground(Protocol):
@@ -69,32 +71,47 @@ class Port:
         """Where this host is and how it moves, now."""
         return self.ground.context()
 
-    def announce(self, event_type: EventType, proximity: Shape | None = None, *, stationary: bool = False) -> None:
+    def announce(
+        self,
+        event_type: EventType,
+        proximity: Shape | None = None,
+        *,
+        stationary: bool = False,
+        period_s: float | None = None,
+        name: str = "",
+    ) -> None:
         """Promises events of a type, within a proximity if one is given.
 
         The shape is in metres around this host and moves with it; `stationary` pins it to where the host is now.
-        Without a proximity the events go to whom their scopes say.
+        Without a proximity the events go to whom their scopes say. `period_s` is how often it is repeated, if not as
+        often as usual. A type may have several proximities, nested or beside each other, each with a `name`.
         """
         if not isinstance(event_type, EventType):
             raise BadEvent(f"announce takes an EventType, not {type(event_type).__name__}")
         if proximity is not None and not isinstance(proximity, Circle | Box | Polygon):
             raise BadEvent("a proximity is a Circle, Box or Polygon in metres around this host")
-        if event_type.subject in self.announcements:
-            raise BadEvent(f"'{event_type.subject}' is announced already; unannounce it first")
+        key = announcement_key(event_type.subject, name)
+        if key in self.announcements:
+            raise BadEvent(f"'{key}' is announced already; unannounce it first, or give this proximity another name")
         naval = self.position("announce")
         region: Region | None = None
         if proximity is not None:
             region = placed(proximity, naval, self.ground.space) if stationary else Anchored(proximity, self.host)
             check_region(region, self.ground.space)
+        others = [each for each in self.announcements.values() if each.event_type.subject == event_type.subject]
+        if any(region == other.proximity for other in others):
+            raise BadEvent(f"'{event_type.subject}' has the same proximity already")
+        period_us = None if period_s is None else lifetime_us(period_s)
+        announcement = Announcement(self._next_id("a"), event_type, self.host, region, naval, period_us)
         self.vocabulary.add(event_type)
-        announcement = Announcement(self._next_id("a"), event_type, self.host, region, naval)
-        self.announcements[event_type.subject] = announcement
+        self.announcements[key] = announcement
         self.ground.give(Announce(announcement))
 
-    def unannounce(self, subject: str) -> None:
-        announcement = self.announcements.pop(subject, None)
+    def unannounce(self, subject: str, name: str = "") -> None:
+        key = announcement_key(subject, name)
+        announcement = self.announcements.pop(key, None)
         if announcement is None:
-            raise BadEvent(f"'{subject}' is not announced; announced are {', '.join(self.announcements) or 'none'}")
+            raise BadEvent(f"'{key}' is not announced; announced are {', '.join(self.announcements) or 'none'}")
         self._audiences.pop(announcement.id, None)
         self.ground.give(Unannounce(announcement.id))
 
@@ -106,16 +123,17 @@ class Port:
         lifetime_s: float = 0.0,
         relevance: Scope = EVERYWHERE,
         audience: Scope = EVERYWHERE,
+        within: str = "",
     ) -> Event:
-        """Publishes an event of an announced type; with a proximity, that is its audience."""
+        """Publishes an event of an announced type; with a proximity, that is its audience: `within` is its name."""
         # By type first: nearly all are dictionaries, and an abstract class takes long to answer.
         if attributes is not None and type(attributes) is not dict and not isinstance(attributes, Mapping):
             raise BadEvent(f"attributes are names with values, not {type(attributes).__name__}")
         content = dict(attributes or {})
         self.vocabulary.check(subject, content)
-        announcement = self.announcements.get(subject)
+        announcement = self.announcements.get(announcement_key(subject, within))
         if announcement is None:
-            raise BadEvent(f"'{subject}' is not announced any more; announce it again before raising it")
+            raise BadEvent(self._why_not_announced(subject, within))
         if announcement.proximity is not None:
             if audience.region is not None:
                 raise BadEvent(f"'{subject}' is announced with a proximity; its events take no other audience region")
@@ -247,6 +265,12 @@ class Port:
             raise BadValue(f"cannot {what}: this host has no position yet; wait for its location service")
         return here
 
+    def _why_not_announced(self, subject: str, within: str) -> str:
+        names = [key.partition(NAME_MARK)[2] for key in self.announcements if key.partition(NAME_MARK)[0] == subject]
+        if names:
+            return f"'{subject}' has no proximity '{within}'; within is one of {names}"
+        return f"'{subject}' is not announced any more; announce it again before raising it"
+
     def _within(self, announcement: Announcement, audience: Scope) -> Scope:
         """The audience of an event with a proximity; that of most is the same for all events of their type."""
         if audience is not EVERYWHERE:
@@ -274,6 +298,10 @@ class Port:
     def _gave_id(self, kind: str, given: str) -> bool:
         number = given.removeprefix(f"{self.host}:{kind}{self._incarnation}.")
         return number != given and number.isdecimal() and int(number) <= self._count
+
+
+def announcement_key(subject: str, name: str) -> str:
+    return f"{subject}{NAME_MARK}{name}" if name else subject
 
 
 def lifetime_us(seconds: float) -> int:

@@ -73,6 +73,8 @@ class AnnounceParams(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the proximity stays where the producer announced it, instead of moving with the producer."""
     first_s: float = 0.0
     """When it is announced, at the earliest."""
+    period_s: float | None = None
+    """How often it is repeated; as often as the protocol's parameters say without it."""
     validity_s: float | None = None
     priority: int = 0
     deadline_s: float | None = None
@@ -81,6 +83,8 @@ class AnnounceParams(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         for name in ("first_s", "validity_s", "deadline_s"):
             check_seconds(name, getattr(self, name))
+        if self.period_s is not None:
+            check_period("period_s", self.period_s)
         self.shape()
 
     def shape(self) -> Shape | None:
@@ -200,7 +204,8 @@ class Actor:
         proximity: Region | None = None
         if shape is not None:
             proximity = placed(shape, naval, PLANE) if params.stationary else Anchored(shape, self.host)
-        self.announcement = Announcement(self.next_id(), rule.event_type(), self.host, proximity, naval)
+        period_us = None if params.period_s is None else round(params.period_s * 1e6)
+        self.announcement = Announcement(self.next_id(), rule.event_type(), self.host, proximity, naval, period_us)
         return self.announcement
 
     def publish(self, rule: PublishRule, me: Context) -> Event:

@@ -67,6 +67,7 @@ class Lan:
         known: dict[str, bytes] | None = None,
         journal: Path | None = None,
         prepares_signatures: bool = False,
+        emulated_range_m: float | None = None,
     ) -> RunningNode:
         identity = identity or self.identities.setdefault(name, Identity.fresh())
         settings = NodeSettings(
@@ -79,6 +80,8 @@ class Lan:
             interfaces=self.wanted,
             journal=journal,
             prepares_signatures=prepares_signatures,
+            range_m=emulated_range_m or 0.0,
+            emulates_range=emulated_range_m is not None,
         )
         node = RunningNode(settings, kit_of(self.protocol), Context(name, Point(x, y)))
         self.nodes[name] = node

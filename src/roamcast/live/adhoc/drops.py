@@ -23,6 +23,7 @@ Reason: TypeAlias = Literal[
     "malformed",
     "stranger",
     "crowded",
+    "out_of_range",
     "too_long",
     "unattested",
     "unsendable",
@@ -31,9 +32,9 @@ Reason: TypeAlias = Literal[
 """Of what arrives: longer than any frame; shorter than its header and seal; other magic bytes; another version;
 sealed with another group's key; from nodes that are in another space; sent by this node itself; to a group it is not
 in; damaged, or sealed without the group's key; seen before, or too old to tell; a signature or name that is not its
-sender's; no message of this protocol; a name that is not on the list; no room for another name. Of what is to be
-sent: a frame that would be too long; what came without its origin's signature; what no interface takes; what found
-the queue full."""
+sender's; no message of this protocol; a name that is not on the list; no room for another name; from farther than an
+emulated radio reaches. Of what is to be sent: a frame that would be too long; what came without its origin's
+signature; what no interface takes; what found the queue full."""
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
 

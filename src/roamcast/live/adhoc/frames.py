@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from roamcast.live.adhoc.drops import Dropped, Reason
+from roamcast.model.values import Point
 
 MAGIC = b"ra"
 VERSION = 3
@@ -83,6 +84,8 @@ class Body(Struct, frozen=True, array_like=True):
     message: bytes
     attestations: Annotated[tuple[Attestation | None, ...], Meta(max_length=STATEMENTS_MAX)] = ()
     """One for each statement; None where the sender is the origin and nobody is to pass it on."""
+    place: Point | None = None
+    """Where the sender is, if a radio's range is emulated."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -123,9 +126,17 @@ def why_no_frame(datagram: bytes) -> tuple[Reason, str]:
     return "truncated" if PREFIX.startswith(datagram) else "not_ours", ""
 
 
-def body_bytes(sender: str, key: bytes, message: bytes, attestations: tuple[Attestation | None, ...] = ()) -> bytes:
+def body_bytes(
+    sender: str,
+    key: bytes,
+    message: bytes,
+    attestations: tuple[Attestation | None, ...] = (),
+    place: Point | None = None,
+) -> bytes:
     """Those of a `Body`."""
-    return _encoder.encode((sender, key, message, attestations))
+    if place is None:
+        return _encoder.encode((sender, key, message, attestations))
+    return _encoder.encode((sender, key, message, attestations, place))
 
 
 def read_body(data: bytes) -> Body:

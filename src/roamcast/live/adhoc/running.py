@@ -23,7 +23,7 @@ from roamcast.live.adhoc.drops import Reason
 from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity
 from roamcast.live.adhoc.multicast import PORT, CannotMulticast, MulticastAir
 from roamcast.live.adhoc.peers import PEERS_MAX, Peers
-from roamcast.live.adhoc.sealing import Heard, Seals
+from roamcast.live.adhoc.sealing import EmulatedRadio, Heard, Seals
 from roamcast.live.runtime.disk import Disk
 from roamcast.live.runtime.host import LiveHost, Network
 from roamcast.model.context import Context
@@ -57,6 +57,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     journal: Path | None = None
     range_m: float = 0.0
     """How far a transmission reaches, for the journal: who counts as a neighbour."""
+    emulates_range: bool = False
+    """Whether frames from farther away than `range_m` are discarded, as if a radio had not reached."""
 
 
 class RunningNode:
@@ -108,6 +110,7 @@ class RunningNode:
             settings.group_key,
             Peers(settings.known, gateways=settings.gateways),
             settings.space,
+            EmulatedRadio(settings.range_m, settings.space, self._place) if settings.emulates_range else None,
         )
         self.air = MulticastAir(
             self.seals,
@@ -162,6 +165,9 @@ class RunningNode:
         moved = replace(self._context, position=position, velocity=velocity, at_us=self.host.now_us())
         self._context = moved if attributes is None else replace(moved, attributes=dict(attributes))
         self.host.give(Moved(self._context))
+
+    def _place(self) -> Point | None:
+        return self._context.position_at(self.host.now_us(), self.space)
 
     # The ground of the port.
 

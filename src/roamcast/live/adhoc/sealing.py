@@ -12,6 +12,7 @@ and who has the group's key can use that of another: so it tells which key to tr
 """
 
 import hashlib
+from collections.abc import Callable
 from struct import Struct as Layout
 
 from cryptography.exceptions import InvalidTag
@@ -43,6 +44,7 @@ from roamcast.live.adhoc.peers import LATELY_US, Peers
 from roamcast.live.adhoc.signing import UNSIGNED, Signatures
 from roamcast.live.adhoc.statements import is_last_word
 from roamcast.model.space import Earth, Plane
+from roamcast.model.values import BadValue, Point
 from roamcast.node.boundary import Message
 from roamcast.node.codec import BadMessage, Codec
 
@@ -63,6 +65,26 @@ class Heard(Struct, frozen=True):
     group: int
 
 
+class EmulatedRadio(Struct, frozen=True):
+    """A radio that reaches so far, on a network that reaches everybody: as the paper's authors had it (STEAM, 5)."""
+
+    range_m: float
+    space: Plane | Earth
+    place: Callable[[], Point | None]
+    """Where this node is."""
+
+    def check(self, sender: str, there: Point | None) -> None:
+        here = self.place()
+        if here is None or there is None:
+            raise Dropped("out_of_range", f"it is not known how far '{sender}' is away")
+        try:
+            self.space.check(there)
+        except BadValue as problem:
+            raise Dropped("malformed", str(problem)) from problem
+        if not self.space.within(here, there, self.range_m):
+            raise Dropped("out_of_range", f"'{sender}' is farther than {self.range_m:g} m away")
+
+
 class Seals:
     """One life of one node: its session, and whom it hears."""
 
@@ -76,8 +98,9 @@ class Seals:
         group_key: bytes = OPEN_GROUP_KEY,
         peers: Peers | None = None,
         space: Plane | Earth = PLANE,
+        emulated: "EmulatedRadio | None" = None,
     ) -> None:
-        """`drawn` are eight random bytes of this life."""
+        """`drawn` are eight random bytes of this life; `emulated` tells its place and how far frames reach."""
         self.name = name
         self.codec = codec
         self.identity = identity
@@ -86,6 +109,7 @@ class Seals:
         self.signatures = Signatures(name, identity, self.peers)
         self.session = session_id(began_us, drawn)
         self.bonds = Bonds(identity, self.session)
+        self.emulated = emulated
         self._front = front_bytes(key_id(group_key), 0 if isinstance(space, Plane) else 1)
         self._cipher = cipher_of(group_key, self.session)
         self._counter = 0
@@ -101,7 +125,8 @@ class Seals:
             attestations = UNSIGNED
         else:
             attestations = self.signatures.attest(self._decoded(data))
-        return self._sealed(body_bytes(self.name, self.identity.public, data, attestations), group)
+        place = None if self.emulated is None else self.emulated.place()
+        return self._sealed(body_bytes(self.name, self.identity.public, data, attestations, place), group)
 
     def greeting(self, now_us: int) -> bytes | None:
         """A frame that asks others for tags, if one is due."""
@@ -167,6 +192,8 @@ class Seals:
         if body.message == GREETING:
             self.bonds.greeted(now_us, peer)
             return None
+        if self.emulated is not None:
+            self.emulated.check(peer.name, body.place)
         self.bonds.frames_heard += 1
         message = self._decoded(body.message)
         if body.attestations != UNSIGNED or not is_last_word(message, peer.name):

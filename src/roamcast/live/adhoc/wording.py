@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from roamcast.live.printable import shown, shown_json
 from roamcast.model.context import Context
 from roamcast.model.event import BadEvent, ContentType, Event, EventType
+from roamcast.model.region import Box, Polygon, rectangle
 from roamcast.model.space import Space
 from roamcast.model.values import BadValue, Instant, Point, Value
 
@@ -142,6 +143,20 @@ def point_of(text: str) -> Point:
     except ValueError:
         pass
     raise BadValue(f"'{text}' is no place; write two numbers with a comma between them")
+
+
+def shape_of(text: str) -> Box | Polygon:
+    """`box 400x100` in metres around, or `polygon 0,0 100,0 100,50` in metres from here, east and north."""
+    word, _, rest = text.strip().partition(" ")
+    try:
+        if word == "box":
+            width_m, height_m = (float(each) for each in rest.split("x"))
+            return rectangle(width_m, height_m)
+        if word == "polygon":
+            return Polygon(tuple(point_of(corner) for corner in rest.split()))
+    except ValueError as problem:
+        raise BadValue(f"shape '{text}': {problem}") from problem
+    raise BadValue(f"shape '{text}': write box WIDTHxHEIGHT or polygon X,Y X,Y X,Y, in metres around the node")
 
 
 def own_attribute_of(text: str) -> tuple[str, Value]:

@@ -55,8 +55,6 @@ class Discovery:
         """Subscriptions with a region of their own that wait for the first position of this host."""
         self.left: list[str] = []
         """Proximities that this node is no longer a member of; whoever keeps something for them takes them out."""
-        self.recent_us = params.partition_periods * params.announcement_period_us
-        """What was heard of so lately is there; without signatures, nobody's word holds for longer."""
         self._wants: dict[str, list[Relevant]] = {}
 
     # The application's side.
@@ -115,7 +113,15 @@ class Discovery:
             region = subscription.publishers.region
             assert region is not None
             effects += self._enter(
-                Relevant(subscription.id, subscription.subject, region, me.position, None, local=True)
+                Relevant(
+                    subscription.id,
+                    subscription.subject,
+                    region,
+                    me.position,
+                    None,
+                    local=True,
+                    period_us=self.params.announcement_period_us,
+                )
             )
         self.unplaced.clear()
         return effects
@@ -181,14 +187,20 @@ class Discovery:
         if isinstance(known, Relevant) and known.local:
             return True
         known = known or self.withdrawn.get(beacon.proximity_id)
-        return known is not None and beacon.round <= known.round and now_us - known.heard_us <= self.recent_us
+        if known is None or beacon.round > known.round:
+            return False
+        return now_us - known.heard_us <= self._recent_us(known)
+
+    def _recent_us(self, known: "Relevant | Gone") -> int:
+        """What was heard of so lately is there; without signatures, nobody's word holds for longer."""
+        return self.params.partition_periods * known.period_us
 
     def hear(self, now_us: int, here: Point, speed_mps: float, beacon: Announced | Wanted, age_us: int) -> Heard:
         entry_id = beacon.proximity_id
         known = self.relevant.get(entry_id)
         entry = self._entry_of(beacon.announcement if isinstance(beacon, Announced) else beacon)
         naval = carried_on(beacon.naval, beacon.velocity, age_us, self.space)
-        if not self._is_near(entry.region, naval, beacon.velocity, here, speed_mps):
+        if not self._is_near(entry, naval, beacon.velocity, here, speed_mps):
             return Heard(self.drop(known) if known is not None else [])
         effects: list[Does] = []
         if entry.event_type is not None and entry.event_type != (self.type_of(entry.subject) or entry.event_type):
@@ -215,7 +227,7 @@ class Discovery:
     def _gives_way(self, now_us: int, subject: str) -> bool:
         """Whether the structure that is known of a subject yields to another: all who announced it are silent."""
         return subject not in self.announced and all(
-            now_us - other.heard_us > self.recent_us for other in self.by_subject[subject].values()
+            now_us - other.heard_us > self._recent_us(other) for other in self.by_subject[subject].values()
         )
 
     def withdraw(self, now_us: int, said: Withdrawn) -> tuple[Relevant | None, list[Does]]:
@@ -226,7 +238,8 @@ class Discovery:
         self.withdrawn.pop(said.proximity_id, None)
         if len(self.withdrawn) >= self.params.proximities_max:
             del self.withdrawn[next(iter(self.withdrawn))]
-        self.withdrawn[said.proximity_id] = Gone(said.round, now_us)
+        period_us = self.params.announcement_period_us if entry is None else entry.period_us
+        self.withdrawn[said.proximity_id] = Gone(said.round, now_us, period_us)
         return (entry, self.drop(entry)) if entry is not None else (None, [])
 
     # Ageing.
@@ -240,12 +253,12 @@ class Discovery:
         Who does not know where it is may still be inside: that alone ends nothing.
         """
         effects: list[Does] = []
-        silence_us = self.params.announcements_missed_max * self.params.announcement_period_us
         for entry in list(self.relevant.values()):
             if entry.local:
                 continue
             naval = entry.naval_at(now_us, self.space)
-            if here is not None and not self._is_near(entry.region, naval, entry.velocity, here, speed_mps):
+            silence_us = self.params.announcements_missed_max * entry.period_us
+            if here is not None and not self._is_near(entry, naval, entry.velocity, here, speed_mps):
                 effects += self.drop(entry)
             elif silence_us and now_us - entry.heard_us > silence_us:
                 effects += [Note("proximity_silent", entry.id), *self.drop(entry)]
@@ -259,19 +272,20 @@ class Discovery:
                 entry.member
                 and not entry.local
                 and not entry.anticipated
-                and now_us - entry.heard_us > self.recent_us
+                and now_us - entry.heard_us > self._recent_us(entry)
             ):
                 entry.anticipated = True
                 effects.append(Note("partition_anticipated", entry.id))
         return effects
 
     def _is_near(
-        self, region: Region, naval: Point, velocity: Velocity | None, here: Point, speed_mps: float
+        self, entry: Relevant, naval: Point, velocity: Velocity | None, here: Point, speed_mps: float
     ) -> bool:
         """Whether this node is inside, or may be before long at its own speed and the proximity's."""
-        if velocity is not None and isinstance(region, Anchored):
+        if velocity is not None and entry.mobile:
             speed_mps += velocity.speed
-        return nearly_holds(region, naval, here, speed_mps * self.params.lookahead_s, self.space)
+        lookahead_s = self.params.discovery_lookahead_periods * entry.period_us / 1e6
+        return nearly_holds(entry.region, naval, here, speed_mps * lookahead_s, self.space)
 
     def forget_remote(self) -> None:
         """After the host was away: what it knew of others is old, and its groups are to be joined anew."""
@@ -296,12 +310,14 @@ class Discovery:
         if isinstance(said, Announcement):
             assert said.proximity is not None
             entry_id, subject, region, event_type = said.id, said.event_type.subject, said.proximity, said.event_type
+            period_us = said.period_us or self.params.announcement_period_us
         else:
             entry_id, subject, region, event_type = said.subscription_id, said.subject, said.region, None
+            period_us = self.params.announcement_period_us
         known = self.relevant.get(entry_id)
         if known is not None and known.is_of(subject, region, said.initial_naval, event_type):
             return known
-        return Relevant(entry_id, subject, region, said.initial_naval, event_type, local)
+        return Relevant(entry_id, subject, region, said.initial_naval, event_type, local, period_us)
 
     def _enter(self, entry: Relevant) -> list[Does]:
         known = self.relevant.get(entry.id)

@@ -88,6 +88,8 @@ from roamcast.protocols.adhoc.proximity.relevant import Relevant
 from roamcast.protocols.recent import Recent
 
 PERIOD_TIMER = "announce"
+OWN_PERIOD_TIMER = "announce/"
+"""Before the id of an announcement that has a period of its own."""
 
 
 class Proximity:
@@ -173,7 +175,12 @@ class Proximity:
             *self.discovery.rejoin(),
             *self._place(now_us),
             SetTimer(PERIOD_TIMER, now_us + phase_us),
+            *(self._own_period(now_us, each) for each in self.discovery.announcements.values() if each.period_us),
         ]
+
+    def _own_period(self, now_us: int, announcement: Announcement) -> SetTimer:
+        period_us = announcement.period_us or self.params.announcement_period_us
+        return SetTimer(OWN_PERIOD_TIMER + announcement.id, now_us + period_us)
 
     def _announce(self, now_us: int, announcement: Announcement) -> list[Does]:
         if self.me is None or announcement.producer != self.me.host:
@@ -181,9 +188,11 @@ class Proximity:
         effects = self.discovery.announce(announcement)
         entry = self.discovery.relevant.get(announcement.id)
         here = self._here(now_us)
-        if entry is None or here is None or announcement.id not in self.discovery.announcements:
+        if entry is None or announcement.id not in self.discovery.announcements:
             return effects
-        return effects + self._beacon(now_us, entry, here)
+        if announcement.period_us is not None:
+            effects.append(self._own_period(now_us, announcement))
+        return effects if here is None else effects + self._beacon(now_us, entry, here)
 
     def _withdraw(self, now_us: int, event_id: str) -> list[Does]:
         here, effects = self._here(now_us), list[Does]()
@@ -248,6 +257,8 @@ class Proximity:
             return self._period(now_us)
         if name.startswith(TIMER):
             return self.forwards.due(now_us, name)
+        if name.startswith(OWN_PERIOD_TIMER):
+            return self._announce_again(now_us, name.removeprefix(OWN_PERIOD_TIMER))
         here = self._here(now_us)
         if here is None:
             # Nobody is inside who does not know where it is; what waits goes on waiting until it does.
@@ -268,9 +279,23 @@ class Proximity:
         if here is None:
             return effects
         for entry in list(self.discovery.relevant.values()):
-            if entry.local and self.discovery.is_local_here(entry, here):
+            if entry.local and not self._has_own_period(entry.id) and self.discovery.is_local_here(entry, here):
                 effects += self._beacon(now_us, entry, here)
         return effects + self._deliver(now_us, self.producing.lasting(now_us))
+
+    def _has_own_period(self, entry_id: str) -> bool:
+        announcement = self.discovery.announcements.get(entry_id)
+        return announcement is not None and announcement.period_us is not None
+
+    def _announce_again(self, now_us: int, announcement_id: str) -> list[Does]:
+        announcement = self.discovery.announcements.get(announcement_id)
+        if announcement is None:
+            return []
+        again, entry, here = self._own_period(now_us, announcement), self.discovery.relevant[announcement_id], None
+        here = self._here(now_us)
+        if here is None or not self.discovery.is_local_here(entry, here):
+            return [again]
+        return [again, *self._beacon(now_us, entry, here)]
 
     def _age(self, now_us: int) -> list[Does]:
         return self.discovery.age(now_us, self._here(now_us), self._speed_mps())

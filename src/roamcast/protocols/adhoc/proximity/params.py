@@ -86,10 +86,6 @@ class ProximityParams(Struct, frozen=True, forbid_unknown_fields=True):
         return round(self.announcement_period_ms * 1_000)
 
     @property
-    def lookahead_s(self) -> float:
-        return self.discovery_lookahead_periods * self.announcement_period_ms / 1_000
-
-    @property
     def forward_jitter_us(self) -> int:
         return round(self.forward_jitter_ms * 1_000)
 

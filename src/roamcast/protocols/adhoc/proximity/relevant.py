@@ -29,6 +29,7 @@ class Relevant:
         "member",
         "naval",
         "naval_us",
+        "period_us",
         "region",
         "round",
         "subject",
@@ -43,6 +44,7 @@ class Relevant:
         initial_naval: Point,
         event_type: EventType | None,
         local: bool,
+        period_us: int,
     ) -> None:
         self.id = entry_id
         self.subject = subject
@@ -51,6 +53,8 @@ class Relevant:
         self.event_type = event_type
         """None for a region that a consumer wants."""
         self.local = local
+        self.period_us = period_us
+        """How often its beacons come."""
         self.group = group_of(subject, region, initial_naval)
         self.member = False
         self.naval = initial_naval
@@ -107,3 +111,4 @@ class Gone(Struct, frozen=True):
 
     round: int
     heard_us: int
+    period_us: int
