@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Tests start hundreds of processes: without bytecode, each of them would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install java run check test test-rest test-all coverage format bench experiments docs studio clean
+.PHONY: help install java run check test test-rest test-all soak coverage format bench experiments docs studio clean
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -42,6 +42,9 @@ test-rest: install java ## the slow tests, and property tests with all their exa
 
 test-all: test          ## everything that CI runs
 	@$(MAKE) --no-print-directory test-rest
+
+soak: install    ## an hour of brokers and databases that are killed, paused and cut off; ROUNDS=20 SEED=7 for less, or again
+	$(BIN)/python -m tests.soak
 
 coverage: install java  ## everything under coverage; ARGS='-m "not slow"' for a part; the table is in out/coverage.txt
 	@tools/coverage.sh $(BIN) $(ARGS)

@@ -19,7 +19,7 @@ from roamcast.cli_demo import demo
 from roamcast.cli_doctor import doctor
 from roamcast.cli_experiments import experiments
 from roamcast.cli_import import import_
-from roamcast.cli_live import broker, passwd
+from roamcast.cli_live import brokers, passwd
 from roamcast.cli_map import Map
 from roamcast.cli_node import key, node
 from roamcast.cli_pipeline import audit, pipeline, what_if
@@ -43,7 +43,7 @@ app.command("bench")(bench)
 app.command("audit")(audit)
 app.command("what-if")(what_if)
 app.command("import")(import_)
-app.command("broker")(broker)
+app.add_typer(brokers, name="broker")
 app.command("passwd")(passwd)
 app.command("pub")(pub)
 app.command("sub")(sub)

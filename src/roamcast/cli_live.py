@@ -10,8 +10,12 @@ from rich.markup import escape
 
 from roamcast.terminal import EXIT_BAD_INPUT, EXIT_LEASE_LOST, complaints, console
 
+brokers = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
+
+@brokers.callback()
 def broker(
+    context: typer.Context,
     config: Annotated[
         Path | None, typer.Option(help="Settings in TOML; every key is in docs/reference/BROKER.md.")
     ] = None,
@@ -63,6 +67,8 @@ def broker(
     Exit codes: 0 stopped in order, 2 the settings, a file, a database or a port cannot be used, 3 another broker has
     taken its place.
     """
+    if context.invoked_subcommand is not None:
+        return
     from roamcast.server.storage import LeaseLost
     from roamcast.serving import MISTAKES, configure_log, run, serve, settings_of
 
@@ -77,6 +83,56 @@ def broker(
     except MISTAKES as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
+
+
+@brokers.command("backup")
+def backup(
+    data: Annotated[
+        str, typer.Argument(help="The broker's `data`: a directory, or postgresql://USER@HOST/DATABASE.")
+    ],
+    file: Annotated[Path, typer.Argument(help="What to write; replaced if it is there.")],
+    name: Annotated[str, typer.Option(help="With a database: the broker's name.")] = "broker",
+) -> None:
+    """Write a whole copy of what a broker keeps into one file, also while it runs.
+
+    The copy is checked as when a broker starts: it is whole, or there is none. Passwords, rules and settings are
+    files of their own; copy them too.
+
+    Exit codes: 0 written, 2 what is stored is damaged or changes too fast, or a file cannot be used.
+    """
+    from roamcast.server.storage import StorageError
+    from roamcast.server.storage.backup import back_up
+
+    try:
+        count = back_up(data, name, file)
+    except StorageError as problem:
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    written = f"{file}: {file.stat().st_size:,} bytes, a snapshot and {count:,} batches behind it"
+    console.print(escape(written), highlight=False, soft_wrap=True)
+
+
+@brokers.command("restore")
+def restore(
+    file: Annotated[Path, typer.Argument(help="What `roamcast broker backup` wrote.")],
+    data: Annotated[str, typer.Argument(help="A directory that is empty or new, or a database.")],
+    name: Annotated[str, typer.Option(help="With a database: the broker's name.")] = "broker",
+) -> None:
+    """Put a copy where a broker of the same name finds it: `roamcast broker` goes on from there.
+
+    A copy of a directory can be restored into a database, and the other way round.
+
+    Exit codes: 0 restored, 2 the file is not whole, or there is a log already.
+    """
+    from roamcast.server.storage import StorageError
+    from roamcast.server.storage.backup import restore as put_back
+
+    try:
+        count = put_back(file, data, name)
+    except StorageError as problem:
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    console.print(escape(f"restored a snapshot and {count:,} batches; start the broker"), highlight=False)
 
 
 def passwd(

@@ -137,8 +137,11 @@ class BrokerProcess:
 
     async def ended(self) -> int:
         """Its exit code, once it has ended by itself."""
+        return await asyncio.wait_for(self.wait(), READY_S)
+
+    async def wait(self) -> int:
         assert self._process is not None
-        return await asyncio.wait_for(self._process.wait(), READY_S)
+        return await self._process.wait()
 
     async def kill(self) -> None:
         await self._end(signal.SIGKILL)

@@ -11,6 +11,8 @@ from tests.live.processes.vendors import without_hello
 
 NAME = "north"
 KEEP_ALIVE_S = 2
+LEASE_S = 6.0
+"""Longer than by default: a machine with much to do is no reason to give a place away."""
 WAITS = "waits for its place"
 
 
@@ -20,7 +22,7 @@ class Pair:
     def __init__(self, folder: Path, data: str) -> None:
         self.brokers = [BrokerProcess(f"{NAME}-{number}", folder, "--standby") for number in (1, 2)]
         for broker in self.brokers:
-            broker.settings |= {"name": NAME, "data": data}
+            broker.settings |= {"name": NAME, "data": data, "storage": {"lease_s": LEASE_S}}
 
     @property
     def addresses(self) -> list[str]:

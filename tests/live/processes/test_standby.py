@@ -9,10 +9,11 @@ from random import Random
 import pytest
 
 from tests.live.processes.checking import complaints
-from tests.live.processes.pairs import KEEP_ALIVE_S, OwnReader, Pair, pair
+from tests.live.processes.fleet import BrokerProcess
+from tests.live.processes.pairs import KEEP_ALIVE_S, NAME, OwnReader, Pair, pair
 from tests.live.processes.publisher import OwnPublisher
 from tests.live.processes.vendors import until
-from tests.server.storage.clusters import Cluster, cluster, needs_postgres
+from tests.server.storage.clusters import Cluster, cluster, folder_of_clusters, needs_postgres, url_of
 
 pytestmark = [pytest.mark.timeout(170), pytest.mark.process, needs_postgres]
 SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
@@ -73,3 +74,85 @@ def test_l8_a_standby_takes_the_place_of_a_killed_broker(tmp_path: Path, databas
             await load.stop()
 
     asyncio.run(asyncio.wait_for(work(), 160))
+
+
+@pytest.mark.slow
+def test_l8_a_broker_that_was_paused_ends_and_has_changed_nothing(tmp_path: Path, database: Cluster) -> None:
+    async def work() -> None:
+        async with pair(tmp_path, database.url) as brokers:
+            load = Load(brokers, Random(SEED))
+            await load.start()
+            await load.say()
+            first, second = brokers.brokers
+            first.pause()
+            try:
+                await second.until_says("is ready")
+                await load.say()
+            finally:
+                first.resume()
+            assert await first.ended() == 3
+            assert "'north' has lost its lease" in first.said
+            assert "Traceback" not in first.said
+            await load.check()
+            await load.stop()
+
+    asyncio.run(asyncio.wait_for(work(), 160))
+
+
+@pytest.mark.slow
+def test_l8_a_broker_that_stops_in_order_gives_its_place_away(tmp_path: Path, database: Cluster) -> None:
+    async def work() -> None:
+        async with pair(tmp_path, database.url) as brokers:
+            load = Load(brokers, Random(SEED))
+            await load.start()
+            await load.say()
+            first, second = brokers.brokers
+            await first.stop()
+            await second.until_says("is ready")
+            await load.check()
+            await load.stop()
+
+    asyncio.run(asyncio.wait_for(work(), 160))
+
+
+@pytest.mark.slow
+def test_l8_a_second_broker_that_does_not_wait_is_refused(tmp_path: Path, database: Cluster) -> None:
+    async def work() -> None:
+        async with pair(tmp_path, database.url) as brokers:
+            third = BrokerProcess("third", tmp_path)
+            third.settings |= {"name": NAME, "data": database.url}
+            await third.launch()
+            assert await third.ended() == 2
+            assert f"'{NAME}' is served by" in third.said
+            assert any(str(each.pid) in third.said for each in brokers.brokers)
+
+    asyncio.run(asyncio.wait_for(work(), 160))
+
+
+@pytest.mark.slow
+def test_l8_nothing_acknowledged_is_lost_with_the_primary_database(tmp_path: Path) -> None:
+    with folder_of_clusters() as folder:
+        primary, replica = Cluster(folder / "one", "one"), Cluster(folder / "two", "two")
+        try:
+            primary.make()
+            primary.start()
+            replica.copy(primary)
+            replica.start()
+            primary.wait_for("two")
+            asyncio.run(asyncio.wait_for(losing(primary, replica, tmp_path), 160))
+        finally:
+            primary.stop()
+            replica.stop()
+
+
+async def losing(primary: Cluster, replica: Cluster, folder: Path) -> None:
+    async with pair(folder, url_of(primary, replica)) as brokers:
+        load = Load(brokers, Random(SEED))
+        await load.start()
+        await load.say()
+        primary.stop()
+        replica.promote()
+        # Whichever of the two it is: the first may have found the new one before its lease was over.
+        await load.say()
+        await load.check()
+        await load.stop()

@@ -101,8 +101,9 @@ async def ends(*names: str, settings: LinkSettings = BRISK, ssl: Any = None) -> 
 class Relay:
     """Stands between two ends and can swallow what passes, as a network that is cut without a word does."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self.target_port = port
+        self.target_host = host
         self.port = 0
         self.swallows = False
         self.refuses = False
@@ -136,7 +137,7 @@ class Relay:
         if self.refuses:
             writer.transport.abort()
             return
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.target_port)
+        there_reader, there_writer = await asyncio.open_connection(self.target_host, self.target_port)
         self._writers += [writer, there_writer]
         loop = asyncio.get_running_loop()
         self._tasks.append(loop.create_task(self._copy(reader, there_writer)))

@@ -21,10 +21,12 @@ from tests.ports import free_port
 
 USER = "roamcast"
 DATABASE = "postgres"
+# Without syncs: the machine under a test stays, and what was written is with the system.
 SETTINGS = """
 unix_socket_directories = ''
 max_connections = 60
 shared_buffers = 16MB
+fsync = off
 wal_keep_size = 256MB
 logging_collector = off
 wal_sender_timeout = 20s
@@ -35,7 +37,7 @@ def programs() -> Path | None:
     """Where `initdb` and its like are: Debian does not put them on the path."""
     found = shutil.which("initdb")
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda each: int(each.parts[-3]))
-    return Path(found).parent if found else debian[-1].parent if debian else None
+    return debian[-1].parent if debian else Path(found).resolve().parent if found else None
 
 
 def why_not() -> str:
@@ -75,21 +77,13 @@ class Cluster:
         if self.directory.exists():
             shutil.rmtree(self.directory)
         where = f"host={primary.host} port={primary.port} user={USER} application_name={self.application}"
-        run(
-            self.within,
-            "pg_basebackup",
-            "-D",
-            str(self.directory),
-            "-d",
-            where,
-            "-R",
-            "-X",
-            "stream",
-            "-c",
-            "fast",
-            "--no-sync",
-        )
+        given = ("-D", str(self.directory), "-d", where, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+        run(self.within, "pg_basebackup", *given)
         self._configure()
+        # It does not wait for whom the other one waits for.
+        altered = self.directory / "postgresql.auto.conf"
+        lines = altered.read_text(encoding="utf-8").splitlines(keepends=True)
+        altered.write_text("".join(each for each in lines if "synchronous" not in each), encoding="utf-8")
 
     def _configure(self) -> None:
         lines = f"{SETTINGS}port = {self.port}\nlisten_addresses = '{self.host}'\n"

@@ -128,6 +128,11 @@ class Log:
     def life(self) -> int:
         return self._state.life
 
+    @property
+    def last(self) -> int:
+        """The number of the last batch."""
+        return self._last
+
     def load(self) -> Loaded:
         snapshot = None
         if self._state.covered:

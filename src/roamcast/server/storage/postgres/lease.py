@@ -10,8 +10,8 @@ believe in its lease as long as it likes, and writes nothing. Whether a lease is
 clock alone. The holder stops earlier, by a clock of its own that it reads before it asks: it is silent when another
 begins.
 
-A deadline that is further away than any holder could have set it was written before the clock of the database was set
-back, or by another server. It counts as passed.
+A deadline that is much further away than its holder set it was written before the clock of the database was set back,
+or by another server. It counts as passed.
 
 Whoever takes over ends the connections of the one before. A broker that was paused in the middle of a commit would
 otherwise keep its locks.
@@ -40,26 +40,24 @@ STARTING_S = 10.0
 """What is granted beyond a lease's length while what was stored is read: renewals may have to wait for that."""
 RETRY_S = 0.2
 
-LOOK = """
-SELECT epoch, holder, deadline < clock_timestamp() OR deadline > clock_timestamp() + %(far)s
-FROM roamcast.leases WHERE broker = %(broker)s
-"""
+FREE = "(deadline < clock_timestamp() OR deadline > clock_timestamp() + 2 * granted)"
+LOOK = f"SELECT epoch, holder, {FREE} FROM roamcast.leases WHERE broker = %(broker)s"
 FIRST = """
-INSERT INTO roamcast.leases VALUES (%(broker)s, 1, %(holder)s, clock_timestamp() + %(length)s)
+INSERT INTO roamcast.leases (broker, epoch, holder, deadline, granted)
+VALUES (%(broker)s, 1, %(holder)s, clock_timestamp() + %(length)s, %(length)s)
 ON CONFLICT DO NOTHING RETURNING epoch
 """
 END_OTHERS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE starts_with(application_name, %(tag)s || ' active') AND usename = current_user AND datname = current_database()
 """
-TAKE = """
-UPDATE roamcast.leases SET epoch = epoch + 1, holder = %(holder)s, deadline = clock_timestamp() + %(length)s
-WHERE broker = %(broker)s AND epoch = %(epoch)s
-    AND (deadline < clock_timestamp() OR deadline > clock_timestamp() + %(far)s)
-RETURNING epoch
+TAKE = f"""
+UPDATE roamcast.leases
+SET epoch = epoch + 1, holder = %(holder)s, deadline = clock_timestamp() + %(length)s, granted = %(length)s
+WHERE broker = %(broker)s AND epoch = %(epoch)s AND {FREE} RETURNING epoch
 """
 RENEW = """
-UPDATE roamcast.leases SET deadline = clock_timestamp() + %(length)s
+UPDATE roamcast.leases SET deadline = clock_timestamp() + %(length)s, granted = %(length)s
 WHERE broker = %(broker)s AND epoch = %(epoch)s RETURNING epoch
 """
 RELEASE = """
@@ -226,5 +224,4 @@ class Lease:
             "epoch": self.epoch,
             "holder": self.holder,
             "length": timedelta(seconds=self.length_s + self._beyond_s),
-            "far": timedelta(seconds=self.length_s + 2 * STARTING_S),
         }

@@ -16,33 +16,29 @@ answer of a synchronous standby, so one more commit must succeed before it count
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from hashlib import blake2b
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, LiteralString
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.server.storage.errors import DamagedLog, StorageError, StorageFull, Unreachable
-from roamcast.server.storage.postgres.database import Link, Session
+from roamcast.server.storage.postgres.database import Database, Link, Session
 from roamcast.server.storage.postgres.lease import Lease
+from roamcast.server.storage.postgres.reading import Reader, State, link_of, piece_checksum
+from roamcast.server.storage.postgres.schema import prepare, version
 from roamcast.server.storage.settings import StorageSettings
 from roamcast.server.storage.store import Loaded
 
-CHECKSUM_BYTES = 16
 BATCH_BYTES_MAX = 256 * 1024 * 1024
 """A quarter of what PostgreSQL takes in one value, since a dump writes two characters for a byte."""
 PIECE_BYTES = 4 * 1024 * 1024
 """Of a snapshot, in one row."""
 ROW_BYTES = 64
 """What a batch takes besides its body, about."""
-READ_ROWS = 64
 RETRY_S = 0.1
 NO_ROOM = ("53100", "53200", "54000")
 """SQLSTATEs of a server without room on its disk, without memory, and of a value that is too large."""
-BEGIN = b""
-"""What the chain of a new log goes on from."""
-
 HELD = "held AS (SELECT broker FROM roamcast.leases WHERE broker = %(broker)s AND epoch = %(epoch)s FOR KEY SHARE)"
 MOVED = """
 moved AS (
@@ -65,25 +61,7 @@ INSERT INTO roamcast.logs (broker, life, covered, covered_chain, last, chain, ch
 VALUES (%(broker)s, %(life)s, %(covered)s, %(covered_chain)b, %(last)s, %(chain)b, %(checksum)b)
 ON CONFLICT DO NOTHING
 """
-STATE = "SELECT life, covered, covered_chain, last, chain, checksum FROM roamcast.logs WHERE broker = %(broker)s"
 EPOCH = "SELECT epoch FROM roamcast.leases WHERE broker = %(broker)s"
-
-
-class State(Struct, frozen=True):
-    """The row of the log. `covered` and `last` are numbers of batches, 0 before any."""
-
-    life: int = 0
-    covered: int = 0
-    covered_chain: bytes = BEGIN
-    last: int = 0
-    chain: bytes = BEGIN
-
-    def given(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in self.__struct_fields__} | {"checksum": self.checksum}
-
-    @property
-    def checksum(self) -> bytes:
-        return digest(repr((self.life, self.covered, self.covered_chain, self.last, self.chain)).encode())
 
 
 class PostgresLog:
@@ -100,6 +78,7 @@ class PostgresLog:
         self._state = State()
         """As it is stored."""
         self._used_bytes = 0
+        self._reader = Reader(self.place, self._database.name, self._ask)
 
     @classmethod
     def open(cls, lease: Lease, settings: StorageSettings | None = None) -> "PostgresLog":
@@ -121,7 +100,7 @@ class PostgresLog:
 
     def _begin(self) -> None:
         """Reads where the log ends, and counts this life of its broker."""
-        before = self._read_state()
+        before = self._reader.state()
         if before is None:
             self._do(lambda link: link.execute(FIRST, self._given(State())))
             before = State()
@@ -131,60 +110,18 @@ class PostgresLog:
     # Reading.
 
     def load(self) -> Loaded:
-        return Loaded(self._snapshot(), self._batches(), self._state.life)
-
-    def _snapshot(self) -> bytes | None:
-        if not self._state.covered:
-            return None
-        pieces = list[bytes]()
-        while row := self._piece(len(pieces)):
-            body, checksum = row
-            if checksum != piece_checksum(self._state.covered, len(pieces), body):
-                raise DamagedLog(self.place, f"piece {len(pieces)} of the snapshot is damaged: its checksum is wrong")
-            pieces.append(body)
-        if not pieces or pieces.pop() != b"":
-            raise DamagedLog(self.place, f"the snapshot is cut off behind piece {len(pieces)}")
-        self._used_bytes += sum(map(len, pieces))
-        return b"".join(pieces)
-
-    def _piece(self, number: int) -> tuple[bytes, bytes] | None:
-        query = "SELECT body, checksum FROM roamcast.snapshots WHERE broker = %s AND piece = %s"
-        row = self._do(lambda link: link.execute(query, (self._database.name, number), binary=True).fetchone())
-        return None if row is None else (bytes(row[0]), bytes(row[1]))
+        snapshot = self._reader.snapshot(self._state)
+        self._used_bytes = len(snapshot or b"")
+        return Loaded(snapshot, self._batches(), self._state.life)
 
     def _batches(self) -> Iterator[bytes]:
-        state = self._state
-        number, chain = state.covered, state.covered_chain
-        while rows := self._rows_behind(number):
-            for found, link, body in rows:
-                number += 1
-                if found != number:
-                    raise DamagedLog(self.place, f"batch {number} of {state.last} is missing")
-                chain = link_of(chain, number, body)
-                if link != chain:
-                    raise DamagedLog(self.place, f"batch {number} of {state.last} is damaged: its checksum is wrong")
-                self._used_bytes += len(body) + ROW_BYTES
-                yield body
-        if (number, chain) != (state.last, state.chain):
-            raise DamagedLog(self.place, f"the log ends with batch {number}, and {state.last} were safe")
+        for body in self._reader.batches(self._state):
+            self._used_bytes += len(body) + ROW_BYTES
+            yield body
 
-    def _rows_behind(self, number: int) -> list[tuple[int, bytes, bytes]]:
-        query = """
-            SELECT number, chain, body FROM roamcast.batches
-            WHERE broker = %s AND number > %s ORDER BY number LIMIT %s
-        """
-        given = (self._database.name, number, READ_ROWS)
-        rows = self._do(lambda link: link.execute(query, given, binary=True).fetchall())
-        return [(int(row[0]), bytes(row[1]), bytes(row[2])) for row in rows]
-
-    def _read_state(self) -> State | None:
-        row = self._do(lambda link: link.execute(STATE, {"broker": self._database.name}).fetchone())
-        if row is None:
-            return None
-        state = State(row[0], row[1], bytes(row[2]), row[3], bytes(row[4]))
-        if bytes(row[5]) != state.checksum:
-            raise DamagedLog(self.place, "the row that says what is stored is damaged")
-        return state
+    def _ask(self, query: LiteralString, given: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._do(lambda link: link.execute(query, given, binary=True).fetchall())
+        return rows
 
     # Writing.
 
@@ -279,7 +216,7 @@ class PostgresLog:
         row = self._do(lambda link: link.execute(EPOCH, {"broker": self._database.name}).fetchone())
         if row is None or row[0] != self._lease.epoch:
             raise self._lease.gone("another broker has taken its place")
-        if self._read_state() != after:
+        if self._reader.state() != after:
             raise self._lease.gone(
                 f"{self.place} has gone back to an earlier state, before batch {self._state.last}: a backup was "
                 "restored under it, or a replica took over that had not everything (see synchronous_standby_names)"
@@ -326,16 +263,22 @@ class PostgresLog:
         self._session.close()
 
 
-def digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=CHECKSUM_BYTES).digest()
-
-
-def link_of(chain: bytes, number: int, body: bytes) -> bytes:
-    """The next link of the chain: nothing else than this number and body behind all those before has it."""
-    return blake2b(body, digest_size=CHECKSUM_BYTES, key=chain, salt=number.to_bytes(16, "big")).digest()
-
-
-def piece_checksum(covered: int, piece: int, body: bytes) -> bytes:
-    return blake2b(
-        body, digest_size=CHECKSUM_BYTES, key=piece.to_bytes(8, "big"), salt=covered.to_bytes(16, "big")
-    ).digest()
+@contextmanager
+def snapshot_of(database: Database) -> Iterator[Loaded]:
+    """What is stored at one moment, also while a broker writes; raises `StorageError` if there is nothing."""
+    session = Session(database, "backup")
+    link = session.link()
+    try:
+        if version(link) is None:
+            raise StorageError(f"{database.place}: there is no log of a broker in it")
+        prepare(link, database.place)
+        link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        reader = Reader(
+            database.place, database.name, lambda query, given: link.execute(query, given, binary=True).fetchall()
+        )
+        state = reader.state()
+        if state is None:
+            raise StorageError(f"{database.place}: there is no log of a broker called '{database.name}' in it")
+        yield Loaded(reader.snapshot(state), reader.batches(state), state.life)
+    finally:
+        session.close()

@@ -20,6 +20,7 @@ CREATE TABLE roamcast.leases (
     epoch bigint NOT NULL,
     holder text NOT NULL,
     deadline timestamptz NOT NULL,
+    granted interval NOT NULL,
     UNIQUE (broker, epoch)
 ) WITH (fillfactor = 20);
 CREATE TABLE roamcast.logs (

@@ -1,0 +1,157 @@
+"""L8: a backup is a whole copy of a log, of a broker that runs or one that is stopped; other files are refused."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from roamcast.cli import app
+from roamcast.server.storage import DamagedLog, LeaseHeld, Log, StorageError
+from roamcast.server.storage.backup import back_up, restore
+from roamcast.server.storage.postgres import Database, Lease, PostgresLog
+from tests.server.storage.clusters import Cluster, cluster, needs_postgres
+from tests.server.storage.test_log import contents
+
+BATCHES = [b"one", b"", b"three" * 1_000]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with cluster() as made:
+        yield made
+
+
+def filled(directory: Path) -> Log:
+    """Still open, as by a broker that runs: what it has is in the write-ahead log."""
+    log = Log.open(directory)
+    log.append(b"zero")
+    log.snapshot(b"state")
+    log.append_all(BATCHES)
+    return log
+
+
+def test_l8_a_running_log_is_copied_and_comes_back(tmp_path: Path) -> None:
+    log = filled(tmp_path / "data")
+    assert back_up(str(tmp_path / "data"), "a", tmp_path / "copy") == 3
+    log.append(b"later")
+    log.close()
+    assert restore(tmp_path / "copy", str(tmp_path / "new"), "a") == 3
+    assert contents(tmp_path / "new") == (b"state", BATCHES)
+    assert contents(tmp_path / "data") == (b"state", [*BATCHES, b"later"])
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["copy", "data", "new"]
+
+
+def test_l8_a_stopped_log_is_copied(tmp_path: Path) -> None:
+    filled(tmp_path / "data").close()
+    back_up(str(tmp_path / "data"), "a", tmp_path / "copy")
+    restore(tmp_path / "copy", str(tmp_path / "new"), "a")
+    assert contents(tmp_path / "new") == (b"state", BATCHES)
+
+
+def test_l8_a_copy_is_made_again_when_the_write_ahead_log_began_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(tmp_path / "data")
+    copyfile, changed = shutil.copyfile, list[str]()
+
+    def changing(source: Path, target: Path) -> Any:
+        done = copyfile(source, target)
+        if not changed:
+            changed.append(source.name)
+            # Empties the write-ahead log, whose batches go into the database that was copied just before.
+            log.snapshot(b"later")
+            log.append(b"after")
+        return done
+
+    monkeypatch.setattr(shutil, "copyfile", changing)
+    back_up(str(tmp_path / "data"), "a", tmp_path / "copy")
+    restore(tmp_path / "copy", str(tmp_path / "new"), "a")
+    assert contents(tmp_path / "new") == (b"later", [b"after"])
+    log.close()
+
+
+def test_l8_a_damaged_log_is_not_copied(tmp_path: Path) -> None:
+    filled(tmp_path / "data").close()
+    file = tmp_path / "data" / "log.sqlite"
+    file.write_bytes(file.read_bytes().replace(b"threethree", b"threethrex"))
+    with pytest.raises(DamagedLog, match="its checksum is wrong"):
+        back_up(str(tmp_path / "data"), "a", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_l8_a_copy_with_less_than_was_safe_is_refused(tmp_path: Path) -> None:
+    log = filled(tmp_path / "data")
+    (tmp_path / "data" / "high-water").write_bytes(b"%020d\n" % 9)
+    with pytest.raises(DamagedLog, match="ends with batch 4, and 9 were safe"):
+        back_up(str(tmp_path / "data"), "a", tmp_path / "copy")
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda data: data[:-10], "cut off"),
+        (lambda data: data.replace(b"three", b"thrie", 1), "its checksum is wrong"),
+        (lambda data: b"something else\n" + data, "no backup of a broker of this version"),
+        (lambda data: data + b"more", "its checksum is wrong"),
+    ],
+)
+def test_l8_a_backup_that_is_not_whole_restores_nothing(tmp_path: Path, change: Any, complaint: str) -> None:
+    filled(tmp_path / "data").close()
+    copy = tmp_path / "copy"
+    back_up(str(tmp_path / "data"), "a", copy)
+    copy.write_bytes(change(copy.read_bytes()))
+    with pytest.raises(StorageError, match=complaint):
+        restore(copy, str(tmp_path / "new"), "a")
+    assert not (tmp_path / "new").exists()
+
+
+def test_l8_nothing_is_restored_over_a_log(tmp_path: Path) -> None:
+    filled(tmp_path / "data").close()
+    back_up(str(tmp_path / "data"), "a", tmp_path / "copy")
+    with pytest.raises(StorageError, match="there is a log already"):
+        restore(tmp_path / "copy", str(tmp_path / "data"), "a")
+
+
+def test_l8_the_commands_say_what_they_did_and_what_is_wrong(tmp_path: Path) -> None:
+    filled(tmp_path / "data").close()
+    data, copy, new = (str(tmp_path / name) for name in ("data", "copy", "new"))
+
+    def said(*arguments: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["broker", *arguments], env={"COLUMNS": "400"})
+        return result.exit_code, result.output
+
+    assert said("backup", data, copy) == (
+        0,
+        f"{copy}: {Path(copy).stat().st_size:,} bytes, a snapshot and 3 batches behind it\n",
+    )
+    assert said("restore", copy, new) == (0, "restored a snapshot and 3 batches; start the broker\n")
+    code, words = said("restore", copy, new)
+    assert (code, "there is a log already" in words) == (2, True)
+    code, words = said("backup", str(tmp_path / "nowhere"), copy)
+    assert (code, "there is no log of a broker in it" in words) == (2, True)
+
+
+@needs_postgres
+def test_l8_a_log_moves_into_a_database_and_back(tmp_path: Path, server: Cluster) -> None:
+    filled(tmp_path / "data").close()
+    back_up(str(tmp_path / "data"), "a", tmp_path / "copy")
+    assert restore(tmp_path / "copy", server.url, "a") == 3
+    lease = Lease(Database(server.url, "a"), 60.0)
+    lease.take()
+    log = PostgresLog.open(lease)
+    log.append(b"in the database")
+    assert back_up(server.url, "a", tmp_path / "again") == 4
+    with pytest.raises(LeaseHeld):
+        restore(tmp_path / "copy", server.url, "a")
+    log.close()
+    lease.release()
+    with pytest.raises(StorageError, match="there is a log already"):
+        restore(tmp_path / "copy", server.url, "a")
+    with pytest.raises(StorageError, match="no log of a broker called 'b'"):
+        back_up(server.url, "b", tmp_path / "other")
+    restore(tmp_path / "again", str(tmp_path / "new"), "a")
+    assert contents(tmp_path / "new") == (b"state", [*BATCHES, b"in the database"])
