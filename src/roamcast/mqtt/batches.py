@@ -119,6 +119,9 @@ def _topic_of(head: bytes, topics: dict[bytes, str]) -> str | None:
 
 def acknowledged_at(data: bytes, at: int) -> list[int]:
     """The identifiers of PUBACKs without a reason that stand side by side and are all that follows; else none."""
+    if len(data) - at == 4 and data[at] == 0x40:
+        packet_id = data[at + 2] << 8 | data[at + 3]
+        return [packet_id] if packet_id and data[at + 1] == 2 else []
     count = (len(data) - at) // 4
     chunk = data[at : at + 4 * count]
     if chunk[0::4] != b"\x40" * count or chunk[1::4] != b"\x02" * count:

@@ -82,10 +82,11 @@ class Dialogue:
 
     @property
     def wants_more(self) -> bool:
+        incoming = self.incoming
         if len(self._subscribes) + len(self._unsubscribes) >= self._limits.requests_max:
             return False
         # An MQTT 5 client knows the maximum and is cut off beyond it; one of 3.1.1 is slowed down instead.
-        return self._version == V5 or self.incoming.unanswered < self._limits.receive_max
+        return self._version == V5 or len(incoming.acks) + len(incoming.recs) < incoming.receive_max
 
     def answer(self, packet: Answer) -> bool:
         """False when the client takes no packet of that size, and nothing was sent."""

@@ -18,7 +18,7 @@ PUBACK_BEGIN = b"\x40\x02"
 
 
 class Incoming:
-    __slots__ = ("_acks", "_recs", "_releases", "_send", "_stored", "_twice", "_version", "receive_max")
+    __slots__ = ("_releases", "_send", "_stored", "_version", "acks", "receive_max", "recs", "twice")
 
     def __init__(
         self, stored: Collection[int], version: int, receive_max: int, send: Callable[[bytes], None]
@@ -28,34 +28,30 @@ class Incoming:
         self._stored = stored
         self._version = version
         self._send = send
-        self._acks: dict[int, bytes | None] = {}
+        self.acks: dict[int, bytes | None] = {}
         """Messages of QoS 1 that wait for PUBACK, with the answer of those that wait for others before them."""
-        self._recs: dict[int, bytes | None] = {}
+        self.recs: dict[int, bytes | None] = {}
         self._releases: dict[int, bytes | None] = {}
-        self._twice: set[int] = set()
+        self.twice: set[int] = set()
         """Messages of QoS 2 that count against the receive maximum; that begins anew with each connection."""
-
-    @property
-    def unanswered(self) -> int:
-        return len(self._acks) + len(self._recs)
 
     @property
     def room(self) -> int:
         """How many messages more may wait to be acknowledged."""
-        return self.receive_max - len(self._acks) - len(self._twice)
+        return self.receive_max - len(self.acks) - len(self.twice)
 
     def arrived_together(self, packet_ids: list[int]) -> bool:
         """Of QoS 1, all different, and not more than there is room for. False if they are to be looked at one by one:
         some are in use."""
-        acks = self._acks
-        if (acks or self._recs or self._twice or self._stored) and not self._are_free(packet_ids):
+        acks = self.acks
+        if (acks or self.recs or self.twice or self._stored) and not self._are_free(packet_ids):
             return False
         for packet_id in packet_ids:
             acks[packet_id] = None
         return True
 
     def _are_free(self, packet_ids: list[int]) -> bool:
-        used = (self._acks, self._recs, self._twice, self._stored)
+        used = (self.acks, self.recs, self.twice, self._stored)
         return not any(each in ids for ids in used if ids for each in packet_ids)
 
     def arrived(self, packet: Publish) -> bool:
@@ -63,26 +59,26 @@ class Incoming:
         packet_id = packet.packet_id
         if packet.qos == 1:
             return self._arrived_once(packet_id, packet.dup)
-        if packet_id in self._acks:
+        if packet_id in self.acks:
             raise ProtocolError(f"packet identifier {packet_id} is in use")
-        if packet_id in self._recs:
+        if packet_id in self.recs:
             if not packet.dup:
                 raise ProtocolError(f"packet identifier {packet_id} is in use")
             return False
         if packet_id in self._releases:
             raise ProtocolError(f"packet identifier {packet_id} was released")
         self._count(packet_id)
-        self._twice.add(packet_id)
-        self._recs[packet_id] = None
+        self.twice.add(packet_id)
+        self.recs[packet_id] = None
         return True
 
     def _arrived_once(self, packet_id: int, dup: bool) -> bool:
-        if packet_id in self._acks or packet_id in self._recs:
-            if dup and packet_id in self._acks:
+        if packet_id in self.acks or packet_id in self.recs:
+            if dup and packet_id in self.acks:
                 return False
             raise ProtocolError(f"packet identifier {packet_id} is in use")
         self._count(packet_id)
-        self._acks[packet_id] = None
+        self.acks[packet_id] = None
         if packet_id in self._stored:
             # The client has forgotten a QoS 2 message that this side remembers.
             self.acknowledge(packet_id, PubAck(packet_id, Reason.PACKET_IDENTIFIER_IN_USE))
@@ -90,25 +86,25 @@ class Incoming:
         return True
 
     def _count(self, packet_id: int) -> None:
-        if self.room <= 0 and packet_id not in self._twice and self._version == V5:
+        if self.room <= 0 and packet_id not in self.twice and self._version == V5:
             raise ProtocolError(
                 f"more than {self.receive_max} messages are not acknowledged", Reason.RECEIVE_MAXIMUM_EXCEEDED
             )
 
     def expects_ack(self, packet_id: int) -> bool:
-        return packet_id in self._acks
+        return packet_id in self.acks
 
     def expects_rec(self, packet_id: int) -> bool:
-        return packet_id in self._recs
+        return packet_id in self.recs
 
     def acknowledge(self, packet_id: int, packet: PubAck) -> None:
-        if self._acks.get(packet_id, b"") is None:
-            self._acks[packet_id] = encode(packet, self._version)
-            self._flush(self._acks)
+        if self.acks.get(packet_id, b"") is None:
+            self.acks[packet_id] = encode(packet, self._version)
+            self._flush(self.acks)
 
     def acknowledge_all(self, packet_ids: Iterable[int]) -> None:
         """With success, which all versions say alike."""
-        acks = self._acks
+        acks = self.acks
         for packet_id in packet_ids:
             if acks.get(packet_id, b"") is None:
                 acks[packet_id] = PUBACK_BEGIN + packet_id.to_bytes(2, "big")
@@ -116,16 +112,16 @@ class Incoming:
 
     def answer_received(self, packet_id: int, packet: PubRec) -> None:
         """A refused message frees its identifier."""
-        if self._recs.get(packet_id, b"") is None:
+        if self.recs.get(packet_id, b"") is None:
             if packet.reason >= FAILURE_FROM:
-                self._twice.discard(packet_id)
-            self._recs[packet_id] = encode(packet, self._version)
-            self._flush(self._recs)
+                self.twice.discard(packet_id)
+            self.recs[packet_id] = encode(packet, self._version)
+            self._flush(self.recs)
 
     def released(self, packet: PubRel) -> bool:
         """Whether the broker must hear of it."""
         packet_id = packet.packet_id
-        if packet_id in self._recs:
+        if packet_id in self.recs:
             raise ProtocolError(f"packet identifier {packet_id} is released before it was received")
         if packet_id in self._releases:
             return False
@@ -139,7 +135,7 @@ class Incoming:
         """PUBCOMP, if the client waits for one here."""
         if self._releases.get(packet_id, b"") is None:
             del self._releases[packet_id]
-            self._twice.discard(packet_id)
+            self.twice.discard(packet_id)
             self._send(encode(PubComp(packet_id), self._version))
 
     def _flush(self, answers: dict[int, bytes | None]) -> None:

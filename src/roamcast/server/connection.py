@@ -81,17 +81,17 @@ class ClientSocket(asyncio.Protocol):
         """Tells what happened, and has written what there is to say."""
         mqtt = self.mqtt
         if mqtt.pending and not self._telling:
-            self._tell()
+            self._tell(mqtt.pending)
         if not self.dirty and (mqtt.output or mqtt.stalled == self._reading or mqtt.state is CLOSED):
-            self.mark()
+            self.dirty = True
+            self.desk.wrote(self)
 
-    def _tell(self) -> None:
+    def _tell(self, pending: list[AnyEvent]) -> None:
         """An answer that is given at once may have more read, and so more to tell; all of it in its order."""
         self._telling = True
-        pending, told = self.mqtt.pending, self.desk.told
         try:
             for event in pending:
-                told(self, event)
+                self.desk.told(self, event)
         finally:
             pending.clear()
             self._telling = False
@@ -159,6 +159,6 @@ class ClientSocket(asyncio.Protocol):
 
     def connection_lost(self, problem: Exception | None) -> None:
         self.mqtt.lost(self.desk.now_us())
-        self._tell()
+        self._tell(self.mqtt.pending)
         self.transport = None
         self.desk.closed(self)

@@ -171,9 +171,9 @@ class Inbound:
         if message.qos or message.retain or is_lasting(message):
             if self.server.core.border.publishing.needs_log(name, message):
                 self.server.give(Published(name, packet_id, message))
+                self.server.backpressure.said(client)
             else:
-                self.server.pass_reliably(name, Batch(message.topic, 1, [message], [packet_id], len(message.payload)))
-            self.server.backpressure.said(client)
+                self.server.pass_on(name, Batch(message.topic, 1, [message], [packet_id], len(message.payload)))
         elif message.topic == REPORT_TOPIC:
             self.reported(client, message.payload)
         else:
@@ -195,14 +195,13 @@ class Inbound:
             payloads = tuple([each.payload for each in batch.messages])
             server.give(PublishedTogether(client.name, topic, tuple(batch.packet_ids), payloads))
             server.backpressure.said(client)
-        elif not server.pass_reliably(client.name, batch):
-            server.backpressure.said(client)
+        else:
+            server.pass_on(client.name, batch)
 
     def _pass_on(self, client: ClientSocket, batch: Batch) -> None:
         server = self.server
         if server.core.border.announcing.on and server.core.border.announcing.asks(batch.topic, server.heard_us):
             self._announce(client, batch.topic)
-        server.metrics.received(0, batch.payload_bytes, len(batch.messages))
         server.pass_on(client.name, batch)
 
     def _announce(self, client: ClientSocket, topic: str) -> None:

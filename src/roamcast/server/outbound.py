@@ -28,6 +28,7 @@ from roamcast.mqtt.reasons import Reason
 from roamcast.node.boundary import Message
 
 if TYPE_CHECKING:
+    from roamcast.broker.session import Session
     from roamcast.server.connection import ClientSocket
     from roamcast.server.server import BrokerServer
 
@@ -54,13 +55,24 @@ class Outbound:
     def perform(self, effects: list[AnyEffect]) -> None:
         """Each by itself: what cannot be done for one client is no reason to forget the others."""
         now_us = self.server.heard_us
+        stored: dict[Session, int] = {}
+        """By session, the last number that may be sent now."""
         for effect in effects:
+            if type(effect) is Deliver:
+                self._count(effect)
+                stored.update(effect.receivers)
+                continue
+            if stored:
+                self._deliver(now_us, stored)
+                stored = {}
             try:
                 self._perform(now_us, effect)
             except Exception as problem:
                 client = getattr(effect, "client", None)
                 socket = None if client is None else self.server.clients.get(client)
                 self.failed(type(effect).__name__, problem, socket)
+        if stored:
+            self._deliver(now_us, stored)
 
     def failed(self, what: str, problem: Exception, socket: "ClientSocket | None") -> None:
         """A client for which something could not be done starts again."""
@@ -73,7 +85,8 @@ class Outbound:
             case Hand():
                 self._hand(now_us, effect)
             case Deliver():
-                self._deliver(now_us, effect)
+                self._count(effect)
+                self._deliver(now_us, dict(effect.receivers))
             case Accept():
                 socket = self.server.clients.get(effect.client)
                 if socket is not None:
@@ -209,19 +222,24 @@ class Outbound:
         socket.attend()
         return refused
 
-    def _deliver(self, now_us: int, effect: Deliver) -> None:
+    def _deliver(self, now_us: int, stored: dict["Session", int]) -> None:
+        """By session, the last number that is stored: several deliveries that stand side by side are one call."""
         clients = self.server.clients
-        for session, number in effect.receivers:
+        for session, number in stored.items():
             socket = clients.get(session.client)
-            if socket is None:
+            if socket is None or socket.mqtt.session is not session:
                 continue
             mqtt = socket.mqtt
-            if mqtt.session is session:
+            try:
                 mqtt.deliver(now_us, number)
-                if mqtt.pending:
-                    socket.attend()
-                elif not socket.dirty:
-                    socket.mark()
+            except Exception as problem:
+                self.failed("Deliver", problem, socket)
+            if mqtt.pending:
+                socket.attend()
+            elif not socket.dirty:
+                socket.mark()
+
+    def _count(self, effect: Deliver) -> None:
         run, form, count = effect.run, effect.run[0].form, len(effect.receivers)
         if form is not None:
             size_bytes = run[0].size_bytes if len(run) == 1 else sum([each.size_bytes for each in run])

@@ -136,7 +136,8 @@ class BrokerServer:
         self._finished: list[tuple[str, tuple[int, ...]]] = []
         """By client, the numbers of deliveries that were finished in this tick."""
         self.passing: list[tuple[str, Batch]] = []
-        """Messages of QoS 0 of this tick, with their publishers."""
+        """Messages of this tick that need no log, with their publishers; all of one QoS."""
+        self._passing_qos = 0
         self._tick_is_due = False
         self._timer: Handle | None = None
         self._timer_us = 0
@@ -170,8 +171,9 @@ class BrokerServer:
         self._give(given)
 
     def _give(self, given: AnyGiven) -> None:
-        if self.passing and isinstance(given, Left):
-            # Who leaves has said so before, and when its session ends nobody knows it any more.
+        if self.passing and (self._passing_qos or isinstance(given, Left)):
+            # Who leaves has said so before, and when its session ends nobody knows it any more. And whether messages
+            # of QoS 1 need the log may be another matter after an input.
             self.pass_waiting()
         now_us, took_s = self.now_us(), 0.0
         self._inputs += 1
@@ -190,8 +192,12 @@ class BrokerServer:
         self._set_timer()
 
     def pass_on(self, client: str, batch: Batch) -> None:
-        """Messages of QoS 0: with all others of this tick."""
-        if self.ahead.waiting:
+        """Messages that need no log: with all others of this tick, in their order."""
+        self.metrics.received(batch.qos, batch.payload_bytes, len(batch.messages))
+        if batch.qos != self._passing_qos:
+            self.pass_waiting()
+            self._passing_qos = batch.qos
+        if self.ahead.waiting and not batch.qos:
             keys = keys_of(client, batch.messages[0])
             if any(key in self.ahead.waiting for key in keys):
                 pass_it = partial(self.core.passing, self.now_us(), [(client, batch)])
@@ -202,24 +208,6 @@ class BrokerServer:
                 return
         self.passing.append((client, batch))
         self._tick_soon()
-
-    def pass_reliably(self, client: str, batch: Batch) -> bool:
-        """Messages of QoS 1 that need no log: at once, or, if this is false, behind what waits for it."""
-        if self._finished:
-            self._give_finished()
-        if self.passing:
-            # In the order in which their publisher said them.
-            self.pass_waiting()
-        self.metrics.received(1, batch.payload_bytes, len(batch.messages))
-        effects = self.core.passing_reliably(self.heard_us, client, batch)
-        if not self.write_ahead.owes:
-            self.outbound.perform(effects)
-            return True
-        effects = self.outbound.remarked(effects)
-        self.ahead.mark(client, batch.topic)
-        self.write_ahead.add_behind([*effects, self.ahead.take()], batch.payload_bytes)
-        self._tick_soon()
-        return False
 
     def heard_passing(self, peer: str, passing: Passing) -> bool:
         """One of a neighbour; whether it waits for the disk."""
@@ -244,9 +232,25 @@ class BrokerServer:
         self._tick_soon()
 
     def pass_waiting(self) -> None:
-        if self.passing:
-            passing, self.passing = self.passing, []
+        """Those of QoS 1 behind all that waits for the disk: a client gets its deliveries in their order."""
+        if not self.passing:
+            return
+        passing, self.passing = self.passing, []
+        if not self._passing_qos:
             self.outbound.perform(self.core.passing(self.heard_us, passing))
+            return
+        effects = self.core.passing_reliably(self.heard_us, passing)
+        if not self.write_ahead.owes:
+            self.outbound.perform(effects)
+            return
+        for client, batch in passing:
+            self.ahead.mark(client, batch.topic)
+        effects = [*self.outbound.remarked(effects), self.ahead.take()]
+        self.write_ahead.add_behind(effects, sum([batch.payload_bytes for _, batch in passing]))
+        for client, _ in passing:
+            if client in self.clients:
+                self.backpressure.said(self.clients[client])
+        self._tick_soon()
 
     def next_arrival(self) -> int:
         self._arrivals += 1
@@ -266,9 +270,9 @@ class BrokerServer:
 
     def _tick(self) -> None:
         try:
+            if self._finished:
+                self._give_finished()
             if self.passing:
-                if self._finished:
-                    self._give_finished()
                 self.pass_waiting()
         finally:
             # What is written or given up to here belongs to this tick; what a commit brings about, to the next.

@@ -211,14 +211,15 @@ class Core:
             self._mistaken("passing", None, problem)
         return self.border.take_effects()
 
-    def passing_reliably(self, now_us: int, client: str, batch: Batch) -> list[AnyEffect]:
-        """Messages of QoS 1 that need no log (`Publishing.needs_log`)."""
+    def passing_reliably(self, now_us: int, passing: Sequence[tuple[str, Batch]]) -> list[AnyEffect]:
+        """The same of QoS 1, where no log is needed (`Publishing.needs_log`)."""
         self.border.now_us = now_us
-        try:
-            self.border.publishing.pass_reliably(client, batch)
-        except Exception as problem:
-            # Nothing of this is logged, so nothing that lasts may follow from it.
-            self._mistaken("passing", None, problem)
+        for client, batch in passing:
+            try:
+                self.border.publishing.pass_reliably(client, batch)
+            except Exception as problem:
+                # Nothing of this is logged, so nothing that lasts may follow from it.
+                self._mistaken("passing", None, problem)
         return self.border.take_effects()
 
     def finish_unlogged(self, client: str, numbers: tuple[int, ...]) -> bool:

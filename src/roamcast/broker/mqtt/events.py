@@ -71,9 +71,8 @@ class Events:
         if self.started_us is None:
             self.started_us = now_us
         self.passing_made += 1
-        return self._event(
-            f"{self.host}~{self.started_us:x}.{self.passing_made}", publisher, message, now_us, travels
-        )
+        event_id = f"{self.host}~{self.started_us:x}.{self.passing_made}"
+        return self._event(event_id, publisher, message, now_us, travels)
 
     def _event(self, event_id: str, publisher: Context, message: Message, now_us: int, travels: bool) -> Event:
         body = _encoder.encode(message) if travels else None
