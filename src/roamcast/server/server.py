@@ -171,7 +171,7 @@ class BrokerServer:
         self._give(given)
 
     def _give(self, given: AnyGiven) -> None:
-        if self.passing and (self._passing_qos or isinstance(given, Left)):
+        while self.passing and (self._passing_qos or isinstance(given, Left)):
             # Who leaves has said so before, and when its session ends nobody knows it any more. And whether messages
             # of QoS 1 need the log may be another matter after an input.
             self.pass_waiting()
@@ -194,9 +194,9 @@ class BrokerServer:
     def pass_on(self, client: str, batch: Batch) -> None:
         """Messages that need no log: with all others of this tick, in their order."""
         self.metrics.received(batch.qos, batch.payload_bytes, len(batch.messages))
-        if batch.qos != self._passing_qos:
+        while self.passing and self._passing_qos != batch.qos:
             self.pass_waiting()
-            self._passing_qos = batch.qos
+        self._passing_qos = batch.qos
         if self.ahead.waiting and not batch.qos:
             keys = keys_of(client, batch.messages[0])
             if any(key in self.ahead.waiting for key in keys):
@@ -272,7 +272,8 @@ class BrokerServer:
         try:
             if self._finished:
                 self._give_finished()
-            if self.passing:
+            while self.passing:
+                # Whoever is answered may go on, with what was not read before.
                 self.pass_waiting()
         finally:
             # What is written or given up to here belongs to this tick; what a commit brings about, to the next.

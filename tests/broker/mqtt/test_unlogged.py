@@ -18,7 +18,9 @@ from roamcast.broker.mqtt.inputs import (
     decode_batch,
 )
 from roamcast.broker.params import BrokerParams
+from roamcast.mqtt.encoding import encode
 from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.packets import V5, Publish, Subscribe, Wish
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.topics import parse_filter
 from tests.broker.mqtt.machines import EPOCH_US
@@ -102,6 +104,31 @@ def test_logged_and_unlogged_messages_stay_in_order(scene: Scene) -> None:
     scene.rest()
     assert payloads(bob) == [b"0", b"1", b"2", b"3", b"4", b"5"]
     assert payloads(cy) == [b"0", b"3"]
+
+
+def test_messages_of_both_qualities_in_one_segment_stay_in_order(scene: Scene) -> None:
+    bob = scene.client("bob", expiry_s=TRANSIENT)
+    scene.client("ann")
+    scene.subscribe(bob, "t", 1)
+    said = [
+        Publish("t", b"%d" % number, qos, packet_id=qos * (number + 1)) for number, qos in enumerate([1, 0, 1, 1, 0])
+    ]
+    scene.stage.brokers["a"].server.clients["ann"].data_received(b"".join(encode(each, V5) for each in said))
+    scene.rest()
+    assert [(each.payload, each.qos) for each in published(bob)] == [(each.payload, each.qos) for each in said]
+
+
+def test_a_kept_session_that_subscribes_in_the_same_tick_gets_nothing_unlogged(scene: Scene) -> None:
+    bob, cy = scene.client("bob", expiry_s=TRANSIENT), scene.client("cy")
+    scene.client("ann")
+    scene.subscribe(bob, "t", 1)
+    clients = scene.stage.brokers["a"].server.clients
+    clients["ann"].data_received(encode(Publish("t", b"1", 1, packet_id=1), V5))
+    clients["cy"].data_received(encode(Subscribe(1, (Wish("t", 1),)), V5))
+    scene.rest()
+    assert logged(scene) == []
+    assert payloads(bob) == [b"1"]
+    assert payloads(cy) == []
 
 
 def test_a_broker_that_was_killed_has_no_unlogged_message(scene: Scene) -> None:
