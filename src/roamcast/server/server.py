@@ -14,6 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from roamcast.broker.modulators.budget import CpuBudget
 from roamcast.broker.mqtt.ahead import Ahead, Key, keys_of
 from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.effects import AnyEffect
@@ -22,6 +23,7 @@ from roamcast.broker.mqtt.inputs import (
     Finished,
     Fired,
     Left,
+    Overspent,
     Reported,
 )
 from roamcast.broker.mqtt.passing import Passing
@@ -89,11 +91,12 @@ class BrokerServer:
         stopwatch_s: Callable[[], float] = time.perf_counter,
         trackers: Trackers | None = None,
         may_speak: Callable[[], bool] = lambda: True,
+        cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
         """`redirect` sends everybody who comes to another broker; `snapshotter` and `due` say how and when snapshots
         are made, `group_s` how far apart commits are, and `stopwatch_s` about how much work an input was: the
         thread's own clock would be more exact, but takes as long as some inputs. `trackers` understand OwnTracks.
-        `may_speak` is asked before anything is said to clients."""
+        `may_speak` is asked before anything is said to clients; `cpu_s` measures modulators."""
         self.core = core
         self.limits = limits or Limits()
         self.frames = Frames(core.events.seen)
@@ -122,6 +125,7 @@ class BrokerServer:
         )
         self.backpressure = Backpressure(self.write_ahead)
         self.ahead = core.border.ahead = Ahead()
+        self.cpu_budget = core.border.cpu_budget = CpuBudget(core.border.modulator_limits, cpu_s)
         self.inbound = Inbound(self)
         self.told = self.inbound.told
         self._clock_us = clock_us or SteadyClock().now_us
@@ -275,6 +279,8 @@ class BrokerServer:
             while self.passing:
                 # Whoever is answered may go on, with what was not read before.
                 self.pass_waiting()
+            if self.cpu_budget.overspent:
+                self._switch_off_modulators()
         finally:
             # What is written or given up to here belongs to this tick; what a commit brings about, to the next.
             self._tick_is_due = False
@@ -282,6 +288,16 @@ class BrokerServer:
             self.flush()
         if len(self.backpressure):
             self.backpressure.release()
+
+    def _switch_off_modulators(self) -> None:
+        """The reason goes with DISCONNECT, which every client of MQTT 5 can show; its session waits for it."""
+        for client, name in self.cpu_budget.take_overspent():
+            self.give(Overspent(client, name))
+            socket = self.clients.get(client)
+            if socket is not None:
+                why = f"the modulator of '{name}' took too much of the broker's processor and is switched off"
+                socket.mqtt.disconnect(self.now_us(), Reason.QUOTA_EXCEEDED, why)
+                socket.attend()
 
     def flush(self) -> None:
         if self._dirty and not self._may_speak():

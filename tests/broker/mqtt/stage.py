@@ -110,6 +110,7 @@ class SimBroker:
             snapshotter=SlowSnapshotter(stage, self.head, core),
             due=stage.due,
             stopwatch_s=lambda: 0.0,
+            cpu_s=lambda: 0.0,
             trackers=Trackers(core.space, stage.tracking) if stage.tracking is not None else None,
         )
         self.desk = LinkDesk(self.server, self)

@@ -12,8 +12,9 @@ from roamcast.mqtt.messages import Message
 from roamcast.mqtt.packets import SubAck
 from roamcast.mqtt.reasons import Reason
 from tests.broker.modulator_samples import COUNTING, module
-from tests.broker.mqtt.scene import Scene, last
+from tests.broker.mqtt.scene import Scene, dismissal, last
 from tests.broker.mqtt.stage import SimClient
+from tests.broker.mqtt.test_restarts import restart
 
 PAIRS = spec_to_text(Declarative(window=ByCount(2), aggregates=(Aggregate("sum", "v"),)))
 COUNTS = spec_to_text(Wasm(COUNTING))
@@ -121,6 +122,34 @@ def test_an_event_whose_modulator_fails_is_dropped_and_counted_until_it_is_switc
     scene.subscribe(reader, "t")
     scene.publish(writer, "t", b"plain again")
     assert reader.taken == [b"plain again"]
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_modulator_that_takes_too_much_is_switched_off_and_its_client_told_p49(qos: int) -> None:
+    scene = Scene()
+    reader, other, writer = scene.client("reader"), scene.client("other"), scene.client("writer")
+    for pattern in ("dear", "cheap"):
+        scene.subscribe(reader, pattern, qos=qos, modulator=PAIRS)
+    scene.subscribe(other, "dear", qos=qos)
+    scene.publish(writer, "dear", {"v": 1}, qos=qos)
+    server = scene.stage.brokers["a"].server
+    server.cpu_budget.overspent["reader", "dear"] = None
+    scene.publish(writer, "dear", {"v": 2}, qos=qos)
+    dismissed = dismissal(reader)
+    assert dismissed.reason is Reason.QUOTA_EXCEEDED
+    assert "'dear'" in str(dismissed.reason_text)
+    scene.move(reader, "a")
+    for number in (10, 20):
+        scene.publish(writer, "dear", {"v": number}, qos=qos)
+        scene.publish(writer, "cheap", {"v": 10 * number}, qos=qos)
+    restart(scene)
+    for client in (writer, other, reader):
+        scene.move(client, "a")
+    for number in (30, 40):
+        scene.publish(writer, "dear", {"v": number}, qos=qos)
+        scene.publish(writer, "cheap", {"v": 10 * number}, qos=qos)
+    assert [each for each in sums(reader) if each > 3] == [300, 700]
+    assert len(other.taken) == 6
 
 
 def test_messages_of_qos_0_have_an_instance_of_their_own_p50() -> None:

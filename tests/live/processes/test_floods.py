@@ -9,9 +9,13 @@ from contextlib import suppress
 from random import Random
 
 import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from roamcast.broker.modulators.spec import Wasm, spec_to_text
+from tests.broker.modulator_samples import module
 from tests.live.processes.fleet import BrokerProcess, shared_fleet
-from tests.live.processes.vendors import PahoReader, connect_paho, end_paho, paho_client, until
+from tests.live.processes.vendors import PahoReader, connect_paho, end_paho, paho_client, properties, until
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.process]
 SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
@@ -39,6 +43,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         keeping={"session": {"queue_messages_max": QUEUE_MESSAGES, "queue_bytes_max": QUEUE_BYTES}},
     ) as brokers:
         yield brokers["a"]
+
+
+BURNING = """
+(local.set $length (i32.const 40000))
+(loop $again
+  (drop (memory.grow (i32.const 0)))
+  (local.set $length (i32.sub (local.get $length) (i32.const 1)))
+  (br_if $again (local.get $length)))
+(i64.const 0)"""
+"""Within the fuel of an event, and as dear as such code can be."""
 
 
 class Pair:
@@ -209,3 +223,27 @@ def test_l7_clients_that_never_acknowledge_or_never_read_cost_a_bounded_amount(b
                 line.close()
 
     asyncio.run(asyncio.wait_for(work(), 140))
+
+
+def test_l13_modulators_that_take_too_much_are_switched_off_and_others_get_everything(broker: BrokerProcess) -> None:
+    async def work() -> None:
+        burning = spec_to_text(Wasm(module(BURNING)))
+        hostile, reasons = paho_client("hostile"), list[str]()
+        hostile.on_disconnect = lambda _client, _data, _flags, _reason, said: reasons.append(
+            str(getattr(said, "ReasonString", ""))
+        )
+        connect_paho(hostile, broker.mqtt_port)
+        await until(hostile.is_connected, "not connected")
+        asked = properties(PacketTypes.SUBSCRIBE, UserProperty=[("modulator", burning)])
+        granted: list[int] = []
+        hostile.on_subscribe = lambda _client, _data, _id, codes, _said: granted.extend(each.value for each in codes)
+        for number in range(16):
+            hostile.subscribe(f"$roam/{number}/pair/modulated", options=SubscribeOptions(1), properties=asked)
+        await until(lambda: granted == [1] * 16, "not subscribed")
+        async with Pair(broker, "modulated") as pair:
+            while not any("modulator" in each for each in reasons):
+                await pair.goes_on()
+            await pair.goes_on()
+        await end_paho(hostile)
+
+    asyncio.run(work())

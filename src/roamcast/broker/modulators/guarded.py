@@ -81,6 +81,9 @@ class Guarded:
         self.off = self._just_off = self._failures_in_row >= self.limits.failures_in_row_max
         return []
 
+    def switch_off(self) -> None:
+        self.off = True
+
     def news(self) -> list[str]:
         """The reasons of what has failed since this was last asked, each once."""
         news, self._news = self._news, []

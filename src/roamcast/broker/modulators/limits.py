@@ -11,6 +11,9 @@ from roamcast.model.event import Event
 ENCODE = msgspec.msgpack.Encoder().encode
 
 
+MAY_BE_0 = ("module_bytes_max", "cpu_ms_per_s", "cpu_ms_per_s_of_all")
+
+
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     outputs_max: int = 16
     """How many events may come out for one that went in."""
@@ -25,11 +28,16 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """The linear memory of a WebAssembly module."""
     fuel_per_event: int = 500_000
     """About so many instructions of WebAssembly."""
+    cpu_ms_per_s: int = 50
+    """CPU time that all modulators of one client may take in a second, on the average of five; 0: any. The one that
+    takes most is switched off."""
+    cpu_ms_per_s_of_all: int = 250
+    """The same of all clients together."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            least = 0 if name == "module_bytes_max" else 1
+            least = 0 if name in MAY_BE_0 else 1
             if value < least:
                 raise ValueError(f"{name} is {value}; give {least} or more")
 

@@ -76,11 +76,20 @@ class Modulators:
                 running.lasting = self.make(running.text)
                 running.lasting.load(state)
 
+    def switch_off(self, name: str) -> bool:
+        """Until the subscription is made again with another. False if it has none."""
+        running = self.running.get(name)
+        for each in () if running is None else (running.lasting, running.passing):
+            if each is not None:
+                each.switch_off()
+        return running is not None
+
     def take(self, name: str, event: Event, now_us: int, passing: bool, remark: Remarking) -> list[Event]:
         """What is delivered in place of an event."""
         running = self.running[name]
         if passing and running.passing is None and running.lasting is not None:
             running.passing = self.make(running.text)
+            running.passing.off = running.lasting.off
         modulator = running.passing if passing else running.lasting
         if modulator is None:
             remark("modulator_missing", name)

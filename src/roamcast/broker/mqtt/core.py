@@ -36,6 +36,7 @@ from roamcast.broker.mqtt.inputs import (
     Heard,
     Left,
     LinkChanged,
+    Overspent,
     Published,
     PublishedTogether,
     Received,
@@ -131,6 +132,8 @@ class Core:
                 self.border.subscribing.unsubscribe(given)
             case Forbidden():
                 self.border.subscribing.forbid(given)
+            case Overspent(client, name):
+                self.border.local.switch_off(client, name)
             case Arrived():
                 self.border.admission.arrived(given)
             case Left():

@@ -75,6 +75,13 @@ class Forbidden(Given, frozen=True, tag="forbidden", gc=False):
     """The last delivery that may have been sent."""
 
 
+class Overspent(Given, frozen=True, tag="overspent", gc=False):
+    """The modulator of a subscription takes more of the processor than its client may have."""
+
+    client: str
+    filter: str
+
+
 class Published(Given, frozen=True, tag="published", gc=False):
     """QoS 1 or 2, or QoS 0 to be retained (with packet id 0)."""
 
@@ -156,6 +163,7 @@ AnyGiven: TypeAlias = (
     | Asked
     | Withdrew
     | Forbidden
+    | Overspent
     | Published
     | PublishedTogether
     | Released

@@ -5,6 +5,7 @@ handed to its connection now or never. What lasts is looked for again, since cli
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from roamcast.broker.mqtt.audience import Audience
@@ -127,7 +128,9 @@ class LocalDelivery:
         return parts
 
     def _made_of(self, session: Session, event: Event, message: Message, name: str, passing: bool) -> list[Event]:
-        made = session.modulators.take(name, event, self.border.now_us, passing, self._remark)
+        now_us, budget = self.border.now_us, self.border.cpu_budget
+        take = partial(session.modulators.take, name, event, now_us, passing, self._remark)
+        made = take() if budget is None else budget.run(now_us, session.client, name, take)
         return [self.events.modulated(event, message, each, subscription_id(session.client, name)) for each in made]
 
     def messages_for(
@@ -138,6 +141,11 @@ class LocalDelivery:
             return [message]
         made = self._made_of(session, event, message, name, passing)
         return [each for each in map(self.events.message_of, made) if each is not None]
+
+    def switch_off(self, client: str, name: str) -> None:
+        session = self.border.sessions.get(client)
+        if session is not None and session.modulators.switch_off(name):
+            self._remark("modulator_off", f"{client}, {name}: it takes too much of the processor")
 
     def _remark(self, what: str, detail: str) -> None:
         self.border.emit(Remark(what, detail))

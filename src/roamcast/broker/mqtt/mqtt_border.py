@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from roamcast.broker.border import AWAY, Border, Recipients
 from roamcast.broker.broker import Broker
 from roamcast.broker.messages import Accepted, Attach, Lost, Notified, Numbered, Pub, Sequenced
+from roamcast.broker.modulators.budget import CpuBudget
 from roamcast.broker.modulators.running import Modulators
 from roamcast.broker.mqtt.admission import Admission
 from roamcast.broker.mqtt.ahead import Ahead
@@ -48,10 +49,16 @@ from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, Se
 TELLS_ORIGIN = (ORIGIN_PROPERTY, "true")
 
 
+FLEETING = ("ahead", "cpu_budget")
+"""What the server gives a border anew, and no snapshot holds."""
+
+
 class MqttBorder(Border):
     publishing_kind = Publishing
     subscribing_kind = Subscribing
     ahead: Ahead | None = None
+    cpu_budget: CpuBudget | None = None
+    """What modulators may take; None where a log is read again, for then it was decided."""
     """Of this life of the process alone."""
 
     def __init__(self, broker: Broker, events: Events, params: CoreParams, graph: MovementGraph | None) -> None:
@@ -88,7 +95,7 @@ class MqttBorder(Border):
         self.admission = Admission(self, self.subscribing, self.publishing, self.travelling, params.reminder_wait_s)
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "ahead"}
+        return {name: value for name, value in self.__dict__.items() if name not in FLEETING}
 
     def keep_within(self, params: CoreParams) -> None:
         """What clients have already stays, also where the bounds are smaller."""
