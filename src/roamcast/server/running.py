@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.inputs import Restarted, decode_batch, encode_batch
-from roamcast.broker.mqtt.stored import BadState
+from roamcast.broker.mqtt.stored import BadState, is_current
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.clock import SteadyClock, boot_id
 from roamcast.complaints import network_reason
@@ -250,7 +250,8 @@ class RunningBroker:
             )
         self._replay(core, loaded.batches, log.place)
         graph, movement = load_graph(settings), load_movement(settings, "mesh")
-        if core.adopt(load_protocol(settings), settings.keeping, graph, movement):
+        is_other = core.adopt(load_protocol(settings), settings.keeping, graph, movement)
+        if is_other or not is_current(loaded.snapshot):
             log.snapshot(core.snapshot())
         return core
 

@@ -43,7 +43,9 @@ class PahoPublisher:
         self._client = paho_client(name)
         self._client.on_publish = self._published
         self._client.on_disconnect = self._disconnected
-        self._catching_up = True
+        self._losses = 0
+        """Of connections; paho counts on a thread of its own."""
+        self._caught_up_with = -1
 
     def _published(self, _client: Any, _data: Any, _packet_id: int, reason: Any, _properties: Any) -> None:
         if reason.is_failure:
@@ -52,7 +54,7 @@ class PahoPublisher:
             self.acknowledged += 1
 
     def _disconnected(self, *_: Any) -> None:
-        self._catching_up = True
+        self._losses += 1
 
     async def start(self) -> None:
         connect_paho(self._client, self.port)
@@ -62,9 +64,11 @@ class PahoPublisher:
         return self.acknowledged + len(self.refused) >= len(self.said)
 
     def say(self, padding: str = "") -> None:
-        if self._catching_up and not (self.settled and self._client.is_connected()):
+        # Read first: a connection that is lost from here on is caught up with before the next one.
+        losses = self._losses
+        if self._caught_up_with != losses and not (self.settled and self._client.is_connected()):
             return
-        self._catching_up = False
+        self._caught_up_with = losses
         self._client.publish(f"t/{self.name}", f"{self.name} {len(self.said)}{padding}", qos=1)
         self.said.append(len(self.said))
 

@@ -49,7 +49,8 @@ from roamcast.broker.mqtt.inputs import (
 from roamcast.broker.mqtt.mqtt_border import MqttBorder
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.passing import Passing
-from roamcast.broker.mqtt.stored import BadState, check_same_kind, dumped, loaded
+from roamcast.broker.mqtt.stored import STATE_VERSION, BadState, check_same_kind, dumped, loaded
+from roamcast.broker.mqtt.upgrades import upgrade
 from roamcast.broker.params import BrokerParams
 from roamcast.model.context import Context
 from roamcast.model.movement import MovementModel
@@ -270,9 +271,13 @@ class Core:
     @staticmethod
     def restored(state: bytes) -> "Core":
         """Raises `BadState`. The bytes are this broker's own, from a directory that is its own."""
-        core = loaded(state)
+        core, version = loaded(state)
         if not isinstance(core, Core):
             raise BadState(f"the stored state is a {type(core).__name__}")
+        try:
+            upgrade(core, version, STATE_VERSION)
+        except Exception as problem:
+            raise BadState(f"the stored state of version {version} cannot be read: {problem!r}") from problem
         return core
 
     def next_timer(self) -> tuple[int, str] | None:

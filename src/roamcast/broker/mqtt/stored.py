@@ -1,6 +1,7 @@
-"""What a broker can go on from: the stored state of one of this version, made with settings of the same kind.
+"""What a broker can go on from: stored state of this version or of one before, made with settings of the same kind.
 
-A snapshot begins with a line that says its version, so that one of another is known as such before it is read. Of the
+A snapshot begins with a line that says its version, so that one of another is known as such before it is read. What
+leads from one version to the next is in `upgrades.py`, for the last two at least where they were released. Of the
 settings for protocols, bounds may differ from one start to the next; how brokers route and hand clients over is in
 everything that is stored, and stays. Nothing here writes: what is refused is left as it is.
 """
@@ -11,10 +12,12 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
+from roamcast.broker.mqtt.upgrades import reaches
 from roamcast.broker.params import BOUNDS, BrokerParams
 
 STATE_VERSION = 13
 MAGIC = b"roamcast state "
+LINE_BYTES_MAX = 64
 FREE = (*BOUNDS, "logical.movement", "logical.residence_s", "mesh.movement")
 """Keys below `protocol` that may change."""
 NEXT_BROKERS = "ahead.next_brokers"
@@ -36,15 +39,26 @@ def dumped(state: object) -> bytes:
     return MAGIC + b"%d\n" % STATE_VERSION + pickle.dumps(state, protocol=5)
 
 
-def loaded(data: bytes) -> object:
-    """Raises `BadState`. The bytes are this broker's own, from a directory that is its own."""
-    first, line, state = data.partition(b"\n")
-    version = first.removeprefix(MAGIC).decode(errors="replace") if line and first.startswith(MAGIC) else ""
-    if version != str(STATE_VERSION):
+def version_of(data: bytes) -> str:
+    """Empty if it is no state."""
+    first, line, _ = data[:LINE_BYTES_MAX].partition(b"\n")
+    return first.removeprefix(MAGIC).decode(errors="replace") if line and first.startswith(MAGIC) else ""
+
+
+def is_current(data: bytes) -> bool:
+    return version_of(data) == str(STATE_VERSION)
+
+
+def loaded(data: bytes) -> tuple[object, int]:
+    """With its version; raises `BadState`. The bytes are this broker's own, from a directory that is its own."""
+    version = version_of(data)
+    if not version.isdecimal() or not reaches(int(version), STATE_VERSION):
         said = f"of version {version[:20]}" if version else "of a version before 3, or no state"
-        raise BadState(f"the stored state is {said}; this broker reads {STATE_VERSION}")
+        oldest = min(each for each in range(STATE_VERSION + 1) if reaches(each, STATE_VERSION))
+        raise BadState(f"the stored state is {said}; this broker reads {oldest} to {STATE_VERSION}")
+    state = data.partition(b"\n")[2]
     try:
-        return pickle.loads(state)
+        return pickle.loads(state), int(version)
     except Exception as problem:
         raise BadState(f"the stored state cannot be read: {problem}") from problem
 

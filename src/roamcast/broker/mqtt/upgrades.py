@@ -1,0 +1,48 @@
+"""Stored state of earlier versions, brought forward one version at a time.
+
+A state is an object graph. What a version has added is set here as a new broker would have it, and what it has
+dropped is removed; whatever else differs in a class must be read by that class itself. Each function takes a state of
+the version it is listed under to the next. `tests/broker/mqtt/kept` has a directory that each version wrote.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from roamcast.broker.logical.following import FORMER_MAX
+from roamcast.broker.mqtt.walking import Walking
+
+if TYPE_CHECKING:
+    from roamcast.broker.mqtt.core import Core
+
+
+def to_13(core: "Core") -> None:
+    """MQTT clients whose subscriptions read their own place are followed from broker to broker. Those from before
+    stay as they are, wide, until they are subscribed to again."""
+    border = core.border
+    border.judges_when_published = True
+    border.walking = Walking(border)
+    core.broker.logical.following.former = deque(maxlen=FORMER_MAX)
+    vars(core.broker.logical).pop("measures", None)
+    vars(border.publishing).pop("travelling", None)
+    for session in border.sessions.values():
+        session.stated_us = session.residence_us = 0
+
+
+def to_14(core: "Core") -> None:
+    """Sessions in a mesh know since when their client is here."""
+    for session in core.border.sessions.values():
+        vars(session).setdefault("came_us", 0)
+
+
+UPGRADES: Mapping[int, Callable[["Core"], None]] = {12: to_13, 13: to_14}
+
+
+def upgrade(core: "Core", version: int, to: int) -> None:
+    for number in range(version, to):
+        UPGRADES[number](core)
+
+
+def reaches(version: int, to: int) -> bool:
+    """Whether there is a way from one to the other."""
+    return version <= to and all(number in UPGRADES for number in range(version, to))

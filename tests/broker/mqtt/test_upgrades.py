@@ -1,0 +1,68 @@
+"""L8: a broker goes on from what one of an earlier version has stored (`keep.py` makes a directory of each)."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from roamcast.broker.mqtt.stored import STATE_VERSION, is_current, version_of
+from roamcast.broker.mqtt.upgrades import UPGRADES, reaches
+from roamcast.mqtt.packets import ConnAck, Publish, Subscribe, Wish
+from roamcast.server.running import RunningBroker
+from roamcast.server.storage import Log
+from tests.broker.mqtt.keep import NAME, OFFER, READER, RETAINED, WAITING
+from tests.broker.mqtt.test_running import Talk, connect, run, settings_of
+
+KEPT = Path(__file__).parent / "kept"
+VERSIONS = sorted(int(each.name) for each in KEPT.iterdir())
+
+
+def snapshot_in(directory: Path) -> bytes:
+    log = Log.open(directory)
+    try:
+        snapshot = log.load().snapshot
+        assert snapshot is not None
+        return snapshot
+    finally:
+        log.close()
+
+
+async def publications(talk: Talk, count: int) -> list[bytes]:
+    """The next ones, among whatever else is said."""
+    found = list[bytes]()
+    while len(found) < count:
+        packet = await talk.hear()
+        if isinstance(packet, Publish):
+            found.append(packet.payload)
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_l8_what_an_earlier_version_stored_is_delivered_p71(tmp_path: Path, version: int) -> None:
+    directory = tmp_path / NAME
+    shutil.copytree(KEPT / str(version), directory)
+    assert version_of(snapshot_in(directory)) == str(version)
+
+    async def work() -> None:
+        broker = RunningBroker(settings_of(tmp_path, NAME))
+        await broker.start()
+        talk, answer = await connect(broker, READER)
+        assert isinstance(answer, ConnAck)
+        assert answer.session_present
+        *waiting, offer = await publications(talk, len(WAITING) + 1)
+        assert waiting == [each.encode() for each in WAITING]
+        assert json.loads(offer) == OFFER
+        talk, _ = await connect(broker, "newcomer")
+        await talk.say(Subscribe(1, (Wish("kept/+", 1),)))
+        assert await publications(talk, 1) == [RETAINED.encode()]
+        await broker.stop()
+
+    run(work)
+    assert is_current(snapshot_in(directory))
+
+
+def test_l8_every_version_that_can_be_read_is_kept_for_this_test() -> None:
+    earlier = range(STATE_VERSION)
+    assert [each for each in earlier if each in UPGRADES] == [each for each in earlier if each in VERSIONS]
+    assert all(reaches(each, STATE_VERSION) for each in VERSIONS)
