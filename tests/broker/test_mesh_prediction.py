@@ -97,6 +97,13 @@ def test_m10_a_client_that_tells_no_destination_goes_where_most_went(second: flo
     assert trip.forwarding_cell(round(second * 1e6), (0, 0), DELAY_S) == cell
 
 
+@pytest.mark.parametrize(("stayed_s", "second", "cell"), [(8, 1, (0, 0)), (8, 3, (1, 0)), (99, 1, (1, 0))])
+def test_m10_who_has_been_in_its_cell_for_a_while_leaves_sooner(stayed_s: int, second: float, cell: Cell) -> None:
+    status = Status(0, Point(100, 100), stayed_us=stayed_s * 1_000_000)
+    trip = trip_of(status, GRID, LOOP, 1_024)
+    assert trip.forwarding_cell(round(second * 1e6), (0, 0), DELAY_S) == cell
+
+
 def test_m10_the_clients_own_word_goes_before_what_was_learned() -> None:
     status = Status(0, Point(100, 100), Point(100, 1_000), Velocity(0, 100))
     assert trip_of(status, GRID, LOOP, 1_024).forwarding_cell(60_000_000, (0, 0), DELAY_S) == (0, 4)

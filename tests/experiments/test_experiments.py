@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from roamcast.experiments.catalogue import EXPERIMENTS
 from roamcast.experiments.experiment import Claim, Experiment, Findings, Plot, Row, about, between, seed_of
-from roamcast.experiments.report import page, section_of
-from roamcast.experiments.report_plots import drawn
+from roamcast.experiments.report import MARKS, page, section_of
+from roamcast.experiments.report_plots import drawn, spreads_of
 from roamcast.experiments.rows import keep, kept
 from roamcast.experiments.varied import changed, scenario_file
 from tests.cli.test_commands import invoke
@@ -73,6 +73,31 @@ def test_p4_words_on_the_axis_become_bars_and_the_papers_numbers_squares() -> No
     assert shown.count("<rect") == 2 + 2
     assert "&lt;theirs&gt;" in shown
     assert "<polyline" not in shown
+
+
+def test_p4_error_bars_go_from_the_lowest_run_to_the_highest_and_need_two() -> None:
+    plot = Plot("x", "x", "y", mean_y)
+    several = [Row("e", {"x": 1}, run, 1, {"y": y}) for run, y in enumerate((2.0, 7.0, 3.0))]
+    one = Row("e", {"x": 2}, 0, 1, {"y": 5.0})
+    assert spreads_of(plot, Findings([*several, one])) == [(1.0, 2.0, 7.0)]
+    assert drawn(plot, Findings([*several, one])).count("h6M") == 1
+
+
+def test_p4_the_page_counts_claims_by_how_they_stand_to_the_paper() -> None:
+    hold, differ = (about(mean_y, wanted, absolute=0.1) for wanted in (2.0, 3.0))
+    claims = (
+        Claim("a", "as published: 2", hold),
+        Claim("b", "as published: 3", differ),
+        Claim("c", "shape: 2", hold),
+    )
+    shown = page([(replace(EXPERIMENT, claims=claims), rows(2.0))], "quick")
+    assert "as published: 1 of 2; shape: 1 of 1" in shown
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name.startswith(("rebeca", "mesh"))])
+def test_p4_claims_say_how_they_stand_to_the_paper(name: str) -> None:
+    for claim in EXPERIMENTS[name].claims:
+        assert claim.paper.startswith(MARKS), claim.what
 
 
 def test_p4_a_plot_of_nothing_says_so() -> None:

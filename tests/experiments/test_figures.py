@@ -14,12 +14,15 @@ from roamcast.experiments.example import NaiveTrial
 from roamcast.experiments.experiment import Findings, Row
 from roamcast.experiments.mesh import Setting, closed_form, measure
 from roamcast.experiments.mesh_figures import follows_interval, half_a_trip_s, published
+from roamcast.experiments.mesh_learned import MODEL
 from roamcast.experiments.overlay_figures import peak_gain
 from roamcast.experiments.rebeca import as_flooding
 from roamcast.experiments.rebeca_mobility import account_of
 from roamcast.experiments.report import section_of
 from roamcast.experiments.steam import only_sparse_and_far
 from roamcast.experiments.steam_latency import Pair
+from roamcast.experiments.varied import folder
+from roamcast.model.movement import load_model
 from roamcast.model.values import Velocity
 from roamcast.protocols.baseline.resubscribing import ResubscribingParams
 
@@ -104,6 +107,22 @@ def test_m10_a_client_that_tells_its_velocity_alone_gets_everything() -> None:
     by_velocity = measure(Setting("predictive", k=3, runs=20, tells="velocity"))
     assert by_velocity.missing == 0
     assert by_velocity.overhead < 1.2 * closed_form(3)
+
+
+def test_m10_a_client_that_makes_a_detour_gets_everything_later() -> None:
+    straight, around = (measure(Setting("predictive", k=3, runs=20, detour_m=each)) for each in (0.0, 500.0))
+    assert (straight.missing, around.missing) == (0, 0)
+    assert around.delay_s > straight.delay_s + 1
+
+
+@pytest.mark.slow
+def test_m10_by_a_learned_model_a_client_that_tells_nothing_gets_its_events_as_if_it_told() -> None:
+    model = load_model(folder() / MODEL)
+    setting = Setting("predictive", k=10, runs=30, tells="nothing", astray=0.0)
+    by_model, by_nothing = measure(setting, model), measure(setting)
+    assert (by_model.missing, by_nothing.missing) == (0, 0)
+    assert by_model.delay_s < 1.0
+    assert by_nothing.delay_s > 5.0
 
 
 def test_s13_vehicles_pass_the_light_in_the_green_phase_of_their_approach() -> None:

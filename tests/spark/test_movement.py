@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from roamcast.cli import app
+from roamcast.experiments.mesh_learned import MODEL, write_traces
+from roamcast.experiments.varied import folder
 from roamcast.journal import Journal, Move, Run
 from roamcast.model.movement import MovementModel, Score, load_model
 from roamcast.model.space import Plane
@@ -92,6 +94,17 @@ def test_p3_r4_steps_and_residence_times_of_a_grid_walk_are_those_of_its_own_leg
         assert high * 1e6 <= max(stays[place]) + ROUNDING_US
     assert len(places) == 12
     assert model.graph().ploc("0,0", 1) == {"0,0", *(other for place, other in steps if place == "0,0")}
+
+
+def test_m10_the_model_of_the_experiment_is_what_its_traces_teach(tmp_path: Path, spark: SparkSession) -> None:
+    """If this must change: write the traces, ingest them, and `roamcast pipeline movement DIRECTORY --cells 250
+    --origin 0 0 --out scenarios/mesh-habits.json`."""
+    traces, out = tmp_path / "traces", tmp_path / MODEL
+    write_traces(traces)
+    ingest(spark, str(traces))
+    chores = Chores(str(traces), "local[2]", None, None, {})
+    chores.movement(250.0, str(out), origin=(0.0, 0.0), rest_s=1.0, hold_out=0.2, seed=1)
+    assert load_model(out) == load_model(folder() / MODEL)
 
 
 @pytest.mark.parametrize(

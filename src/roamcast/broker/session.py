@@ -114,6 +114,8 @@ class Session:
         """Where it goes, as its broker was told last, in a mesh."""
         self.next_broker = ""
         """Where it said that it will connect next, in a mesh."""
+        self.came_us = 0
+        """When it connected here, in a mesh."""
 
     @property
     def ends_with_connection(self) -> bool:

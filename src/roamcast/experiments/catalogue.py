@@ -3,6 +3,7 @@
 from roamcast.experiments import (
     context,
     mesh_figures,
+    mesh_learned,
     mesh_predictions,
     overlay_figures,
     overlay_hosts,
@@ -28,6 +29,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *context.EXPERIMENTS,
         *mesh_figures.EXPERIMENTS,
         *mesh_predictions.EXPERIMENTS,
+        *mesh_learned.EXPERIMENTS,
         *rebeca_mobility.EXPERIMENTS,
         *rebeca_locality.EXPERIMENTS,
         *rebeca.EXPERIMENTS,

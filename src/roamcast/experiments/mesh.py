@@ -27,6 +27,7 @@ from roamcast.broker.mesh.prediction import Status
 from roamcast.broker.messages import MESSAGES, Forwarded, Polled, Routed, Sequenced
 from roamcast.broker.params import BrokerParams
 from roamcast.model.event import Event
+from roamcast.model.movement import MovementModel
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point
@@ -50,6 +51,10 @@ EVEN_STEPS = (0.7548776662466927, 0.5698402909980532)
 """1/p and 1/p² for p³ = p + 1: the additive sequence in two dimensions that leaves the smallest gaps."""
 
 
+USUAL = (0.8, 0.45)
+"""Where most go, of the way from the middle to the border, east and north."""
+
+
 class Setting(Struct, frozen=True):
     kind: MeshKind
     k: int = 10
@@ -62,8 +67,12 @@ class Setting(Struct, frozen=True):
     probe_s: float = 10.0
     noise_m: float = 0.0
     """By how much the destination that a client tells is wrong, east and north: a standard deviation (M10)."""
-    tells: Literal["destination", "velocity"] = "destination"
+    detour_m: float = 0.0
+    """How far from the straight way it is halfway, and tells nobody (M10)."""
+    tells: Literal["destination", "velocity", "nothing"] = "destination"
     """What clients tell of their trips."""
+    astray: float = 1.0
+    """The share of trips that go anywhere, as in the paper; the others go where most do (M10)."""
 
     def mesh(self) -> MeshParams:
         side = 2 * self.k + 1
@@ -129,63 +138,75 @@ class MeshWorld(World):
 class Mistaken(MeshClient):
     """Tells a destination near the one it goes to, or none."""
 
-    def __init__(self, seat: Seat, params: BrokerParams, setting: Setting) -> None:
+    def __init__(self, seat: Seat, params: BrokerParams, setting: Setting, goes_to: Point | None) -> None:
         super().__init__(seat.host, params, seat.space, seat.graph)
-        self.tells_destination = setting.tells == "destination"
+        self.goes_to = goes_to
+        self.tells = setting.tells
         self.error_m = seat.rng.gauss(0, setting.noise_m), seat.rng.gauss(0, setting.noise_m)
 
     def _status(self, now_us: int) -> Status | None:
         status = super()._status(now_us)
         if status is None or status.destination is None or status.speed_mps == 0:
             return status
-        if not self.tells_destination:
-            return replace(status, destination=None)
-        return replace(status, destination=self.space.moved(status.destination, *self.error_m))
+        match self.tells:
+            case "destination":
+                return replace(
+                    status, destination=self.space.moved(self.goes_to or status.destination, *self.error_m)
+                )
+            case "velocity":
+                return replace(status, destination=None)
+            case "nothing":
+                return replace(status, destination=None, velocity=None)
 
 
 class Walk:
     """One client's way through the cells, as links that come and go when it crosses a border."""
 
-    def __init__(self, world: World, grid: Grid, client: str, leg: Leg) -> None:
+    def __init__(self, world: World, grid: Grid, client: str, legs: list[Leg]) -> None:
         self.world = world
         self.grid = grid
         self.client = client
         self.at: str | None = None
-        before = 0.0
-        for cell, share in grid.passed(leg.start, leg.destination):
-            due_us = 0 if before == 0.0 else leg.start_us + round((leg.end_us - leg.start_us) * before)
-            world.kernel.at(due_us, self.enter, grid.broker(cell))
-            before = share
+        for leg in legs:
+            before = 0.0
+            for cell, share in grid.passed(leg.start, leg.destination):
+                due_us = leg.start_us + round((leg.end_us - leg.start_us) * before)
+                world.kernel.at(due_us if due_us > BEGINS_US else 0, self.enter, grid.broker(cell))
+                before = share
 
     def enter(self, broker: str) -> None:
+        if broker == self.at:
+            return
         links = self.world.links
         if self.at is not None:
             links.cut(self.client, self.at)
-        links.add(LinkParams(self.client, broker))
-        links.between[(self.client, broker)].cuts = 1
+        if (self.client, broker) not in links.between:
+            links.add(LinkParams(self.client, broker))
+            links.between[(self.client, broker)].cuts = 1
         links.heal(self.client, broker)
         self.at = broker
 
 
-def run_world(setting: Setting, first: int, count: int) -> list[Run]:
+def run_world(setting: Setting, first: int, count: int, movement: MovementModel | None = None) -> list[Run]:
     """Trips number `first` and the following, each a pure function of the seed and its number."""
     params = BrokerParams(handover=setting.kind, mesh=setting.mesh(), counterpart_events_max=100_000)
     grid = Grid(params.mesh, Plane())
     middle = grid.centre(grid.root)
-    legs = {f"C{number}": trip_leg(setting, number, middle) for number in range(first, first + count)}
+    ways = {f"C{number}": trip_legs(setting, number, middle) for number in range(first, first + count)}
 
     def make_node(seat: Seat) -> Node:
         if grid.cell_of(seat.host) is not None:
-            return Broker(seat.host, params, seat.rng.getrandbits(32))
-        return Mistaken(seat, params, setting)
+            return Broker(seat.host, params, seat.rng.getrandbits(32), movement=movement)
+        way = ways.get(seat.host)
+        return Mistaken(seat, params, setting, way[-1].destination if way else None)
 
     def resident(host: str, legs_of: list[Leg]) -> Resident:
         return Resident(host, Track(legs_of), make_node)
 
     residents = [resident(name, [resting_forever(0, middle)]) for name in [*grid.brokers(), "source", "watcher"]]
-    for client, leg in legs.items():
-        rest = [resting(0, middle, BEGINS_US), leg, resting_forever(leg.end_us, leg.destination)]
-        residents.append(resident(client, rest))
+    for client, way in ways.items():
+        rest = resting_forever(way[-1].end_us, way[-1].destination)
+        residents.append(resident(client, [resting(0, middle, BEGINS_US), *way, rest]))
     trips = Trips()
     world = MeshWorld(
         residents, Codec(MESSAGES), setting.seed, links=list(mesh_links(grid)), observers=(trips,), packet_bytes=100
@@ -194,13 +215,13 @@ def run_world(setting: Setting, first: int, count: int) -> list[Run]:
     for host in ("source", "watcher"):
         world.links.add(LinkParams(host, grid.broker(grid.root)))
     want(world, "watcher", "trip/#", 100_000)
-    for client, leg in legs.items():
+    for client, way in ways.items():
         trips.runs[client] = Run()
-        Walk(world, grid, client, leg)
+        Walk(world, grid, client, way)
         want(world, client, f"trip/{client}", 1_000_000)
-        for number, due_us in enumerate(arrivals(setting, client, leg)):
+        for number, due_us in enumerate(arrivals(setting, client, way[-1].end_us)):
             world.kernel.at(due_us, publish, world, trips, client, number)
-    for _ in world.run(max(leg.end_us for leg in legs.values()) + SETTLES_US, step_us=60_000_000):
+    for _ in world.run(max(way[-1].end_us for way in ways.values()) + SETTLES_US, step_us=60_000_000):
         pass
     return list(trips.runs.values())
 
@@ -210,16 +231,33 @@ def trip_leg(setting: Setting, number: int, middle: Point) -> Leg:
     good as many thousands drawn one by one."""
     rng = Random(f"{setting.seed}/trips")
     east, north = (2 * ((rng.random() + number * step) % 1.0) - 1 for step in EVEN_STEPS)
+    if Random(f"{setting.seed}/astray/{number}").random() >= setting.astray:
+        east, north = USUAL
     reach_m = (setting.k + 0.5) * setting.cell_m
     to = Point(middle.x + reach_m * east, middle.y + reach_m * north)
     return moving(BEGINS_US, middle, to, setting.speed_mps)
 
 
-def arrivals(setting: Setting, client: str, leg: Leg) -> Iterator[int]:
+def trip_legs(setting: Setting, number: int, middle: Point) -> list[Leg]:
+    """The trip, by a place beside the straight way where there is a detour: to the left or to the right of it."""
+    straight = trip_leg(setting, number, middle)
+    if not setting.detour_m:
+        return [straight]
+    east_m, north_m = straight.destination.x - middle.x, straight.destination.y - middle.y
+    aside = setting.detour_m / math.hypot(east_m, north_m) * (1 if number % 2 else -1)
+    within_m = (setting.k + 0.5) * setting.cell_m - 1.0
+    x_m = min(max(east_m / 2 - aside * north_m, -within_m), within_m)
+    y_m = min(max(north_m / 2 + aside * east_m, -within_m), within_m)
+    halfway = Point(middle.x + x_m, middle.y + y_m)
+    there = moving(BEGINS_US, middle, halfway, setting.speed_mps)
+    return [there, moving(there.end_us, halfway, straight.destination, setting.speed_mps)]
+
+
+def arrivals(setting: Setting, client: str, end_us: int) -> Iterator[int]:
     """When events for this client are published: a Poisson process over its trip."""
     rng = Random(f"{setting.seed}/arrivals/{setting.interval_s}/{client}")
-    now_us = leg.start_us + round(rng.expovariate(1 / setting.interval_s) * 1e6)
-    while now_us < leg.end_us:
+    now_us = BEGINS_US + round(rng.expovariate(1 / setting.interval_s) * 1e6)
+    while now_us < end_us:
         yield now_us
         now_us += round(rng.expovariate(1 / setting.interval_s) * 1e6)
 
@@ -247,11 +285,12 @@ def publish(world: World, trips: Trips, client: str, number: int) -> None:
         world.give("source", Publish(event))
 
 
-def measure(setting: Setting) -> Measured:
-    """All runs of a setting. Trips without an event say nothing about events, and are left out."""
+def measure(setting: Setting, movement: MovementModel | None = None) -> Measured:
+    """All runs of a setting; by the model, where clients tell no destination. Trips without an event say nothing of
+    events, and are left out."""
     runs: list[Run] = []
     for first in range(0, setting.runs, RUNS_A_WORLD):
-        runs += run_world(setting, first, min(RUNS_A_WORLD, setting.runs - first))
+        runs += run_world(setting, first, min(RUNS_A_WORLD, setting.runs - first), movement)
     told = [run for run in runs if run.events]
     overheads = [run.overhead for run in told]
     return Measured(

@@ -9,24 +9,42 @@ from roamcast.experiments.mesh_figures import TRIPS, delay_s, overhead
 
 K = 10
 ERRORS_M = (0.0, CELL_M / 2, CELL_M, 2 * CELL_M, 4 * CELL_M)
+DETOURS_M = (0.0, CELL_M, 2 * CELL_M, 4 * CELL_M)
 PROBING_S = 5.0
 
 
 def mistaken(parameters: Parameters, seed: int) -> Figures:
     measured = measure(
         Setting(
-            kind="predictive", k=K, runs=TRIPS, seed=seed, noise_m=parameters["error_m"], tells=parameters["tells"]
+            kind="predictive",
+            k=K,
+            runs=TRIPS,
+            seed=seed,
+            noise_m=parameters["error_m"],
+            detour_m=parameters["detour_m"],
+            tells=parameters["tells"],
         )
     )
     return {"overhead": measured.overhead, "delay_s": measured.delay_s, "missing": measured.missing}
 
 
 def told(figure: Callable[[Findings], float], error_m: float) -> Callable[[Findings], float]:
-    return lambda found: figure(found.where(tells="destination", error_m=error_m))
+    return lambda found: figure(found.where(tells="destination", error_m=error_m, detour_m=0.0))
+
+
+def roundabout(figure: Callable[[Findings], float], detour_m: float) -> Callable[[Findings], float]:
+    return lambda found: figure(found.where(tells="destination", error_m=0.0, detour_m=detour_m))
 
 
 def later_by_error(findings: Findings) -> Verdict:
     delays = [told(delay_s, error_m)(findings) for error_m in ERRORS_M]
+    return Verdict(
+        ", ".join(f"{each:.2f}" for each in delays), all(before < after for before, after in pairwise(delays))
+    )
+
+
+def later_by_detour(findings: Findings) -> Verdict:
+    delays = [roundabout(delay_s, detour_m)(findings) for detour_m in DETOURS_M]
     return Verdict(
         ", ".join(f"{each:.2f}" for each in delays), all(before < after for before, after in pairwise(delays))
     )
@@ -43,12 +61,14 @@ WRONG = Experiment(
     title="What wrong predictions cost",
     section="VII, left to future work",
     about=f"Predictive forwarding, k = {K}, 9 m/s, λ = 4 s. Clients tell a destination that is wrong by a normally "
-    "distributed error, east and north, of so many metres; or none, so that brokers go by the velocity.",
+    "distributed error, east and north, of so many metres; or go by a place so many metres beside the straight way; "
+    "or tell none, so that brokers go by the velocity.",
     measure=mistaken,
     settings={
         preset: (
-            *({"tells": "destination", "error_m": error_m} for error_m in ERRORS_M),
-            {"tells": "velocity", "error_m": 0.0},
+            *({"tells": "destination", "error_m": error_m, "detour_m": 0.0} for error_m in ERRORS_M),
+            *({"tells": "destination", "error_m": 0.0, "detour_m": detour_m} for detour_m in DETOURS_M[1:]),
+            {"tells": "velocity", "error_m": 0.0, "detour_m": 0.0},
         )
         for preset in ("quick", "full")
     },
@@ -60,6 +80,7 @@ WRONG = Experiment(
             between(lambda found: found.total("missing"), 0, 0, ".0f"),
         ),
         Claim("mean delay by error, s", "our reading: grows with the error", later_by_error),
+        Claim("mean delay by detour, s", "our reading: grows with the detour", later_by_detour),
         Claim(
             "mean delay with an error of half a cell, s",
             f"our reading: below probing's {PROBING_S:g} s",
@@ -85,8 +106,14 @@ WRONG = Experiment(
         ),
     ),
     plots=(
-        Plot("error_m", "error, m", "mean delay, s", delay_s, "tells"),
-        Plot("error_m", "error, m", "packets for an event", overhead, "tells", paper=((0.0, closed_form(K)),)),
+        *(
+            Plot(x, title, y_title, y, "tells", where={other: 0.0}, paper=paper)
+            for x, title, other in (("error_m", "error, m", "detour_m"), ("detour_m", "detour, m", "error_m"))
+            for y_title, y, paper in (
+                ("mean delay, s", delay_s, ()),
+                ("packets for an event", overhead, ((0.0, closed_form(K)),)),
+            )
+        ),
     ),
 )
 

@@ -26,6 +26,10 @@ figcaption { font-size: .9rem; font-weight: 600; }
 """
 
 
+MARKS = ("as published", "shape", "our reading")
+"""How a claim stands to the paper, in its first words."""
+
+
 class Judged(Struct, frozen=True):
     what: str
     paper: str
@@ -81,10 +85,20 @@ def page(found: list[tuple[Experiment, list[Row]]], preset: str, lacking: Sequen
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>roamcast: the papers' experiments</title><style>{STYLE}</style>"
         "<h1>The papers' experiments</h1>"
+        f"<p>{by_mark(claims)}</p>"
         f"<p>{holding} of {len(claims)} claims hold, from {sum(section.runs for _, _, section in sections):,} runs "
         f"of the {escape(preset)} preset{f', of which {failed} failed' if failed else ''}.</p>"
         f"{overview([section for _, _, section in sections])}{missing_list(lacking)}{body}</html>"
     )
+
+
+def by_mark(claims: Sequence[Judged]) -> str:
+    """How many hold of those that say what the paper does, of those that have its shape, and of our own."""
+    counts = []
+    for mark in MARKS:
+        these = [claim for claim in claims if claim.paper.startswith(mark)]
+        counts += [f"{mark}: {sum(claim.holds for claim in these)} of {len(these)}"] if these else []
+    return "; ".join(counts)
 
 
 def overview(sections: Sequence[Section]) -> str:

@@ -1,6 +1,7 @@
 """Plots of the report, as SVG: lines with their points, or bars where the values on the axis are words.
 
-What the paper gives in numbers is drawn as hollow squares beside what was measured.
+What the paper gives in numbers is drawn as hollow squares beside what was measured. Error bars go from the lowest to
+the highest run.
 """
 
 import math
@@ -22,6 +23,8 @@ LABEL_PX = 6.2
 TICKS = 5
 
 Points: TypeAlias = list[tuple[float, float]]
+Spread: TypeAlias = tuple[float, float, float]
+"""Where on the axis, from, to."""
 Line: TypeAlias = tuple[str, Points]
 
 
@@ -56,7 +59,7 @@ def drawn(plot: Plot, findings: Findings) -> str:
     lines = [line for line in lines_of(plot, findings) if line[1]]
     if not lines:
         return "<p class=quiet>nothing to plot</p>"
-    return line_chart(plot, lines)
+    return line_chart(plot, lines, spreads_of(plot, findings))
 
 
 def lines_of(plot: Plot, findings: Findings) -> list[Line]:
@@ -72,6 +75,22 @@ def lines_of(plot: Plot, findings: Findings) -> list[Line]:
             xs = sorted(these.values(plot.x))
             lines.append((name, finite([(float(x), plot.y(these.where(**{plot.x: x}))) for x in xs])))
     return lines
+
+
+def spreads_of(plot: Plot, findings: Findings) -> list[Spread]:
+    """Of each point, what the runs alone come to, where there are several."""
+    series: list[Any] = findings.values(plot.series) if plot.series else [None]
+    spreads = []
+    for value in series if not plot.along else ():
+        these = findings.where(**{plot.series: value}) if plot.series else findings
+        for x in these.values(plot.x):
+            here = these.where(**{plot.x: x})
+            runs = dict.fromkeys(row.run for row in here.rows)
+            alone = [plot.y(Findings(row for row in here.rows if row.run == run)) for run in runs]
+            found = [each for each in alone if math.isfinite(each)]
+            if len(found) > 1:
+                spreads.append((float(x), min(found), max(found)))
+    return spreads
 
 
 def series_name(parameter: str, value: Any) -> str:
@@ -90,9 +109,10 @@ def finite(points: Points) -> Points:
     return [point for point in points if math.isfinite(point[1])]
 
 
-def line_chart(plot: Plot, lines: Sequence[Line]) -> str:
+def line_chart(plot: Plot, lines: Sequence[Line], spreads: Sequence[Spread]) -> str:
     paper = [(float(x), y) for x, y in plot.paper]
-    points = [*(point for _, line in lines for point in line), *paper]
+    ends = [(x, y) for x, low, high in spreads for y in (low, high)]
+    points = [*(point for _, line in lines for point in line), *ends, *paper]
     xs, ys = [x for x, _ in points], [y for _, y in points]
     across = Axis(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, LEFT, WIDTH - RIGHT)
     up = vertical(ys, plot.logarithmic)
@@ -107,6 +127,7 @@ def line_chart(plot: Plot, lines: Sequence[Line]) -> str:
                 f"<circle cx={x:.1f} cy={y:.1f} r=3 fill={colour}><title>{escape(name)} {value:g}</title></circle>"
                 for (x, y), (_, value) in zip(dots, line, strict=True)
             ]
+    shapes += [error_bar(across.at(x), up.at(low), up.at(high)) for x, low, high in spreads]
     shapes += [square(across.at(x), up.at(y)) for x, y in paper]
     return svg(plot, shapes, legend([name for name, _ in lines], bool(paper)))
 
@@ -186,6 +207,13 @@ def x_tick(across: Axis, tick: float) -> str:
 
 def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
+
+
+def error_bar(x: float, low: float, high: float) -> str:
+    return (
+        f"<path d='M{x - 3:.1f} {low:.1f}h6M{x:.1f} {low:.1f}V{high:.1f}M{x - 3:.1f} {high:.1f}h6' "
+        "stroke=currentColor opacity=.6 />"
+    )
 
 
 def square(x: float, y: float) -> str:

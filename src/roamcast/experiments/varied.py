@@ -40,8 +40,8 @@ def folder() -> Path:
 
 
 def all_texts() -> dict[str, str]:
-    """Every scenario that comes with the package, and the applications they name."""
-    files = [file for file in sorted(folder().iterdir()) if file.suffix in (".toml", ".py")]
+    """Every scenario that comes with the package, with the applications and models that they and experiments name."""
+    files = [file for file in sorted(folder().iterdir()) if file.suffix in (".toml", ".py", ".json")]
     return {file.name: file.read_text(encoding="utf-8") for file in files}
 
 

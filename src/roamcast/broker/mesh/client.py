@@ -60,6 +60,8 @@ class MeshClient(Client):
         """Up to which of them its broker has confirmed."""
         self.since = 0
         """Events numbered under earlier attachments than this one are from a life it has forgotten."""
+        self.came_us = 0
+        """When it came to the broker of its newest link."""
         self.gap_at = -1
         """The last number it had when it reported a gap on this link."""
 
@@ -67,6 +69,7 @@ class MeshClient(Client):
         match given:
             case LinkUp(peer):
                 self.links[peer] = None
+                self.came_us = now_us
                 self.gap_at = -1
                 return self._report_to(now_us, peer) if self._unheard() or peer == self.serving else []
             case LinkDown(peer):
@@ -129,7 +132,10 @@ class MeshClient(Client):
         return replace(attach, status=self._status(now_us), was_at=self.was_at)
 
     def _status(self, now_us: int) -> Status | None:
-        return status_of(self.me, now_us, self.space)
+        status = status_of(self.me, now_us, self.space)
+        if status is None or not self.links:
+            return status
+        return replace(status, stayed_us=now_us - self.came_us)
 
     def _unlinked(self, now_us: int, peer: str) -> list[Does]:
         self.links.pop(peer, None)

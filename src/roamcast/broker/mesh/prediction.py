@@ -41,6 +41,8 @@ class Status(Struct, frozen=True, array_like=True):
     velocity: Velocity | None = None
     pause_us: int = 0
     pause_left_us: int = 0
+    stayed_us: int = 0
+    """How long it has been in its cell, as far as it knows."""
 
     def __post_init__(self) -> None:
         for point in (self.position, self.destination):
@@ -48,8 +50,8 @@ class Status(Struct, frozen=True, array_like=True):
                 check_point(point, "mobility status")
         if self.velocity is not None:
             check_velocity(self.velocity, "mobility status")
-        if self.pause_us < 0 or self.pause_left_us < 0:
-            raise BadValue("mobility status: a pause takes 0 µs or more")
+        if min(self.pause_us, self.pause_left_us, self.stayed_us) < 0:
+            raise BadValue("mobility status: a pause or a stay takes 0 µs or more")
 
     @property
     def speed_mps(self) -> float:
@@ -145,10 +147,11 @@ def straight(status: Status, destination: Point, grid: Grid) -> Iterator[Stay]:
 def learned(status: Status, grid: Grid, model: MovementModel) -> Iterator[Stay]:
     """From cell to cell as most went; where nobody was seen to leave, one stays."""
     place: str | None = cell_name(grid.cell_at(status.position))
-    leaves_s = status.pause_left_us / 1e6
+    leaves_s = (status.pause_left_us - status.stayed_us) / 1e6
     while place is not None:
         following = model.likeliest(place)
-        leaves_s += model.residence_s(place) or 0.0
+        # Who is somewhere longer than most may leave at any moment.
+        leaves_s = max(0.0, leaves_s + (model.residence_s(place) or 0.0))
         yield Stay(clamped(cell_named(place), grid), FOR_EVER_S if following is None else leaves_s)
         place = following
 

@@ -64,6 +64,8 @@ class Travelling:
             known = attach.session.context if attach.session is not None else None
             context = session.context if session is not None else known or Context(client)
             status = self._status(context, "" if session is None else session.next_broker)
+            if status is not None and session is not None and session.came_us:
+                status = replace(status, stayed_us=max(0, border.now_us - session.came_us))
             attach = replace(attach, status=status)
         border.finish(border.broker.handover.attach(border.now_us, client, attach))
         session = border.sessions.get(client)
@@ -79,6 +81,7 @@ class Travelling:
     def admitted(self, session: Session) -> None:
         """It is connected from now on."""
         if self.mesh is not None:
+            session.came_us = self.border.now_us
             self.border.finish(self.mesh.linked(self.border.now_us, session.client))
             # Sessions say who is connected; a link is a client's of the papers.
             self.border.links.pop(session.client, None)
