@@ -58,7 +58,7 @@ def test_no_event_waits_for_numba_while_it_is_loaded_aside() -> None:
 
 
 def test_the_first_use_loads_the_kernel() -> None:
-    assert Compiled().search is kernel.search
+    assert Compiled().search is kernel.search_table
 
 
 def test_few_are_ordered_as_many_are() -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from roamcast.matching import kernel, pool
-from roamcast.matching.compiled import KERNEL
+from roamcast.matching import kernel, layout, pool
 from roamcast.matching.layout import ASKED_MAX, ASKED_PER_ENTRY
+from roamcast.matching.table import Table
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
@@ -262,10 +262,15 @@ def test_an_engine_that_forgets_how_far_entries_strayed_is_caught(monkeypatch: p
     monkeypatch.setattr(kernel, "strayed", lambda *_: 0.0)
     uncompiled = kernel.move.py_func  # type: ignore[attr-defined]
 
-    def move(*given: Any) -> Any:
-        return uncompiled(*(each.view(np.recarray) if getattr(each, "dtype", None) else each for each in given))
+    def move(of: Table, first: int) -> Any:
+        of._refresh()
+        count = of._number[2 * layout.MOVED + 1]
+        moved = [of.array(place)[:count] for place in (layout.MOVED, layout.MOVED_X, layout.MOVED_Y)]
+        places = (layout.HOSTS, layout.SLOTS, layout.GROUPS, layout.ENTRIES)
+        records = [of.array(place).view(np.recarray) for place in places]
+        return uncompiled(first, *moved, *records, of.array(layout.HEIGHTS), True)
 
-    monkeypatch.setattr(KERNEL, "move", move)
+    monkeypatch.setattr(Table, "_move", move)
     crowd = Crowd(Plane(), Point(0.0, 0.0), seed=7)
     with pytest.raises(AssertionError):
         crowd.live(rounds=40)

@@ -5,9 +5,9 @@ followed (`logical/following.py`); of any other that reads its client the wish i
 client drops what it does not want.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -35,8 +35,6 @@ from roamcast.node.boundary import CancelTimer, Does, Message, Note, Send, SetTi
 if TYPE_CHECKING:
     from roamcast.broker.broker import Broker
 
-Recipients: TypeAlias = Iterable[tuple[Session, tuple[str, ...]]]
-"""Who gets an event, for which subscriptions."""
 AWAY = "away:"
 """The timer of a client that stays away."""
 HOPS_MAX = 500
@@ -85,6 +83,10 @@ class Border:
         """Says something to a client."""
         return [Send(client, message)]
 
+    def accepted(self, session: Session, serial: int) -> list[Does]:
+        """All that a client has published up to this one has gone out."""
+        return self.tell(session.client, Accepted(serial))
+
     def state_of(self, session: Session) -> SessionState:
         """What goes to the client's next broker beside its events. The client says there what it wants."""
         return SessionState(session.epoch, session.published, session.missing, session.window.state())
@@ -103,14 +105,6 @@ class Border:
 
     def took_over(self, session: Session) -> None:
         """All of a replay has come."""
-
-    def recipients(self, event: Event, clients: list[str]) -> Recipients:
-        """Who gets an event for which subscriptions, of the clients whose wishes the router found."""
-        for client in clients:
-            session = self.sessions[client]
-            wanted = self._wanted(session, event)
-            if wanted:
-                yield session, wanted
 
     # Sessions.
 
@@ -297,24 +291,20 @@ class Border:
     def route(self, notified: Notified, source: str) -> list[Does]:
         if notified.hops > HOPS_MAX:
             return [Note("event_looped", notified.event.id)]
-        outgoing, clients = self._ways(notified, source)
+        event = notified.event
+        outgoing, clients = self.neighbours.router.route(notified, source)
         effects = self._sent_on(notified, outgoing)
-        effects += self.give_all(notified.event, notified.serial, self.recipients(notified.event, clients))
+        for client in clients:
+            session = self.sessions[client]
+            wanted = self._wanted(session, event)
+            if wanted:
+                effects += self.give(session, event, notified.serial, wanted)
         return effects
 
     def _sent_on(self, notified: Notified, outgoing: PeerMessages) -> list[Does]:
         if self.passing is not None:
             self.passing(notified.event, notified.serial)
         return self.neighbours.send(outgoing)
-
-    def give_all(self, event: Event, serial: int, recipients: Recipients) -> list[Does]:
-        effects: list[Does] = []
-        for session, wanted in recipients:
-            effects += self.give(session, event, serial, wanted)
-        return effects
-
-    def _ways(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:
-        return self.neighbours.router.route(notified, source)
 
     def publish(self, session: Session, pub: Pub) -> list[Does]:
         """Held while a replay is awaited: it must come behind what the client had published elsewhere. Held also
@@ -323,11 +313,12 @@ class Border:
         if session.attachment.awaits is not None or session.publications or not self._may_publish(session, pub):
             return [*effects, *self._hold(session, pub)]
         if pub.serial <= session.published:
-            return self.tell(session.client, Accepted(session.published))
+            return self.accepted(session, session.published)
         session.published = pub.serial
         event_id = None if self.ids is None else self.ids.next()
         effects += self.route(Notified(pub.event, pub.serial, event_id), CLIENT + session.client)
-        return [*effects, *self.tell(session.client, Accepted(pub.serial))]
+        effects += self.accepted(session, pub.serial)
+        return effects
 
     def _hold(self, session: Session, pub: Pub) -> list[Does]:
         """Nothing is taken behind one that found no room, or the client would believe that one accepted too."""

@@ -178,8 +178,7 @@ class Broker:
     def _handle(self, now_us: int, given: Input) -> list[Does]:
         match given:
             case Received(Sequenced() as sequenced, sender):
-                message, effects = self.neighbours.take(sequenced, sender)
-                return effects if message is None else [*self._hear_neighbour(now_us, message, sender), *effects]
+                return self.hear_stream(now_us, sequenced, sender)
             case Received(message, sender):
                 return self._hear(now_us, message, sender)
             case LinkUp(peer):
@@ -193,6 +192,11 @@ class Broker:
                 return self.logical.started(now_us)
             case _:
                 return [Note("not_a_client", type(given).__name__)]
+
+    def hear_stream(self, now_us: int, sequenced: Sequenced, sender: str) -> list[Does]:
+        """To be finished (`finish`)."""
+        message, effects = self.neighbours.take(sequenced, sender)
+        return effects if message is None else self._hear_neighbour(now_us, message, sender) + effects
 
     def _hear_neighbour(self, now_us: int, message: BrokerMessage, sender: str) -> list[Does]:
         router = self.neighbours.router

@@ -42,13 +42,15 @@ class NeighbourBrokers:
 
     def send(self, outgoing: PeerMessages) -> list[Does]:
         """What is said has no number yet: it gets one when its turn comes, in `numbered`."""
-        return [Send(peer, Sequenced(UNNUMBERED, message)) for peer, message in outgoing]
+        return [Send(peer, Sequenced(UNNUMBERED, message)) for peer, message in outgoing] if outgoing else []
 
     def numbered(self, effects: list[Does]) -> list[Does]:
         """All effects of one input, with what is said to neighbours numbered in the order in which it goes out.
 
         A neighbour for which too much waits is given up afterwards, and what that makes others hear follows.
         """
+        if not effects:
+            return effects
         done: list[Does] = []
         overflowing: dict[str, None] = {}
         for effect in effects:

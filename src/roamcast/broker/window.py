@@ -108,16 +108,24 @@ class Window:
             self._evict()
         return number
 
-    def add_run(self, run: Sequence[Delivery], size_bytes: int) -> int:
-        """Several of one publisher, with so many bytes of bodies, where there is room; the number of the last."""
-        entries, number = self.entries, self.next_number
+    def add_run(self, run: Sequence[Delivery], size_bytes: int, body_bytes: int) -> int:
+        """Several of one publisher, with so many bytes of messages and of bodies; the number of the last, or 0 if
+        there is no room for all of them."""
+        entries, number, bounds, count = self.entries, self.next_number, self.bounds, len(run)
+        end = number + count
+        if (
+            len(entries) + len(self.received) + count > bounds.entries_max
+            or self.bytes + size_bytes > bounds.bytes_max
+            or end - self.first > bounds.span_max
+        ):
+            return 0
         for delivery in run:
             entries[number] = delivery
             number += 1
-        self.next_number = number
-        self.bytes += size_bytes
+        self.next_number = end
+        self.bytes += body_bytes
         self.mark(delivery.event.publisher.host, delivery.serial)
-        return number - 1
+        return end - 1
 
     def keep(self, number: int, delivery: Delivery) -> bool:
         """What was numbered elsewhere. False if it was here before: a piece of a replay may come twice."""
@@ -161,6 +169,18 @@ class Window:
         if number == self.first:
             self._advance()
         return True
+
+    def finish_all(self, numbers: Iterable[int]) -> None:
+        entries, first = self.entries, self.first
+        for number in numbers:
+            delivery = entries.pop(number, None)
+            if delivery is None:
+                self.received.pop(number, None)
+            elif delivery.event.body is not None:
+                self.bytes -= len(delivery.event.body)
+            if number == first:
+                self._advance()
+                first = self.first
 
     def _advance(self) -> None:
         if not self.entries and not self.received:

@@ -1,10 +1,9 @@
 """A batch of events as the kernel reads it: their channels, the circles that they ask with, and their values."""
 
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
-from msgspec import Struct
 
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.demands import Audience, Locator, Relevance
@@ -18,6 +17,7 @@ from roamcast.matching.layout import (
     SETTLED,
     Bytes,
     Doubles,
+    Long,
     Whole,
 )
 from roamcast.matching.metric import around, is_flat, straight
@@ -38,7 +38,7 @@ REACH_MAX_M = 1e100
 """Of a circle that an event asks with; its square is still a double."""
 
 
-class Batch(Struct, frozen=True):
+class Batch(NamedTuple):
     """`modes` and `circles` are by event and locator, `attributes` by event and column of the clauses."""
 
     channel_begin: Whole
@@ -46,6 +46,8 @@ class Batch(Struct, frozen=True):
     modes: Bytes
     circles: Doubles
     attributes: Doubles
+    moments_us: Long
+    """At which each of them is asked about."""
 
 
 class Arrays:
@@ -69,6 +71,8 @@ class Batches:
         self._clauses = clauses
         self._configuration = configuration
         self._flat = is_flat(configuration.space)
+        self._moments: Long = np.zeros(1, np.int64)
+        self._moment = self._moments.data
         self._look()
 
     def _look(self) -> None:
@@ -76,6 +80,8 @@ class Batches:
         self._changes = self._locators.changes
         self._width = len(self._locators.keys)
         self._kept = Arrays(KEPT_EVENTS, self._width)
+        self._one = Arrays(1, self._width)
+        self._one_is_scoped = True
         self._scopes: list[tuple[int, Audience | Relevance]] = []
         self._places: list[tuple[int, Attribute | Publishers]] = []
         for locator, number in self._locators.numbers.items():
@@ -84,7 +90,7 @@ class Batches:
             else:
                 self._places.append((number, locator))
 
-    def of(self, events: Sequence[Event], now_us: int) -> Batch:
+    def of(self, events: Sequence[Event], moments_us: Sequence[int]) -> Batch:
         """Good until the next one is asked for."""
         if self._changes != self._locators.changes:
             self._look()
@@ -92,8 +98,8 @@ class Batches:
         arrays.modes.fill(SETTLED | EVERYBODY)
         subjects: list[str] = []
         begin, width = 0, self._width
-        for event in events:
-            subjects.append(event.subject if event.published_us <= now_us <= event.expires_us else "")
+        for event, moment_us in zip(events, moments_us, strict=True):
+            subjects.append(event.subject if event.published_us <= moment_us <= event.expires_us else "")
             common = SETTLED
             if not (is_everywhere(event.audience) and is_everywhere(event.relevance)):
                 common = self._write_scopes(event, arrays, begin)
@@ -101,7 +107,26 @@ class Batches:
                 self._write_place(place_of(event, locator), common, arrays, begin + number)
             begin += width
         values = self._clauses.values([event.attributes for event in events])
-        return Batch(*self._topics.channels_of_all(subjects), arrays.modes, arrays.circles, values)
+        moments = np.array(moments_us, np.int64)
+        return Batch(*self._topics.channels_of_all(subjects), arrays.modes, arrays.circles, values, moments)
+
+    def of_one(self, event: Event, now_us: int) -> Batch:
+        if self._changes != self._locators.changes:
+            self._look()
+        arrays, common = self._one, SETTLED
+        if self._one_is_scoped:
+            self._one_is_scoped = False
+            arrays.modes.fill(SETTLED | EVERYBODY)
+        if not (is_everywhere(event.audience) and is_everywhere(event.relevance)):
+            self._one_is_scoped = True
+            common = self._write_scopes(event, arrays, 0)
+        for number, locator in self._places:
+            self._write_place(place_of(event, locator), common, arrays, number)
+        subject = event.subject if event.published_us <= now_us <= event.expires_us else ""
+        begin, channels = self._topics.channels_of_all((subject,))
+        values = self._clauses.values((event.attributes,))
+        self._moment[0] = now_us
+        return Batch(begin, channels, arrays.modes, arrays.circles, values, self._moments)
 
     def _write_scopes(self, event: Event, arrays: Arrays, begin: int) -> int:
         """What the modes of all locators have in common."""

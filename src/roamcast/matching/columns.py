@@ -52,7 +52,13 @@ class Columns:
         self._filled: list[str] = []
 
     def batch(
-        self, subjects: Sequence[str], x: ArrayLike, y: ArrayLike, numbers: Mapping[str, ArrayLike], position: str
+        self,
+        subjects: Sequence[str],
+        x: ArrayLike,
+        y: ArrayLike,
+        numbers: Mapping[str, ArrayLike],
+        position: str,
+        now_us: int,
     ) -> Batch:
         """A position that is not finite is missing, and so is a number that is NaN; good until the next is asked."""
         count = len(subjects)
@@ -70,7 +76,8 @@ class Columns:
             self._place(self._locator, at_x, at_y, placed)
         if self._clauses.columns.numbers:
             self._fill(position, at_x, at_y, {name: column(each, count, name) for name, each in numbers.items()})
-        return Batch(*self._topics.channels_of_all(subjects), self._modes, self._circles, self._values)
+        moments = np.full(count, now_us, np.int64)
+        return Batch(*self._topics.channels_of_all(subjects), self._modes, self._circles, self._values, moments)
 
     def _make_room(self, count: int) -> None:
         if count > self._room or self._room > KEPT_MAX:

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from functools import cached_property
 
-from roamcast.matching.layout import Whole
+from roamcast.matching.layout import Long, Whole
 
 
 class Compiled:
     """The functions of `kernel.py`."""
 
     @cached_property
-    def search(self) -> Callable[..., tuple[int, int, int, int]]:
-        from roamcast.matching.kernel import search
+    def search(self) -> Callable[[Long], None]:
+        from roamcast.matching.kernel import search_table
 
-        return search
+        return search_table
 
     @cached_property
     def ordered(self) -> Callable[[Whole, int], tuple[Whole, Whole]]:
@@ -22,10 +22,10 @@ class Compiled:
         return ordered
 
     @cached_property
-    def move(self) -> Callable[..., tuple[int, int]]:
-        from roamcast.matching.kernel import move
+    def move(self) -> Callable[[Long], None]:
+        from roamcast.matching.kernel import move_table
 
-        return move
+        return move_table
 
 
 KERNEL = Compiled()

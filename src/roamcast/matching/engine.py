@@ -19,17 +19,17 @@ from numpy.typing import ArrayLike
 from roamcast.matching.batch import Batches
 from roamcast.matching.clauses import Clauses
 from roamcast.matching.columns import Columns
-from roamcast.matching.compiled import KERNEL
 from roamcast.matching.demands import AUDIENCE, RELEVANCE, WHERE_THE_SUBSCRIBER_IS, Locator, demand_of
 from roamcast.matching.finding import Finder, Matches
 from roamcast.matching.hosts import Hosts, KnownConfiguration
-from roamcast.matching.judge import NOTHING_MORE, Profile
+from roamcast.matching.judge import NOTHING_MORE, ContextOf, Profile
 from roamcast.matching.layout import NONE, Doubles, Whole
 from roamcast.matching.metric import check_space, is_flat, loosened, reach_of, straight
 from roamcast.matching.names import Names
 from roamcast.matching.pool import TAIL_MIN, UNCELLED, Pool, fits_cells, radius_class
 from roamcast.matching.registry import Registry
 from roamcast.matching.slots import Slots
+from roamcast.matching.table import FEW, Table
 from roamcast.matching.topics import Topics
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
@@ -66,8 +66,9 @@ class Engine:
         self._locators: Registry[Locator] = Registry(LOCATORS_MAX)
         self._locators.take(AUDIENCE)
         self._locators.take(RELEVANCE)
+        self._table = Table(self._flat, self._pool, self._slots, self._clauses, self._hosts)
         self._finder = Finder(
-            self._configuration, self._pool, self._slots, self._clauses, self._locators, self._profiles
+            self._configuration, self._pool, self._slots, self._locators, self._profiles, self._table
         )
         self._batches = Batches(self._topics, self._locators, self._clauses, self._configuration)
         self._columns = Columns(space, self._topics, self._locators, self._clauses)
@@ -184,16 +185,24 @@ class Engine:
 
     def place_all(self, contexts: Sequence[Context]) -> list[int]:
         """The same of many hosts, in one move."""
-        hosts, numbers, x, y = self._hosts, list[int](), list[float](), list[float]()
-        for context in contexts:
+        if len(contexts) > FEW:
+            return [each for start in range(0, len(contexts), FEW) for each in self.place_all(contexts[start:][:FEW])]
+        hosts, (few, x, y), numbers = self._hosts, self._table.few, list[int]()
+        for place, context in enumerate(contexts):
             number, point = hosts.names.find(context.host), context.position or NO_POINT
             if number == NONE:
                 return [self._put(each) for each in contexts]
             hosts.enrich(number, context)
             numbers.append(number)
-            x.append(point.x)
-            y.append(point.y)
-        self._move(np.array(numbers, np.int32), doubles(x), doubles(y), lambda index: self._put(contexts[index]))
+            few[place], x[place], y[place] = number, point.x, point.y
+        first, count = 0, len(contexts)
+        while first < count:
+            first, full = self._table.move_few(first, count)
+            if full != NONE:
+                self._pool.sort(self._slots.rows, full)
+            elif first < count:
+                self._put(contexts[first])
+                first += 1
         return numbers
 
     def _put(self, context: Context) -> int:
@@ -241,13 +250,51 @@ class Engine:
         Where subscribers may have moved by `slack_m` since they were placed, `context_of` says where one is: those
         are asked whom that concerns. It holds where no scope asks for other hosts than the subscriber.
         """
-        check_time(now_us)
-        batch = self._batches.of(events, now_us)
+        return self.match_each(
+            events, [now_us] * len(events), slack_m, None if context_of is None else lambda _: context_of
+        )
 
-        if context_of is None:
-            return self._finder.matches(batch, events.__getitem__, now_us)
-        name = self._hosts.names.name
-        return self._finder.matches(batch, events.__getitem__, now_us, slack_m, lambda host: context_of(name(host)))
+    def match_each(
+        self,
+        events: Sequence[Event],
+        moments_us: Sequence[int],
+        slack_m: float = 0.0,
+        contexts_of: Callable[[int], Callable[[str], Context | None]] | None = None,
+    ) -> Matches:
+        """The same of events about which each is asked at a time of its own: `contexts_of` an event, by its place,
+        says where one is then."""
+        from_us, to_us = min(moments_us, default=0), max(moments_us, default=0)
+        check_time(from_us)
+        check_time(to_us)
+        batch = self._batches.of(events, moments_us)
+        known: Callable[[int], ContextOf] | None = None
+        if contexts_of is not None:
+            name, contexts = self._hosts.names.name, contexts_of
+
+            def known(event: int) -> ContextOf:
+                context_of = contexts(event)
+                return lambda host: context_of(name(host))
+
+        return self._finder.matches(batch, events.__getitem__, from_us, to_us, slack_m, known)
+
+    def match_one(
+        self,
+        event: Event,
+        now_us: int,
+        slack_m: float = 0.0,
+        context_of: Callable[[str], Context | None] | None = None,
+    ) -> list[int]:
+        """The same of one event: the slots."""
+        check_time(now_us)
+        known: ContextOf | None = None
+        if context_of is not None:
+            name, context = self._hosts.names.name, context_of
+
+            def known(host: int) -> Context | None:
+                return context(name(host))
+
+        found = self._finder.slots_of_one(self._batches.of_one(event, now_us), event, now_us, slack_m, known)
+        return self.match((event,), now_us, slack_m, context_of).slots if found is None else found
 
     def match_columns(
         self,
@@ -265,7 +312,8 @@ class Engine:
         more than columns can decide is the event itself made, with `event_of`.
         """
         check_time(now_us)
-        return self._finder.matches(self._columns.batch(subjects, x, y, numbers, position), event_of, now_us)
+        batch = self._columns.batch(subjects, x, y, numbers, position, now_us)
+        return self._finder.matches(batch, event_of, now_us, now_us)
 
     # Entries.
 
@@ -302,14 +350,11 @@ class Engine:
 
     def _move(self, hosts: Whole, x: Doubles, y: Doubles, put: Callable[[int], object]) -> None:
         """Changes entries where they lie; `put` places a host, by its index, for which that does not do."""
-        pool, first = self._pool, 0
+        first = 0
         while first < len(hosts):
-            first, full = KERNEL.move(
-                first, hosts, x, y, self._hosts.rows, self._slots.rows, pool.groups, pool.entries, pool.heights,
-                self._flat,
-            )  # fmt: skip
+            first, full = self._table.move(first, hosts, x, y)
             if full != NONE:
-                pool.sort(self._slots.rows, full)
+                self._pool.sort(self._slots.rows, full)
             elif first < len(hosts):
                 put(first)
                 first += 1
@@ -318,11 +363,6 @@ class Engine:
         if not self._ids.is_used(slot):
             raise BadValue(f"no subscription has the slot {slot}")
         return slot
-
-
-def doubles(coordinates: Sequence[float]) -> Doubles:
-    """A position may be given in whole numbers, for which the kernel would be compiled anew."""
-    return np.array(coordinates, np.float64)
 
 
 def check_time(us: int) -> None:

@@ -2,23 +2,19 @@
 
 from array import array
 from collections.abc import Callable, Iterator
-from operator import is_
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from roamcast.matching.batch import Batch, place_of
-from roamcast.matching.clauses import Clauses
-from roamcast.matching.compiled import KERNEL
 from roamcast.matching.demands import Locator
 from roamcast.matching.hosts import KnownConfiguration
 from roamcast.matching.judge import ContextOf, Judge, Profile
-from roamcast.matching.layout import AUDIENCE_MET, HIT_NUMBERS, NONE, Plain, Whole
-from roamcast.matching.metric import is_flat
+from roamcast.matching.layout import AUDIENCE_MET, HIT_NUMBERS, NONE, Bytes
 from roamcast.matching.pool import Pool
 from roamcast.matching.registry import Registry
 from roamcast.matching.slots import Slots
+from roamcast.matching.table import Table
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter.tree import Attribute, Publishers
@@ -61,46 +57,44 @@ class Finder:
         configuration: KnownConfiguration,
         pool: Pool,
         slots: Slots,
-        clauses: Clauses,
         locators: Registry[Locator],
         profiles: Registry[Profile],
+        table: Table,
     ) -> None:
         self._configuration = configuration
         self._hosts = configuration.hosts
         self._space = configuration.space
-        self._flat = is_flat(configuration.space)
+        self._table = table
         self._pool = pool
         self._slots = slots
-        self._clauses = clauses
         self._locators = locators
         self._profiles = profiles
         self._make_room(HITS_AT_FIRST)
-        self._known: tuple[Any, ...] = ()
-        self._read: tuple[Any, ...] = ()
 
     def matches(
         self,
         batch: Batch,
         event_of: Callable[[int], Event],
-        now_us: int,
+        from_us: int,
+        to_us: int,
         slack_m: float = 0.0,
-        context_of: ContextOf | None = None,
+        contexts_of: Callable[[int], ContextOf] | None = None,
     ) -> Matches:
-        """`context_of` is needed where slack says that some may be elsewhere than the engine has them."""
+        """`from_us` and `to_us` are the first and the last of the moments that are asked about. `contexts_of` an
+        event is needed where slack says that some may be elsewhere than the engine has them."""
         hits = array("i")
         # Condition (iii) wants a host that both scopes hold, even of open ones.
         first, end = 0, len(batch.channel_begin) - 1 if len(self._hosts) else 0
-        all_issued = self._slots.issued_us_max <= now_us <= FOREVER_US
+        all_issued = self._slots.issued_us_max <= from_us and to_us <= FOREVER_US
+        table = self._table
+        table.ask_with(batch)
         while first < end:
-            reached, count, settled, overdue = KERNEL.search(
-                first, batch.channel_begin, batch.channels, batch.modes, batch.circles, batch.attributes,
-                *self._columns(), self._flat, now_us, all_issued, slack_m, self._hits,
-            )  # fmt: skip
+            reached, count, settled, overdue = table.search(first, all_issued, slack_m)
             found = self._found[: HIT_NUMBERS * count]
             if settled == count:
                 hits.frombytes(found.tobytes())
             else:
-                for hit in self._judged(found, batch, event_of, context_of or self._hosts.known):
+                for hit in self._judged(found, batch.modes, event_of, contexts_of or self._all_known):
                     hits.extend(hit)
             if reached == first or (reached < end and len(self._hits) < HITS_AHEAD_MAX):
                 self._make_room(2 * len(self._hits))
@@ -109,29 +103,39 @@ class Finder:
                 self._pool.sort(self._slots.rows, overdue)
         return Matches(hits)
 
+    def slots_of_one(
+        self, batch: Batch, event: Event, now_us: int, slack_m: float, context_of: ContextOf | None
+    ) -> list[int] | None:
+        """The same of one event, as slots; None if they do not fit into the room that there is."""
+        if not len(self._hosts):
+            return []
+        table = self._table
+        table.ask_with(batch)
+        all_issued = self._slots.issued_us_max <= now_us <= FOREVER_US
+        reached, count, settled, overdue = table.search(0, all_issued, slack_m)
+        if overdue != NONE:
+            self._pool.sort(self._slots.rows, overdue)
+        if not reached:
+            return None
+        found = self._found[: HIT_NUMBERS * count]
+        if settled == count:
+            return found[1::HIT_NUMBERS].tolist()
+        known = context_of or self._hosts.known
+        return [hit[1] for hit in self._judged(found, batch.modes, lambda _: event, lambda _: known)]
+
+    def _all_known(self, _: int) -> ContextOf:
+        return self._hosts.known
+
     def _make_room(self, hits: int) -> None:
-        self._hits: Whole = np.zeros((hits, HIT_NUMBERS), np.int32)
+        self._hits = self._table.make_room(hits)
         self._found = self._hits.reshape(-1).data
 
-    def _columns(self) -> tuple[Any, ...]:
-        """All that the kernel reads of subscriptions, as plain numbers: to look at an array in another way takes
-        longer than to search it, so that is done when it was replaced by a larger one."""
-        pool = self._pool
-        known = (
-            pool.channel_groups, pool.groups, pool.cells, pool.entries, pool.heights, self._slots.rows,
-            self._clauses.rows, pool.runs,
-        )  # fmt: skip
-        if not self._known or not all(map(is_, known, self._known)):
-            group, entry, slot, clause = map(Plain, (known[1], known[3], known[5], known[6]))
-            self._known = known
-            self._read = (
-                pool.channel_groups, group.longs, group.doubles, group.links, pool.cells, entry.doubles, entry.links,
-                pool.heights, slot.longs, slot.links, slot.marks, clause.doubles, clause.links, pool.runs,
-            )  # fmt: skip
-        return self._read
-
     def _judged(
-        self, found: memoryview, batch: Batch, event_of: Callable[[int], Event], context_of: ContextOf
+        self,
+        found: memoryview,
+        modes: Bytes,
+        event_of: Callable[[int], Event],
+        contexts_of: Callable[[int], ContextOf],
     ) -> Iterator[tuple[int, ...]]:
         """Asks the model about what the columns leave open."""
         judge: Judge | None = None
@@ -144,11 +148,12 @@ class Finder:
                 continue
             if judge is None or number != judged:
                 judge, judged = Judge(event_of(number), self._configuration), number
+                context_of = contexts_of(number)
             row = self._slots.rows[slot]
             host = int(row["host"])
             if not sure and not self._is_near(judge.event, row, context_of(host)):
                 continue
-            mode = batch.modes[number, row["locator"]]
+            mode = modes[number, row["locator"]]
             profile = self._profiles.keys[row["profile"]]
             assert profile is not None
             # An audience's circle that may be met is asked again; an open audience says yes again.

@@ -15,7 +15,11 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+from numba.np.numpy_support import carray
 
+from roamcast.matching import layout as at
 from roamcast.matching.layout import (
     ASKED_MAX,
     ASKED_PER_ENTRY,
@@ -28,6 +32,8 @@ from roamcast.matching.layout import (
     ENTRY,
     FINGERPRINT,
     GROUP,
+    HIT_NUMBERS,
+    HOST,
     MODE,
     NOBODY,
     NONE,
@@ -47,7 +53,7 @@ from roamcast.matching.layout import (
 )
 from roamcast.model.space import ECCENTRICITY_SQUARED, EQUATOR_RADIUS_M
 
-LAYOUT = 0x4B769546
+LAYOUT = 0x961F608A
 if LAYOUT != FINGERPRINT:
     # What was compiled is kept, and made anew when this file changes. An older one would read other fields.
     raise RuntimeError(f"layout.py has changed: LAYOUT in kernel.py must be {FINGERPRINT:#x} now")
@@ -95,7 +101,7 @@ def admitted(
     attributes: Doubles,
     ranges: Doubles,
     clause_links: Whole,
-    now_us: int,
+    moments_us: Long,
 ) -> tuple[int, int]:
     """Leaves of the hits those that lifetimes and clauses let through; how many they are, and how many are settled.
 
@@ -119,7 +125,7 @@ def admitted(
                 kept += 1
                 all_settled += settled
                 continue
-            if now_us < times_us[slot, ISSUED_US] or now_us > times_us[slot, EXPIRES_US]:
+            if moments_us[event] < times_us[slot, ISSUED_US] or moments_us[event] > times_us[slot, EXPIRES_US]:
                 continue
             while clause >= 0:
                 value = attributes[event, clause_links[clause, COLUMN_LINK]]
@@ -293,7 +299,7 @@ def search(
     clause_links: Whole,
     runs: Long,
     flat: bool,
-    now_us: int,
+    moments_us: Long,
     all_issued: bool,
     slack_m: float,
     hits: Whole,
@@ -309,7 +315,7 @@ def search(
         first, channel_begin, channels, modes, circles, channel_groups, groups, sizes_m, group_links, cells, places,
         links, heights, slot_marks, flat, all_issued, slack_m, runs, hits,
     )  # fmt: skip
-    kept, settled = admitted(count, hits, times_us, slot_links, attributes, ranges, clause_links, now_us)
+    kept, settled = admitted(count, hits, times_us, slot_links, attributes, ranges, clause_links, moments_us)
     return reached, kept, settled, overdue
 
 
@@ -424,3 +430,87 @@ def move(
         hosts[numbers[index]].x = x[index]
         hosts[numbers[index]].y = y[index]
     return len(numbers), NONE
+
+
+# Where it is entered: with a table (`table.py`). In this file, because what is compiled is made anew when it changes.
+
+
+def _pointer(_typing: Any, _address: Any) -> Any:
+    def as_pointer(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), as_pointer
+
+
+pointer: Any = intrinsic(_pointer)
+"""An address as compiled code needs it."""
+
+
+GROUP_NUMBERS, GROUP_LINKS = GROUP.itemsize // 8, GROUP.itemsize // 4
+ENTRY_NUMBERS, ENTRY_LINKS = ENTRY.itemsize // 8, ENTRY.itemsize // 4
+SLOT_NUMBERS, SLOT_LINKS = SLOT.itemsize // 8, SLOT.itemsize // 4
+CLAUSE_NUMBERS, CLAUSE_LINKS = CLAUSE.itemsize // 8, CLAUSE.itemsize // 4
+SLOT_BYTES = SLOT.itemsize
+
+
+@compiled
+def search_table(table: Long) -> None:
+    """`search` in the arrays of a table (`table.py`)."""
+    begins, channels = table[2 * at.CHANNEL_BEGIN + 1], table[2 * at.CHANNELS + 1]
+    groups, entries = table[2 * at.GROUPS + 1], table[2 * at.ENTRIES + 1]
+    slots, clauses = table[2 * at.SLOTS + 1], table[2 * at.CLAUSES + 1]
+    of_groups, of_entries = pointer(table[2 * at.GROUPS]), pointer(table[2 * at.ENTRIES])
+    of_slots, of_clauses = pointer(table[2 * at.SLOTS]), pointer(table[2 * at.CLAUSES])
+    events, locators = table[2 * at.MODES + 1], table[at.LOCATORS]
+    reached, count, settled, overdue = search(
+        table[at.FIRST],
+        carray(pointer(table[2 * at.CHANNEL_BEGIN]), (begins,), np.int32),
+        carray(pointer(table[2 * at.CHANNELS]), (channels,), np.int32),
+        carray(pointer(table[2 * at.MODES]), (events, locators), np.uint8),
+        carray(pointer(table[2 * at.CIRCLES]), (events, locators, 4), np.float64),
+        carray(pointer(table[2 * at.ATTRIBUTES]), (table[2 * at.ATTRIBUTES + 1], table[at.COLUMNS]), np.float64),
+        carray(pointer(table[2 * at.CHANNEL_GROUPS]), (table[2 * at.CHANNEL_GROUPS + 1],), np.int32),
+        carray(of_groups, (groups, GROUP_NUMBERS), np.int64),
+        carray(of_groups, (groups, GROUP_NUMBERS), np.float64),
+        carray(of_groups, (groups, GROUP_LINKS), np.int32),
+        carray(pointer(table[2 * at.CELLS]), (table[2 * at.CELLS + 1],), np.int32),
+        carray(of_entries, (entries, ENTRY_NUMBERS), np.float64),
+        carray(of_entries, (entries, ENTRY_LINKS), np.int32),
+        carray(pointer(table[2 * at.HEIGHTS]), (table[2 * at.HEIGHTS + 1],), np.float64),
+        carray(of_slots, (slots, SLOT_NUMBERS), np.int64),
+        carray(of_slots, (slots, SLOT_LINKS), np.int32),
+        carray(of_slots, (slots, SLOT_BYTES), np.int8),
+        carray(of_clauses, (clauses, CLAUSE_NUMBERS), np.float64),
+        carray(of_clauses, (clauses, CLAUSE_LINKS), np.int32),
+        carray(pointer(table[2 * at.RUNS]), (table[2 * at.RUNS + 1], 2), np.int64),
+        table[at.FLAT] != 0,
+        carray(pointer(table[2 * at.MOMENTS_US]), (table[2 * at.MOMENTS_US + 1],), np.int64),
+        table[at.ALL_ISSUED] != 0,
+        table.view(np.float64)[at.SLACK_M],
+        carray(pointer(table[2 * at.HITS]), (table[2 * at.HITS + 1], HIT_NUMBERS), np.int32),
+    )
+    table[at.REACHED], table[at.COUNT], table[at.SETTLED_COUNT], table[at.GROUP_DUE] = (
+        reached,
+        count,
+        settled,
+        overdue,
+    )
+
+
+@compiled
+def move_table(table: Long) -> None:
+    """`move` in the arrays of a table."""
+    hosts = table[2 * at.MOVED + 1]
+    reached, full = move(
+        table[at.FIRST],
+        carray(pointer(table[2 * at.MOVED]), (hosts,), np.int32),
+        carray(pointer(table[2 * at.MOVED_X]), (hosts,), np.float64),
+        carray(pointer(table[2 * at.MOVED_Y]), (hosts,), np.float64),
+        carray(pointer(table[2 * at.HOSTS]), (table[2 * at.HOSTS + 1],), HOST),
+        carray(pointer(table[2 * at.SLOTS]), (table[2 * at.SLOTS + 1],), SLOT),
+        carray(pointer(table[2 * at.GROUPS]), (table[2 * at.GROUPS + 1],), GROUP),
+        carray(pointer(table[2 * at.ENTRIES]), (table[2 * at.ENTRIES + 1],), ENTRY),
+        carray(pointer(table[2 * at.HEIGHTS]), (table[2 * at.HEIGHTS + 1],), np.float64),
+        table[at.FLAT] != 0,
+    )
+    table[at.REACHED], table[at.GROUP_DUE] = reached, full

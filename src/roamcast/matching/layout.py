@@ -116,30 +116,29 @@ FREE, NAMED, PRESENT, PLACED = 0, 1, 2, 3
 HIT_NUMBERS = 4
 """A hit is its event, its slot, whether distance is sure of it, and whether it is settled: nothing is left to ask."""
 
+# What stands where in the table with which the kernel is called (`table.py`). An array takes two numbers, address and
+# length.
+CHANNEL_GROUPS, GROUPS, CELLS, ENTRIES, HEIGHTS, RUNS, SLOTS, CLAUSES, HOSTS = range(9)
+CHANNEL_BEGIN, CHANNELS, MODES, CIRCLES, ATTRIBUTES, MOMENTS_US = range(9, 15)
+HITS, MOVED, MOVED_X, MOVED_Y = range(15, 19)
+ARRAYS = 19
+# Then come numbers by themselves.
+FLAT, FIRST, ALL_ISSUED, SLACK_M, LOCATORS, COLUMNS = range(2 * ARRAYS, 2 * ARRAYS + 6)
+REACHED, COUNT, SETTLED_COUNT, GROUP_DUE = range(2 * ARRAYS + 6, 2 * ARRAYS + 10)
+"""What the kernel answers; `SLACK_M` holds a double."""
+TABLE_SIZE = 2 * ARRAYS + 10
+
 FINGERPRINT = crc32(
     repr(
         (
             [each.descr for each in (ENTRY, SLOT, GROUP, CLAUSE, HOST)],
             (NONE, NOBODY, CIRCLE, EVERYBODY, MODE, SETTLED, BARE, TALL, PLACED, ASKED_MAX, ASKED_PER_ENTRY),
             (COORDINATE_MAX_M, DRIFT_MAX_CELLS, ROUNDING_CELLS, UNSURE_SHARE, UNSURE_M),
+            (CHANNEL_GROUPS, CHANNEL_BEGIN, MOMENTS_US, HITS, ARRAYS, FLAT, REACHED, TABLE_SIZE),
         )
     ).encode()
 )
 """Of all that is compiled into the kernel: who changes it must write it into `kernel.py`."""
-
-
-class Plain:
-    """Records as rows of plain numbers of each size, which is how the compiled kernel reads them."""
-
-    __slots__ = ("doubles", "links", "longs", "marks", "records")
-
-    def __init__(self, records: Records) -> None:
-        self.records = records
-        size = len(records)
-        self.longs: Long = records.view(np.int64).reshape(size, -1)
-        self.doubles: Doubles = records.view(np.float64).reshape(size, -1)
-        self.links: Whole = records.view(np.int32).reshape(size, -1)
-        self.marks: Marks = records.view(np.int8).reshape(size, -1)
 
 
 def enlarged(records: Records, size: int) -> Records:

@@ -396,7 +396,7 @@ class WriteAhead:
 def size_bytes(given: AnyGiven) -> int:
     match given:
         case Finished(rows):
-            return sum(ROW_BYTES + NUMBER_BYTES * len(numbers) for _, numbers in rows)
+            return ROW_BYTES * len(rows) + NUMBER_BYTES * sum([len(numbers) for _, numbers in rows])
         case Published(_, _, message):
             return message.size_bytes
         case PublishedTogether(payloads=payloads):

@@ -1,7 +1,8 @@
 """L2, L8: a broker that handles inputs together is afterwards as if each of them had come alone.
 
-A tick's acknowledgements, reports, messages of QoS 0, subscriptions of one SUBSCRIBE and messages of one frame come
-to `Core` together. Of two brokers that are given the same, one is given them so, and the other one by one.
+A tick's acknowledgements, reports and messages of QoS 0, plain messages of QoS 1 that came in one piece,
+subscriptions of one SUBSCRIBE and messages of one frame come to `Core` together, in any mixture. Of two brokers that
+are given the same, one is given them so, and the other one by one.
 """
 
 from collections import deque
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from roamcast.broker.frames import CODEC, Encodings, stream_frames
 from roamcast.broker.messages import BrokerMessage, Hello, Notified, Sequenced, Unwanted, Wanted
 from roamcast.broker.mqtt.core import Core
-from roamcast.broker.mqtt.effects import AnyEffect, Deliver, Hand, Tell
+from roamcast.broker.mqtt.effects import Accept, Acknowledge, AnyEffect, Deliver, Hand, Tell
 from roamcast.broker.mqtt.events import Events
 from roamcast.broker.mqtt.inputs import (
     AnyGiven,
@@ -28,6 +29,7 @@ from roamcast.broker.mqtt.inputs import (
     Left,
     LinkChanged,
     Published,
+    PublishedTogether,
     Received,
     Released,
     Reported,
@@ -42,6 +44,7 @@ from roamcast.model.values import Point
 from roamcast.mqtt.batches import batch_of, merged
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.packets import Pairs
+from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.topics import parse_filter
 from tests.broker.mqtt.machines import EPOCH_US
 from tests.broker.mqtt.test_protocol_recovery import PAIRS, plain
@@ -59,7 +62,7 @@ PLAIN = (msgspec.Struct, int, float, str, bytes, type, FunctionType, type(None))
 CLIENTS = st.sampled_from(("one", "two", "three"))
 TOPICS = st.sampled_from(("t/1", "t/2", "u"))
 NUMBERS = st.integers(0, 7)
-PAYLOADS = NUMBERS.map(lambda number: b'{"n": %d}' % number)
+PAYLOADS = NUMBERS.map(lambda number: b'{"n": %d, "position": [%d, 0]}' % (number, number * 15))
 WANTED = st.sampled_from([Subscription(parse_filter(text), qos, user_properties=p) for text, qos, p in SUBSCRIPTIONS])
 PLACES = st.builds(Point, NUMBERS.map(lambda n: n * 20.0), st.just(0.0))
 SAID = st.tuples(st.booleans(), TOPICS, PAYLOADS, st.booleans())
@@ -75,6 +78,7 @@ STEPS = st.one_of(
     st.tuples(st.just("subscribe"), CLIENTS, several(WANTED)),
     st.tuples(st.just("unsubscribe"), CLIENTS, several(st.sampled_from([each[0] for each in SUBSCRIPTIONS]))),
     st.tuples(st.just("publish"), CLIENTS, TOPICS, PAYLOADS, st.integers(1, 2), st.booleans()),
+    st.tuples(st.just("publish_together"), CLIENTS, TOPICS, several(PAYLOADS)),
     st.tuples(st.just("pass"), several(st.tuples(CLIENTS, TOPICS, several(PAYLOADS)))),
     st.tuples(st.just("report"), several(st.tuples(CLIENTS, PLACES))),
     st.tuples(st.just("finish"), several(st.tuples(CLIENTS, several(NUMBERS)))),
@@ -106,7 +110,7 @@ class Twins:
     def parted(self, given: AnyGiven, parts: list[AnyGiven]) -> None:
         effects = self.together.handle(self.now_us, given)
         one_by_one = [each for part in parts for each in self.alone.handle(self.now_us, part)]
-        if len(parts) == 1:
+        if parts == [given]:
             assert plain(effects) == plain(one_by_one)
         assert seen(effects) == seen(one_by_one)
 
@@ -128,6 +132,13 @@ class Twins:
 
     def publish(self, client: str, topic: str, payload: bytes, qos: int, retain: bool) -> None:
         self.both(Published(client, qos, Message(topic, payload, qos, retain)))
+
+    def publish_together(self, client: str, topic: str, payloads: list[bytes]) -> None:
+        numbers = tuple(range(10, 10 + len(payloads)))
+        alone = [
+            Published(client, *each) for each in zip(numbers, [Message(topic, p, 1) for p in payloads], strict=True)
+        ]
+        self.parted(PublishedTogether(client, topic, numbers, tuple(payloads)), list(alone))
 
     def pass_on(self, said: list[tuple[str, str, list[bytes]]]) -> None:
         passing = [
@@ -169,7 +180,8 @@ class Twins:
         if not is_event:
             return Wanted(Wish(topic, topic, EVERYTHING)) if other else Unwanted(topic)
         message = Message(topic, payload, 1, retain=other)
-        return Notified(self.neighbour.event_of(Context("far"), message, self.now_us), self.neighbour.made)
+        ago_us = 7 * (len(topic) + payload[5] % 4)
+        return Notified(self.neighbour.event_of(Context("far"), message, self.now_us - ago_us), self.neighbour.made)
 
     def link(self, up: bool) -> None:
         self.both(LinkChanged("b", up))
@@ -199,6 +211,10 @@ def seen(effects: list[AnyEffect]) -> dict[str, list[Any]]:
                     found.setdefault(f"{client}, QoS 0", []).extend(handed)
             case Tell(peer, message):
                 found.setdefault(peer, []).append(message)
+            case Acknowledge(client, packet_id, Reason.SUCCESS):
+                found.setdefault(f"{client}, accepted", []).append(packet_id)
+            case Accept(client, packet_ids):
+                found.setdefault(f"{client}, accepted", []).extend(packet_ids)
             case _:
                 pass
     return found

@@ -87,6 +87,6 @@ def test_l3_nobody_goes_on_contradicting() -> None:
 def test_l8_a_state_without_doubts_is_restored() -> None:
     groups = Core("a", 1).border.groups
     state = groups.__getstate__()
-    del state["_doubtful"]
+    del state["doubtful"]
     groups.__setstate__(state)
     groups.insist()

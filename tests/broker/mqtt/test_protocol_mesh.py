@@ -16,6 +16,7 @@ from roamcast.broker.params import BrokerParams
 from roamcast.model.movement import Habits, MovementModel
 from roamcast.model.space import Plane
 from roamcast.mqtt.packets import Disconnect, Will
+from roamcast.node.boundary import Does
 from tests.broker.mqtt.scene import Scene
 from tests.broker.mqtt.stage import SimClient, Stage
 
@@ -51,17 +52,18 @@ class MeshScene(Scene):
             self._listen(broker.server.core)
 
     def _listen(self, core: Core) -> None:
-        perform = core.border._perform
+        perform = core.border.perform
 
-        def listening(effect: object) -> None:
-            message = getattr(effect, "message", None)
-            if isinstance(message, Sequenced) and isinstance(message.message, Routed):
-                cargo = message.message.cargo
-                if isinstance(cargo, Forwarded):
-                    self.crossed.append((message.message.to, cargo))
-            perform(effect)  # type: ignore[arg-type]
+        def listening(effects: list[Does]) -> None:
+            for effect in effects:
+                message = getattr(effect, "message", None)
+                if isinstance(message, Sequenced) and isinstance(message.message, Routed):
+                    cargo = message.message.cargo
+                    if isinstance(cargo, Forwarded):
+                        self.crossed.append((message.message.to, cargo))
+            perform(effects)
 
-        core.border._perform = listening  # type: ignore[method-assign]
+        core.border.perform = listening  # type: ignore[method-assign]
 
     def handover(self, number: int) -> MeshHandover:
         handover = self.stage.brokers[f"broker-{number}"].server.core.broker.handover

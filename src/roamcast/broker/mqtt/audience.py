@@ -7,6 +7,8 @@ the event says of it. They hold as things were when the event was published, als
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -14,15 +16,16 @@ from roamcast.broker.mqtt.earlier import Earlier
 from roamcast.broker.mqtt.properties import is_common, subscription_id, text_of
 from roamcast.broker.mqtt.whereabouts import ContextsAt, Whereabouts
 from roamcast.broker.mqtt.wishes import (
+    AskedBy,
     Entry,
     Group,
     Plan,
     Recipients,
     Route,
     alike,
+    asked_of,
     client_of,
-    group_of,
-    is_plain,
+    entry_of,
     is_scoped,
     is_simple,
 )
@@ -38,6 +41,7 @@ from roamcast.model.topics import TopicTrie
 from roamcast.mqtt.messages import Choice
 from roamcast.mqtt.messages import Subscription as Asked
 
+FIRST = itemgetter(0)
 PLANS_MAX = 10_000
 UNKNOWN: Plan = []
 
@@ -77,6 +81,8 @@ class Audience:
         """The same of `_all_of`."""
         self._routes: dict[str, Route | None] = {}
         """The same of `route`."""
+        self._expected: dict[str, tuple[Event, int, Sequence[Entry]]] = {}
+        """By the id of an event, what was found for it, and when (`expect`)."""
         self._engine = Engine(space, None, graph)
         self._where = Whereabouts(space, self._engine)
 
@@ -111,7 +117,7 @@ class Audience:
         # Here it holds from now on, whatever the clock of the broker said where it was issued.
         wanted = replace(wanted, issued_us=0)
         self._of.setdefault(client, {})[wanted.id] = None
-        entry = self._entries[wanted.id] = Entry(client, asked, wanted, is_plain(asked, wanted), group_of(asked))
+        entry = self._entries[wanted.id] = entry_of(client, asked, wanted)
         self._tree.add(asked.filter.pattern, wanted.id, entry)
         self._forget_plans()
         if entry.group is not None:
@@ -124,6 +130,7 @@ class Audience:
         self._by_slot[self._engine.subscribe(wanted)] = entry
 
     def _forget_plans(self) -> None:
+        self._expected = {}
         self.needs_log.clear()
         self._plans.clear()
         self._everybody.clear()
@@ -170,6 +177,7 @@ class Audience:
 
     def moved(self, context: Context, remembers: bool = True) -> None:
         """`remembers` says that somebody may ask later where it was before."""
+        self._expected = {}
         self._where.moved(context, remembers)
 
     def connected(self, client: str, is_so: bool) -> None:
@@ -184,10 +192,12 @@ class Audience:
         for name in list(self._of.get(client, ())):
             self._remove(name)
         self.away.pop(client, None)
+        self._expected = {}
         self._where.forget(client)
 
     def walk_on(self, graph: MovementGraph | None) -> None:
         """Another movement graph for `myloc`."""
+        self._expected = {}
         self.graph = graph
         self._engine = Engine(self.space, None, graph)
         self._where.tell(self._engine)
@@ -206,7 +216,9 @@ class Audience:
             if len(self._plans) >= PLANS_MAX:
                 self._plans.clear()
             recipients = self._all_of(topic)
-            plan = self._plans[topic] = None if recipients is None else alike(recipients)
+            plan = self._plans[topic] = (
+                None if recipients is None else alike([(client, asked_of(each)) for client, each in recipients])
+            )
         return plan
 
     def route(self, topic: str) -> Route | None:
@@ -219,13 +231,13 @@ class Audience:
         return self._routes[topic]
 
     def _routed(self, recipients: Recipients) -> Route:
-        reliable: list[tuple[str, tuple[str, ...]]] = []
-        others: Recipients = []
-        for client, asked in recipients:
-            if any(each.qos for each in asked):
-                reliable.append((client, tuple([each.filter.text for each in asked])))
+        reliable: Recipients = []
+        others: AskedBy = []
+        for client, entries in recipients:
+            if any(each.asked.qos for each in entries):
+                reliable.append((client, entries))
             else:
-                others.append((client, asked))
+                others.append((client, asked_of(entries)))
         return Route(reliable, others, alike(others))
 
     def everybody(self, topic: str) -> Recipients:
@@ -241,12 +253,12 @@ class Audience:
         return self._everybody[topic]
 
     def _find_all_of(self, topic: str) -> Recipients | None:
-        found: dict[str, list[Asked]] = {}
+        found: dict[str, list[Entry]] = {}
         for entry in self._tree.matching(topic):
             if not entry.plain:
                 return None
-            found.setdefault(entry.client, []).append(entry.asked)
-        return sorted(found.items())
+            found.setdefault(entry.client, []).append(entry)
+        return sorted(found.items(), key=FIRST)
 
     def of(self, event: Event, now_us: int, chosen: Sequence[Choice] = (), passing: bool = False) -> Recipients:
         """Clients, in the order of their names, with those of their subscriptions that want the event; `chosen` says
@@ -257,8 +269,32 @@ class Audience:
             recipients = self._all_of(event.subject)
             if recipients is not None:
                 return recipients
-        entries = self._wanting((event,), event.published_us, moment_us)[0]
+        known = self._expected.get(event.id)
+        if known is not None and known[0] is event and known[1] == now_us:
+            entries = known[2]
+        else:
+            entries = self._wanting_one(event, event.published_us, moment_us)
         return self._recipients(event, entries, chosen, passing)
+
+    def expect(self, events: Sequence[Event], now_us: int) -> None:
+        """Has events that are asked about next (`of`) matched in one call. What was found is forgotten as soon as
+        anything changes that decides, and with the next that are expected."""
+        self._expected = {}
+        asked = [each for each in events if is_open(each) and self._all_of(each.subject) is None]
+        if len(asked) < 2 or self._scoped or not self.ready:
+            return
+        where, entries = self._where, self._by_slot
+        slack_m = where.roughly_all([each.published_us for each in asked])
+        if slack_m is None:
+            return
+        found = self._engine.match_each(
+            asked,
+            [moment_of(each, now_us) for each in asked],
+            slack_m,
+            lambda place: partial(where.context_if_known, asked[place].published_us),
+        ).by_event(len(asked))
+        for event, slots in zip(asked, found, strict=True):
+            self._expected[event.id] = (event, now_us, [entries[slot] for slot in slots])
 
     def of_passing(
         self, events: Sequence[Event], now_us: int, chosen: Sequence[Sequence[Choice]]
@@ -281,19 +317,33 @@ class Audience:
     def _recipients(
         self, event: Event, entries: Sequence[Entry], chosen: Sequence[Choice], passing: bool
     ) -> Recipients:
-        found: dict[str, list[Asked]] = {}
+        found: dict[str, list[Entry]] = {}
         shared: dict[Group, list[Entry]] = {}
         for entry in entries:
-            client, asked = entry.client, entry.asked
-            if asked.no_local and client == event.publisher.host:
-                continue
-            if entry.group is not None:
-                shared.setdefault(entry.group, []).append(entry)
-            elif client in found:
-                found[client].append(asked)
+            client = entry.client
+            if entry.observed is None:
+                if entry.asked.no_local and client == event.publisher.host:
+                    continue
+                if entry.group is not None:
+                    shared.setdefault(entry.group, []).append(entry)
+                    continue
+            if client in found:
+                found[client].append(entry)
             else:
-                found[client] = [asked]
-        choices = {(each.group, each.pattern): each.client for each in chosen} if shared else {}
+                found[client] = [entry]
+        if shared:
+            self._choose(shared, chosen, passing, found)
+        return sorted(found.items(), key=FIRST)
+
+    def _choose(
+        self,
+        shared: dict[Group, list[Entry]],
+        chosen: Sequence[Choice],
+        passing: bool,
+        found: dict[str, list[Entry]],
+    ) -> None:
+        """Which member of each group gets it."""
+        choices = {(each.group, each.pattern): each.client for each in chosen}
         for key, members in shared.items():
             if key in choices:
                 # Where its client is not here, another broker gives it to it.
@@ -301,8 +351,7 @@ class Audience:
             else:
                 turn = [self._turn(key, sorted(members, key=client_of), passing)]
             for each in turn:
-                found.setdefault(each.client, []).append(each.asked)
-        return sorted(found.items()) if len(found) > 1 else list(found.items())
+                found.setdefault(each.client, []).append(each)
 
     def _wanting(self, events: Sequence[Event], by_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
         """By where everybody was at one time, asked of another."""
@@ -316,11 +365,19 @@ class Audience:
         if slack_m is None:
             return self._wanting_exactly(events, by_us, moment_us)
 
-        def context_of(client: str) -> Context | None:
-            return where.context_at(client, by_us) if client in where.contexts else None
-
-        found = engine.match(events, moment_us, slack_m, context_of)
+        found = engine.match(events, moment_us, slack_m, partial(where.context_if_known, by_us))
         return [[entries[slot] for slot in slots] for slots in found.by_event(len(events))]
+
+    def _wanting_one(self, event: Event, by_us: int, moment_us: int) -> Sequence[Entry]:
+        entries, where = self._by_slot, self._where
+        if not self.ready or self._scoped or not entries or not is_open(event):
+            return self._wanting((event,), by_us, moment_us)[0]
+        slack_m = where.roughly(by_us)
+        if slack_m is None:
+            return self._wanting((event,), by_us, moment_us)[0]
+        # Where nobody may be elsewhere, nobody is asked where it is.
+        context_of = partial(where.context_if_known, by_us)
+        return [entries[slot] for slot in self._engine.match_one(event, moment_us, slack_m, context_of)]
 
     def _wanting_exactly(self, events: Sequence[Event], by_us: int, moment_us: int) -> Sequence[Sequence[Entry]]:
         """Where other hosts than subscribers matter, or somebody was far from where it is now."""

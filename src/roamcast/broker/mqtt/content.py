@@ -51,7 +51,9 @@ def _attributes(decoded: Mapping[str, object], space: Space) -> dict[str, Value]
     attributes: dict[str, Value] = {}
     for name, given in decoded.items():
         value = _value(name, given, space)
-        if value is not None and len(attributes) < CONTENT_ATTRIBUTES_MAX:
+        if value is not None:
+            if len(attributes) == CONTENT_ATTRIBUTES_MAX:
+                break
             attributes[name] = value
     if "position" not in attributes:
         position = _position_fields(decoded, space)
@@ -80,8 +82,9 @@ def point_of(given: object, space: Space) -> Point | None:
         given = given.get("coordinates")
     if not isinstance(given, list) or not 2 <= len(given) <= 3:
         return None
-    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in given):
-        return None
+    for each in given:
+        if type(each) is not float and type(each) is not int:
+            return None
     return _point(given[0], given[1], space)
 
 

@@ -20,7 +20,6 @@ the bounds of queues and patience (docs/PROTOCOL.md, section 7).
 
 import traceback
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from roamcast.broker.broker import Broker
 from roamcast.broker.mqtt.effects import AnyEffect, Deny, Dismiss, Remark
@@ -58,7 +57,6 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.reasons import Reason
-from roamcast.node import boundary
 
 
 class Core:
@@ -88,11 +86,16 @@ class Core:
     def handle(self, now_us: int, given: AnyGiven) -> list[AnyEffect]:
         """Whatever is given, nothing is raised: a mistake of ours costs one client its connection, and the log can
         still be read again, for it happens there too."""
-        self.border.now_us = now_us
-        client = getattr(given, "client", None)
-        self._guarded(lambda: self._handle(given), type(given).__name__, client if isinstance(client, str) else None)
-        self._guarded(self.border.announcing.let_out, "letting out", None)
-        return self.border.take_effects()
+        border = self.border
+        border.now_us = now_us
+        try:
+            self._handle(given)
+        except Exception as problem:
+            client = getattr(given, "client", None)
+            self._mistaken(type(given).__name__, client if isinstance(client, str) else None, problem)
+        if border.settled_together:
+            self._guarded(border.announcing.let_out, "letting out", None)
+        return border.take_effects()
 
     def _guarded(self, action: Callable[[], None], what: str, client: str | None) -> None:
         try:
@@ -113,20 +116,21 @@ class Core:
 
     def _handle(self, given: AnyGiven) -> None:
         match given:
-            case Published():
-                self.border.publishing.publish(given)
-            case PublishedTogether():
-                self.border.publishing.publish_together(given)
+            # What there is much of comes first.
             case Finished(rows):
                 self._finished(rows)
+            case Published():
+                self.border.publishing.publish(given)
+            case Heard(peer, data):
+                self._heard(peer, data)
+            case Reported() | ReportedTogether():
+                self.border.subscribing.reported(given)
+            case PublishedTogether():
+                self.border.publishing.publish_together(given)
             case Received():
                 self.border.received(given)
             case Released():
                 self.border.publishing.released(given)
-            case Reported() | ReportedTogether():
-                self.border.subscribing.reported(given)
-            case Heard(peer, data):
-                self._heard(peer, data)
             case Asked():
                 self.border.subscribing.subscribe(given)
             case Withdrew():
@@ -152,14 +156,21 @@ class Core:
 
     def _heard(self, peer: str, data: bytes) -> None:
         """Each message of a frame as if it had come alone: a mistake with one costs none of the others."""
-        for message in self.border.linking.messages_in(peer, data):
-            self._guarded(partial(self._heard_message, peer, message), "Heard", None)
-
-    def _heard_message(self, peer: str, message: boundary.Message) -> None:
-        self.border.linking.heard(peer, message)
-        self.border.admission.look_around()
-        self.border.keeping.hand_over()
-        self.border.groups.insist()
+        border = self.border
+        linking, groups, memory = border.linking, border.groups, border.broker.memory
+        messages = linking.messages_in(peer, data)
+        if len(messages) > 1:
+            self._guarded(lambda: linking.expect(peer, messages), "expecting", None)
+        for message in messages:
+            try:
+                linking.heard(peer, message)
+                if linking.touched or linking.met or border.departed or memory.answers:
+                    border.admission.look_around()
+                    border.keeping.hand_over()
+                if groups.doubtful:
+                    groups.insist()
+            except Exception as problem:
+                self._mistaken("Heard", None, problem)
 
     def _finished(self, rows: Sequence[tuple[str, tuple[int, ...]]]) -> None:
         """A mistake with one client is no reason to forget the others."""
@@ -231,8 +242,7 @@ class Core:
         session = self.border.sessions.get(client)
         if session is None or not session.ends_with_connection:
             return False
-        for number in numbers:
-            session.window.finish(number)
+        session.window.finish_all(numbers)
         return True
 
     def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyEffect]:

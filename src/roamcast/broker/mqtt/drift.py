@@ -40,7 +40,8 @@ class Drift:
         """`number` is what the matching engine calls the client."""
         velocity, position = context.velocity, context.position
         if position is None or velocity is None or velocity.speed == 0:
-            self.remove(context.host)
+            if self._hosts:
+                self.remove(context.host)
             return
         row = self._row_of.get(context.host)
         if row is None:

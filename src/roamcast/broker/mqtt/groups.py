@@ -65,14 +65,14 @@ class Groups:
         """How many messages each group has had from here."""
         self._passing_turns: dict[Key, int] = {}
         """Of QoS 0, which is not logged: it must not change whose turn it is with the others."""
-        self._doubtful: dict[Member, None] = {}
+        self.doubtful: dict[Member, None] = {}
         """Of whom another broker has said since somebody looked that they are away or gone."""
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_tree": None, "_passing_turns": {}}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update({"_doubtful": {}, **state})
+        self.__dict__.update({"doubtful": {}, **state})
         self._tree = TopicTrie()
         for key in self.members:
             self._tree.add(key[1], key[0], key)
@@ -116,7 +116,7 @@ class Groups:
             self.border.emit(Remark("bad_hand_over", f"{topic}: {problem}"))
             return
         if state != CONNECTED and not from_here:
-            self._doubtful[member] = None
+            self.doubtful[member] = None
         key = (member.group, member.pattern)
         members = {**self.members.get(key, {}), member.client: state == CONNECTED}
         if state == GONE:
@@ -132,7 +132,7 @@ class Groups:
 
     def insist(self) -> None:
         """Contradicts what was said of members that are connected here."""
-        doubtful, self._doubtful = self._doubtful, {}
+        doubtful, self.doubtful = self.doubtful, {}
         for member in doubtful:
             session = self.border.sessions.get(member.client)
             if session is not None and session.connected:

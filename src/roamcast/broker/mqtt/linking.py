@@ -1,5 +1,6 @@
 """What neighbours say on their links, and timers of the broker: inputs that concern no client's connection."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roamcast.broker.frames import messages_in
@@ -27,7 +28,7 @@ from roamcast.node.boundary import Input, LinkDown, LinkUp, Message, Received, T
 if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
-FROM_BROKERS = (Sequenced, Hello, Got, Probe, Echo)
+FROM_BROKERS = (Hello, Got, Probe, Echo)
 """What clients of the papers say, no broker says for a client of MQTT."""
 ABOUT_CLIENTS = (Relocate, Replay, NotFound, Abandon, Farewell, Remembered, Forwarded)
 REPLAY = "replay:"
@@ -42,26 +43,47 @@ class Linking:
         """Clients of whom a neighbour or a timer has said something since somebody looked."""
 
     def _give(self, given: Input) -> None:
-        self.border.perform(self.border.broker.handle(self.border.now_us, given))
+        border = self.border
+        border.perform(border.broker.handle(border.now_us, given))
 
     def messages_in(self, peer: str, data: bytes) -> list[Message]:
         """What a neighbour says in one frame."""
         return messages_in(data, lambda problem: self.border.emit(Remark("bad_link_message", f"{peer}: {problem}")))
 
+    def expect(self, peer: str, messages: Sequence[Message]) -> None:
+        """The events of a frame that are news are matched in one call."""
+        stream = self.border.neighbours.streams.of.get(peer)
+        if stream is not None:
+            new = [each for each in messages if isinstance(each, Sequenced) and each.number > stream.got]
+            events = [each.message.event for each in new if isinstance(each.message, Notified)]
+            self.border.audience.expect(events, self.border.now_us)
+
     def heard(self, peer: str, message: Message) -> None:
+        border = self.border
         if isinstance(message, Sequenced):
-            if self.border.observation.on:
-                for event in events_in(message.message):
-                    self.border.observation.heard(peer, event)
-            inside = message.message.cargo if isinstance(message.message, Routed) else message.message
-            if isinstance(inside, ABOUT_CLIENTS):
-                self.touched[inside.client] = None
+            said = message.message
+            if type(said) is Notified:
+                # Nearly always.
+                border.observation.heard(peer, said.event)
+            else:
+                self._look_into(peer, said)
+            border.finish(border.broker.hear_stream(border.now_us, message, peer))
+            return
         if isinstance(message, Hello):
             self._greeted(peer, message)
         if isinstance(message, FROM_BROKERS):
             self._give(Received(message, peer))
         else:
-            self.border.emit(Remark("unexpected_message", f"{peer}: {message.kind}"))
+            border.emit(Remark("unexpected_message", f"{peer}: {message.kind}"))
+
+    def _look_into(self, peer: str, said: BrokerMessage) -> None:
+        """What else of a stream concerns observers, or clients here."""
+        if self.border.observation.on:
+            for event in events_in(said):
+                self.border.observation.heard(peer, event)
+        inside = said.cargo if isinstance(said, Routed) else said
+        if isinstance(inside, ABOUT_CLIENTS):
+            self.touched[inside.client] = None
 
     def _greeted(self, peer: str, hello: Hello) -> None:
         streams = self.border.neighbours.streams

@@ -4,21 +4,24 @@ What a client asked for with QoS 1 or 2 goes into its session, where it gets a n
 handed to its connection now or never. What lasts is looked for again, since clients come into its reach.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from roamcast.broker.messages import Pub
 from roamcast.broker.mqtt.audience import Audience
-from roamcast.broker.mqtt.effects import Hand, Remark
+from roamcast.broker.mqtt.effects import Deliver, Hand, Remark
 from roamcast.broker.mqtt.events import Events, with_origin
 from roamcast.broker.mqtt.forms import RETAINED
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.properties import subscription_id
-from roamcast.broker.mqtt.wishes import Plan, Recipients, alike
+from roamcast.broker.mqtt.wishes import Plan, Recipients, Shape, alike, asked_of
 from roamcast.broker.session import Session
+from roamcast.broker.window import Delivery
 from roamcast.model.event import Event
 from roamcast.mqtt.batches import Batch, batch_of
-from roamcast.mqtt.messages import Message, Subscription
+from roamcast.mqtt.messages import Form, Message, Subscription
+from roamcast.node.boundary import Does
 
 if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
@@ -33,44 +36,77 @@ class LocalDelivery:
         self.events = events
         self.keeping = keeping
 
-    def recipients(self, event: Event) -> Iterable[tuple[Session, tuple[str, ...]]]:
-        """Who of the clients gets an event into the session, for which subscriptions."""
+    def arrived(self, event: Event, serial: int) -> list[Does]:
+        """An event has come, from a client here or from another broker: who wants it gets it."""
         if goes_to_all(event) and not self.keeping.take(event):
             return []
         message = self.events.message_of(event)
-        if message is not None and not message.qos:
-            self.border.goes_ahead(event.publisher.host, event.subject)
-        if message is not None and self.events.is_copy(event, message):
-            return []
-        chosen = () if message is None else message.chosen
-        return self.parted(event, self.audience.of(event, self.border.now_us, chosen))
-
-    def parted(self, event: Event, recipients: Recipients) -> list[tuple[Session, tuple[str, ...]]]:
-        """Who is to get an event into the session. The others of the recipients are handed it at once."""
-        message = self.events.message_of(event)
         if message is None:
             return []
-        reliable: list[tuple[Session, tuple[str, ...]]] = []
-        lasts = event.id in self.keeping.lasting
-        for client, asked in recipients:
-            session = self.border.sessions.get(client)
+        if not message.qos:
+            self.border.goes_ahead(event.publisher.host, event.subject)
+        if message.user_properties and self.events.is_copy(event, message):
+            return []
+        recipients = self.audience.of(event, self.border.now_us, message.chosen)
+        return self.give([Pub(serial, event)], [message], recipients)
+
+    def give(self, run: Sequence[Pub], messages: Sequence[Message], recipients: Recipients) -> list[Does]:
+        """Events of one publisher, which are alike but for what they say, to clients of whom each gets all of them.
+
+        Nearly always a client is connected and gets the events themselves for one subscription. Such clients share
+        deliveries, and observers are told of all of them at once."""
+        border, first = self.border, messages[0]
+        qos, lasts, sessions = first.qos, run[0].event.id in self.keeping.lasting, border.sessions
+        shares = bool(qos) and not first.retain and not lasts
+        size_bytes = body_bytes = 0
+        for pub, message in zip(run, messages, strict=True):
+            size_bytes += message.size_bytes
+            body_bytes += len(pub.event.body or b"")
+        effects: list[Does] = []
+        clients, observed = list[str](), list[str | None]()
+        shared = dict[Shape, Deliver]()
+        for client, entries in recipients:
+            session = sessions.get(client)
             if session is None:
                 continue
-            if lasts:
-                asked = self._unseen(session, event, message, asked)
-            if len(asked) == 1 and not session.modulators.running:
-                wanted = asked if message.qos and asked[0].qos else []
-            else:
-                wanted = self._for_session(session, message, asked)
-            if wanted and (session.attachment.awaits is None or self._has_room(session, message)):
-                # What waits to be numbered must find room twice: now, and when it is.
-                names = tuple([each.filter.text for each in wanted]) if len(wanted) > 1 else (wanted[0].filter.text,)
-                reliable.append((session, names))
-            if wanted is not asked:
-                others = [each for each in asked if each not in wanted]
-                if others:
-                    self.hand_one(session, event, message, others, False)
-        return reliable
+            entry = entries[0]
+            shape = entry.shape
+            if shares and shape is not None and shape[1] and len(entries) == 1 and session.connected:
+                attachment = session.attachment
+                if attachment.awaits is None and not attachment.quiet:
+                    deliver = shared.get(shape)
+                    if deliver is None:
+                        deliver = shared[shape] = Deliver(deliveries(run, shape, qos), [])
+                    number = session.window.add_run(deliver.run, size_bytes, body_bytes)
+                    if number:
+                        deliver.receivers.append((session, number))
+                        clients.append(client)
+                        observed.append(entry.observed)
+                        continue
+            for pub, message in zip(run, messages, strict=True):
+                effects += self._give_one(session, pub, message, asked_of(entries), lasts)
+        if clients:
+            border.deliver_all(shared.values())
+            for pub in run:
+                border.observation.fanned_out(pub.event, clients, observed)
+        return effects
+
+    def _give_one(
+        self, session: Session, pub: Pub, message: Message, asked: list[Subscription], lasts: bool
+    ) -> list[Does]:
+        """An event to one client, into the session where it is QoS 1 or 2; the rest it is handed at once."""
+        event = pub.event
+        if lasts:
+            asked = self._unseen(session, event, message, asked)
+        wanted, effects = self._for_session(session, message, asked), list[Does]()
+        others = [each for each in asked if each not in wanted]
+        if others:
+            self.hand_one(session, event, message, others, False)
+        # What waits to be numbered must find room twice: now, and when it is.
+        if wanted and (session.attachment.awaits is None or self._has_room(session, message)):
+            names = tuple([each.filter.text for each in wanted])
+            effects = self.border.give(session, event, pub.serial, names)
+        return effects
 
     def _has_room(self, session: Session, message: Message) -> bool:
         """Whether another message may wait for a client. All that is kept for it counts."""
@@ -168,16 +204,24 @@ class LocalDelivery:
                 each.seen.pop(event_id, None)
         events = list(lasting.all())
         for event, recipients in zip(events, self.audience.of_lasting(events, border.now_us), strict=True):
-            # Of whom it is not known yet what it has had, it will be at the next look.
-            known = [each for each in recipients if is_settled(border.sessions.get(each[0]))]
-            for session, wanted in self.parted(event, known):
-                border.finish(border.give(session, event, 0, wanted))
+            message = self.events.message_of(event)
+            if message is not None:
+                # Of whom it is not known yet what it has had, it will be at the next look.
+                known = [each for each in recipients if is_settled(border.sessions.get(each[0]))]
+                border.finish(self.give([Pub(0, event)], [message], known))
         self.keeping.look_later()
 
     def hand(self, batch: Batch, plan: Plan) -> None:
         for receivers in plan:
             retain = batch.messages[0].retain and receivers.retain_as_published
             self.border.emit(Hand(receivers.clients, batch, retain, receivers.subscription_ids))
+
+
+def deliveries(run: Sequence[Pub], shape: Shape, qos: int) -> list[Delivery]:
+    """For clients that get these events for one subscription of this shape."""
+    text, asked_qos, subscription_id, origin = shape
+    form = Form(min(qos, asked_qos), False, () if subscription_id is None else (subscription_id,), origin)
+    return [Delivery(pub.event, pub.serial, (text,), form) for pub in run]
 
 
 def is_settled(session: Session | None) -> bool:

@@ -7,9 +7,9 @@ are asked of neighbours for all clients together, and judged exactly here (`audi
 
 from collections.abc import Iterable, Sequence
 
-from roamcast.broker.border import AWAY, Border, Recipients
+from roamcast.broker.border import AWAY, HOPS_MAX, Border
 from roamcast.broker.broker import Broker
-from roamcast.broker.messages import Accepted, Attach, Lost, Notified, Numbered, Pub, Sequenced
+from roamcast.broker.messages import Attach, Lost, Notified, Numbered, Pub, Sequenced
 from roamcast.broker.modulators.budget import CpuBudget
 from roamcast.broker.modulators.running import Modulators
 from roamcast.broker.mqtt.admission import Admission
@@ -25,7 +25,7 @@ from roamcast.broker.mqtt.keeping import Keeping
 from roamcast.broker.mqtt.lasting import Lasting
 from roamcast.broker.mqtt.linking import Linking
 from roamcast.broker.mqtt.local_delivery import LocalDelivery
-from roamcast.broker.mqtt.observation import Observation, is_modelled
+from roamcast.broker.mqtt.observation import Observation
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.publishing import Publishing
 from roamcast.broker.mqtt.retained import Retained
@@ -34,7 +34,7 @@ from roamcast.broker.mqtt.timers import Timers
 from roamcast.broker.mqtt.travelling import Travelling
 from roamcast.broker.mqtt.walking import Walking
 from roamcast.broker.params import BrokerParams
-from roamcast.broker.router import CLIENT, PeerMessages
+from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import BadTransfer, Interest, SessionState, check, interest_of
 from roamcast.broker.window import SPAN_MAX, Bounds, Delivery, Window
@@ -42,12 +42,8 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.places import MovementGraph
 from roamcast.mqtt.messages import Form, Message
-from roamcast.mqtt.origin import ORIGIN_PROPERTY
 from roamcast.node import boundary
 from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, SetTimer
-
-TELLS_ORIGIN = (ORIGIN_PROPERTY, "true")
-
 
 FLEETING = ("ahead", "cpu_budget")
 """What the server gives a border anew, and no snapshot holds."""
@@ -122,9 +118,14 @@ class MqttBorder(Border):
         self._effects.append(effect)
 
     def take_effects(self) -> list[AnyEffect]:
+        """All of an input; deliveries come last, in the order of their numbers for each client."""
         self.observation.flush()
         effects, self._effects = self._effects, []
-        effects += self._take_deliveries()
+        if self._deliver:
+            effects += self._deliver.values()
+            self._deliver = {}
+        if self._shared:
+            self._shared = {}
         return effects
 
     def finish(self, effects: list[Does]) -> None:
@@ -133,14 +134,16 @@ class MqttBorder(Border):
 
     def perform(self, effects: list[Does]) -> None:
         for effect in effects:
-            self._perform(effect)
+            if isinstance(effect, Send):
+                message = effect.message
+                self._effects.append(Tell(effect.to, message))
+                if isinstance(message, Sequenced) and isinstance(message.message, Notified):
+                    self.observation.forwarded(effect.to, message.message.event)
+            else:
+                self._perform(effect)
 
     def _perform(self, effect: Does) -> None:
         match effect:
-            case Send(to, message):
-                self.emit(Tell(to, message))
-                if self.observation.on and isinstance(message, Sequenced) and isinstance(message.message, Notified):
-                    self.observation.forwarded(to, message.message.event)
             case SetTimer(name, at_us):
                 # Each session of MQTT says itself how long its client may stay away.
                 if not name.startswith(AWAY):
@@ -233,8 +236,7 @@ class MqttBorder(Border):
     def finished(self, client: str, numbers: tuple[int, ...]) -> None:
         session = self.sessions.get(client)
         if session is not None:
-            for number in numbers:
-                session.window.finish(number)
+            session.window.finish_all(numbers)
 
     def received(self, given: Received) -> None:
         session = self.sessions.get(given.client)
@@ -243,64 +245,16 @@ class MqttBorder(Border):
 
     # Events.
 
-    def _ways(self, notified: Notified, source: str) -> tuple[PeerMessages, list[str]]:
-        return self.neighbours.router.to_neighbours(notified, source), []
+    def route(self, notified: Notified, source: str) -> list[Does]:
+        if notified.hops > HOPS_MAX:
+            return [Note("event_looped", notified.event.id)]
+        effects = self.forward(notified, source)
+        effects += self.local.arrived(notified.event, notified.serial)
+        return effects
 
     def forward(self, notified: Notified, source: str) -> list[Does]:
         """To neighbours alone."""
         return self._sent_on(notified, self.neighbours.router.to_neighbours(notified, source))
-
-    def recipients(self, event: Event, clients: list[str]) -> Recipients:
-        return self.local.recipients(event)
-
-    def give_all(self, event: Event, serial: int, recipients: Recipients) -> list[Does]:
-        return self.give_run([Pub(serial, event)], recipients)
-
-    def give_run(self, run: Sequence[Pub], recipients: Recipients) -> list[Does]:
-        """Events of one publisher that all of these get. Nearly all clients are connected and get the events
-        themselves for one subscription: these share deliveries."""
-        effects: list[Does] = []
-        messages = [message for each in run if (message := self.events.message_of(each.event)) is not None]
-        shares = len(messages) == len(run) and not messages[0].retain
-        size_bytes = sum([message.size_bytes for message in messages])
-        body_bytes = sum([len(each.event.body or b"") for each in run])
-        clients, subscription_ids = list[str](), list[str | None]()
-        shared = dict[tuple[object, ...], Deliver]()
-        for session, names in recipients:
-            interest = self._only_one(session, names) if shares else None
-            asked = None if interest is None else interest.asked
-            if asked is None or interest is None or not session.window.has_room(size_bytes, len(run) - 1):
-                for each in run:
-                    effects += self.give(session, each.event, each.serial, names)
-                continue
-            key = (names[0], asked.qos, asked.subscription_id, TELLS_ORIGIN in asked.user_properties)
-            deliver = shared.get(key)
-            if deliver is None:
-                deliver = shared[key] = Deliver(
-                    [
-                        Delivery(each.event, each.serial, names, form_of(message, (asked,)))
-                        for each, message in zip(run, messages, strict=True)
-                    ],
-                    [],
-                )
-                self._deliver[id(deliver.run[0])] = deliver
-            deliver.receivers.append((session, session.window.add_run(deliver.run, body_bytes)))
-            clients.append(session.client)
-            subscription_ids.append(interest.wanted.id if is_modelled(asked) else None)
-        if clients:
-            for each in run:
-                self.observation.fanned_out(each.event, clients, subscription_ids)
-        return effects
-
-    def _only_one(self, session: Session, names: tuple[str, ...]) -> Interest | None:
-        """The one subscription that an event is for, if nothing else has to be looked at."""
-        attachment = session.attachment
-        if len(names) > 1 or session.modulators.running or not session.connected:
-            return None
-        interest = session.subscriptions.get(names[0])
-        if interest is None or attachment.awaits is not None or attachment.quiet:
-            return None
-        return interest
 
     def _drop(self, session: Session, event: Event, serial: int) -> None:
         session.window.mark(event.publisher.host, serial)
@@ -362,21 +316,13 @@ class MqttBorder(Border):
             deliver.receivers.append((session, number))
         return []
 
-    def _take_deliveries(self) -> Iterable[Deliver]:
-        """All of an input, in the order of their numbers for each client."""
-        if self._shared:
-            self._shared = {}
-        if not self._deliver:
-            return ()
-        deliveries, self._deliver = self._deliver.values(), {}
-        return deliveries
+    def deliver_all(self, deliver: Iterable[Deliver]) -> None:
+        for each in deliver:
+            self._deliver[id(each.run[0])] = each
 
     def tell(self, client: str, message: boundary.Message) -> list[Does]:
         session = self.sessions.get(client)
         match message:
-            case Accepted(serial) if session is not None:
-                for accepted in [each for each in session.unaccepted if each <= serial]:
-                    self.emit(Acknowledge(client, session.unaccepted.pop(accepted)))
             case Numbered(number, delivery, epoch) if session is not None and session.epoch == epoch:
                 # It came by a way of its own, and is in the window already.
                 if session.window.entries.get(number) is delivery:
@@ -386,6 +332,11 @@ class MqttBorder(Border):
             case _:
                 # What else a client is told has no meaning in MQTT.
                 pass
+        return []
+
+    def accepted(self, session: Session, serial: int) -> list[Does]:
+        for accepted in [each for each in session.unaccepted if each <= serial]:
+            self.emit(Acknowledge(session.client, session.unaccepted.pop(accepted)))
         return []
 
     # Advertisements, which are the broker's own.

@@ -16,8 +16,8 @@ from roamcast.broker.mqtt.inputs import Published, PublishedTogether, Released
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.local_delivery import LocalDelivery
 from roamcast.broker.mqtt.passing import Passing
-from roamcast.broker.mqtt.properties import BadProperty, is_lasting, subscription_id
-from roamcast.broker.mqtt.wishes import Entry, Plan, Recipients, Route, alike
+from roamcast.broker.mqtt.properties import BadProperty, is_lasting
+from roamcast.broker.mqtt.wishes import AskedBy, Entry, Plan, Recipients, Route, alike, asked_of
 from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
 from roamcast.model.event import Event
@@ -61,11 +61,12 @@ class Publishing:
         if message.topic == REPORT_TOPIC:
             self._report(session, message, packet_id)
             return
-        if message.qos and self.events.is_copy(None, message):
+        if message.user_properties and message.qos and self.events.is_copy(None, message):
             self.border.emit(Acknowledge(given.client, packet_id))
             return
         # By the turns that are logged, for this is logged too, and a choice may be kept with its message.
-        message = self._with_choice(message, False)
+        if self.keeping.groups.members:
+            message = self._with_choice(message, False)
         event = self._made(session, message, packet_id)
         if event is None:
             return
@@ -87,7 +88,8 @@ class Publishing:
 
     def _publish(self, session: Session, event: Event, message: Message, packet_id: int) -> None:
         self.border.observation.published(session.client, event, message)
-        self.announcing.announce(event.subject)
+        if self.announcing.on:
+            self.announcing.announce(event.subject)
         if message.qos == 0 and not goes_to_all(event):
             self._route_passing(event, message, CLIENT, 0)
             return
@@ -102,6 +104,8 @@ class Publishing:
                 session.unaccepted = others
             session.unaccepted[session.serial] = packet_id
         self.border.finish(self.border.publish(session, Pub(session.serial, event)))
+        if not session.publications and not session.refused:
+            return
         self.announcing.published(session)
         if was_refused(session, session.serial):
             # The client of the protocols would say it again; one of MQTT is told, and does as it likes.
@@ -154,8 +158,8 @@ class Publishing:
         for packet_id, message in zip(batch.packet_ids, batch.messages, strict=True):
             event = self._passing_event(session, message, True, packet_id)
             if event is not None:
-                found = self.local.parted(event, self.audience.of(event, self.border.now_us))
-                self.border.finish(self.border.give_all(event, self.border.now_us, found))
+                found = self.audience.of(event, self.border.now_us)
+                self.border.finish(self.local.give([Pub(self.border.now_us, event)], [message], found))
                 self.border.emit(Acknowledge(client, packet_id))
 
     # Many messages of QoS 1 to one topic.
@@ -170,8 +174,17 @@ class Publishing:
         if route is not None:
             self._publish_run(session, given.packet_ids, messages, route, True)
             return
-        for packet_id, message in zip(given.packet_ids, messages, strict=True):
-            self.publish(Published(given.client, packet_id, message))
+        told = zip(given.packet_ids, messages, strict=True)
+        if self.keeping.groups.members or any(len(payload) > LARGE_BYTES for payload in given.payloads):
+            # Each choice is made by itself, and one that is refused is answered in its turn.
+            for packet_id, message in told:
+                self.publish(Published(given.client, packet_id, message))
+            return
+        made = [(packet_id, message, self._made(session, message, packet_id)) for packet_id, message in told]
+        self.audience.expect([event for _, _, event in made if event is not None], self.border.now_us)
+        for packet_id, message, event in made:
+            if event is not None:
+                self._publish(session, event, message, packet_id)
 
     def _same_route(self, publisher: Session, topic: str) -> Route | None:
         """Who gets all messages of a topic; None if that depends on each, or something may hold them back."""
@@ -223,8 +236,7 @@ class Publishing:
 
     def _give_run(self, run: list[Pub], said: list[Message], route: Route) -> None:
         sessions = self.border.sessions
-        reliable = [(sessions[client], names) for client, names in route.reliable if client in sessions]
-        effects = self.border.give_run(run, reliable)
+        effects = self.local.give(run, said, route.reliable)
         if effects:
             self.border.finish(effects)
         if not route.others:
@@ -310,13 +322,13 @@ class Publishing:
     def _tell_of(self, session: Session, batch: Batch, travels: bool) -> None:
         """Observers and neighbours hear of messages whose topic alone says who gets them here."""
         receivers = [
-            (client, each.filter.text)
-            for client, asked in self.audience.everybody(batch.topic)
+            entry
+            for client, entries in self.audience.everybody(batch.topic)
             if client in self.border.sessions and self.border.sessions[client].connected
-            for each in asked
+            for entry in entries
         ]
-        hosts = [client for client, _ in receivers]
-        names = [subscription_id(client, text) for client, text in receivers]
+        hosts = [entry.client for entry in receivers]
+        names = [entry.observed for entry in receivers]
         for message in batch.messages:
             event = self._passing_event(session, self._with_choice(message, True), travels)
             if event is None:
@@ -355,9 +367,9 @@ class Publishing:
         self._pass(event, message, self.audience.of(event, self.border.now_us, message.chosen, True), source, hops)
 
     def _pass(self, event: Event, message: Message, recipients: Recipients, source: str, hops: int) -> None:
-        unchanged: Recipients = []
-        for client, asked in recipients:
-            session = self.border.sessions.get(client)
+        unchanged: AskedBy = []
+        for client, entries in recipients:
+            session, asked = self.border.sessions.get(client), asked_of(entries)
             if session is None:
                 continue
             if len(session.modulators) or asks_origin(asked):

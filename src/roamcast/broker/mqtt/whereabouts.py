@@ -7,6 +7,7 @@ to look a little further (`roughly`) and to ask of those at the edge where they 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from roamcast.broker.mqtt.drift import SLACK_MIN_M, Drift
 from roamcast.broker.mqtt.earlier import Earlier
@@ -99,16 +100,23 @@ class Whereabouts:
             slack_m = 0.0
         return slack_m + jump_m
 
+    def roughly_all(self, moments_us: Sequence[int]) -> float | None:
+        """The same for several moments."""
+        first_m = self.roughly(moments_us[0])
+        if first_m is None:
+            return None
+        since_us = self._carried_us
+        others = [self._drift.slack_m(since_us, begin_of(each)) + self._jump_m(each) for each in {*moments_us}]
+        slack_m = max(first_m, *others)
+        return slack_m if slack_m <= SLACK_MAX_M + JUMP_MAX_M else None
+
     def _jump_m(self, moment_us: int) -> float:
         """How far those who have reported since a moment are from where they were then, at most."""
         if not self.earlier.knows_after(moment_us):
             return 0.0
-        earlier = self.earlier.at(moment_us)
-        if len(earlier) > JUMPS_MAX:
-            return math.inf
-        return max((self._between_m(each, moment_us) for each in earlier), default=0.0)
+        return self.earlier.farthest_m(moment_us, JUMPS_MAX, partial(self._between_m, moment_us))
 
-    def _between_m(self, earlier: Context, moment_us: int) -> float:
+    def _between_m(self, moment_us: int, earlier: Context) -> float:
         here = self.contexts[earlier.host].position
         there = earlier.position_at(max(moment_us, earlier.at_us), self.space)
         if here is None or there is None:
@@ -122,6 +130,9 @@ class Whereabouts:
             return earlier.at(max(moment_us, earlier.at_us), self.space)
         context = self.contexts[client]
         return context.at(max(begin_of(moment_us), context.at_us), self.space)
+
+    def context_if_known(self, moment_us: int, client: str) -> Context | None:
+        return self.context_at(client, moment_us) if client in self.contexts else None
 
     def _carry(self, begun_us: int) -> None:
         self._carried_us = begun_us

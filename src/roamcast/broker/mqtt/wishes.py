@@ -12,8 +12,9 @@ from roamcast.model.values import FOREVER_US
 from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.mqtt.origin import ORIGIN_PROPERTY
 
-Recipients: TypeAlias = list[tuple[str, list[Asked]]]
-"""Clients, with those of their subscriptions that want something."""
+Shape: TypeAlias = tuple[str, int, int | None, bool]
+"""Which messages two subscriptions show alike: topic filter, QoS, identifier, and whether origins are told."""
+TELLS_ORIGIN = (ORIGIN_PROPERTY, "true")
 Group: TypeAlias = tuple[str, str]
 """Of a shared subscription: its name and the pattern."""
 
@@ -29,16 +30,6 @@ class Receivers(Struct, frozen=True):
 Plan: TypeAlias = list[Receivers]
 
 
-class Route(Struct, frozen=True):
-    """Who gets every message of a topic, whatever it says."""
-
-    reliable: list[tuple[str, tuple[str, ...]]]
-    """Clients that asked for QoS 1 or 2, and the names of their subscriptions."""
-    others: Recipients
-    plan: Plan
-    """The same others."""
-
-
 class Entry(Struct, frozen=True):
     client: str
     asked: Asked
@@ -46,9 +37,40 @@ class Entry(Struct, frozen=True):
     plain: bool
     """Whether it wants every message of its topics."""
     group: Group | None
+    shape: Shape | None = None
+    """None: a modulator says what its client sees."""
+    observed: str | None = None
+    """The id of the subscription, where the model has words for it."""
 
 
-def alike(recipients: Recipients) -> Plan:
+Recipients: TypeAlias = list[tuple[str, list[Entry]]]
+"""Clients, with those of their subscriptions that want something."""
+AskedBy: TypeAlias = list[tuple[str, list[Asked]]]
+"""The same, as the clients asked for it."""
+
+
+class Route(Struct, frozen=True):
+    """Who gets every message of a topic, whatever it says."""
+
+    reliable: Recipients
+    """By QoS 1 or 2."""
+    others: AskedBy
+    plan: Plan
+    """The same others."""
+
+
+def entry_of(client: str, asked: Asked, wanted: Subscription) -> Entry:
+    shape = (asked.filter.text, asked.qos, asked.subscription_id, TELLS_ORIGIN in asked.user_properties)
+    observed = wanted.id if asked.filter.group is None and not asked.no_local else None
+    group = group_of(asked)
+    return Entry(client, asked, wanted, is_plain(asked, wanted), group, None if wanted.modulator else shape, observed)
+
+
+def asked_of(entries: Iterable[Entry]) -> list[Asked]:
+    return [each.asked for each in entries]
+
+
+def alike(recipients: AskedBy) -> Plan:
     """By whether they want to see that a message is retained, and by their own identifiers."""
     found: dict[tuple[bool, tuple[int, ...]], list[str]] = {}
     for client, asked in recipients:
@@ -68,7 +90,7 @@ def is_plain(asked: Asked, wanted: Subscription) -> bool:
 
 def is_own(asked: Asked, wanted: Subscription) -> bool:
     """Whether its client gets what it wants whoever else does, and as it was published."""
-    own = not asked.no_local and asked.filter.group is None and (ORIGIN_PROPERTY, "true") not in asked.user_properties
+    own = not asked.no_local and asked.filter.group is None and TELLS_ORIGIN not in asked.user_properties
     return own and not wanted.modulator
 
 

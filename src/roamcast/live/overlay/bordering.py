@@ -11,7 +11,7 @@ from roamcast.broker.broker import Broker
 from roamcast.broker.mqtt.content import REPORT_TOPIC
 from roamcast.broker.mqtt.effects import Acknowledge, Grant
 from roamcast.broker.mqtt.events import Events
-from roamcast.broker.mqtt.inputs import Published
+from roamcast.broker.mqtt.inputs import Published, PublishedTogether
 from roamcast.broker.mqtt.mqtt_border import MqttBorder
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.passing import Passing
@@ -65,6 +65,10 @@ class OverlayPublishing(Publishing):
             return True
         session.received[packet_id] = None
         return False
+
+    def publish_together(self, given: PublishedTogether) -> None:
+        for packet_id, payload in zip(given.packet_ids, given.payloads, strict=True):
+            self.publish(Published(given.client, packet_id, Message(given.topic, payload, 1)))
 
     def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
         for client, batch in passing:
