@@ -62,7 +62,7 @@ PLAIN = (msgspec.Struct, int, float, str, bytes, type, FunctionType, type(None))
 CLIENTS = st.sampled_from(("one", "two", "three"))
 TOPICS = st.sampled_from(("t/1", "t/2", "u"))
 NUMBERS = st.integers(0, 7)
-PAYLOADS = NUMBERS.map(lambda number: b'{"n": %d, "position": [%d, 0]}' % (number, number * 15))
+PAYLOADS = NUMBERS.map(lambda number: near_by(number))
 WANTED = st.sampled_from([Subscription(parse_filter(text), qos, user_properties=p) for text, qos, p in SUBSCRIPTIONS])
 PLACES = st.builds(Point, NUMBERS.map(lambda n: n * 20.0), st.just(0.0))
 SAID = st.tuples(st.booleans(), TOPICS, PAYLOADS, st.booleans())
@@ -88,6 +88,11 @@ STEPS = st.one_of(
     st.tuples(st.just("link"), st.booleans()),
     st.tuples(st.just("wait"), st.sampled_from((1_000, 700_000, 3_000_000))),
 )
+
+
+def near_by(number: int) -> bytes:
+    """Nine is far away."""
+    return b'{"n": %d, "position": [%d, 0]}' % (number, number * 15)
 
 
 def unexpected(problem: str) -> None:
@@ -262,6 +267,27 @@ def test_inputs_handled_together_leave_the_same_snapshot_as_one_by_one_l8(steps:
     twins = Twins()
     for step in steps:
         twins.step(*step)
+    assert difference(twins.together, twins.alone) is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("hear", [(True, "t/1", near_by(n), False) for n in (0, 9, 1, 2)])],
+        [("publish_together", "two", "t/1", [near_by(n) for n in (0, 9, 1, 2)])],
+    ],
+)
+def test_events_that_come_together_are_matched_as_if_each_came_alone_l2(steps: list[tuple[Any, ...]]) -> None:
+    twins = Twins()
+    near = Subscription(parse_filter("t/+"), 1, user_properties=(("filter", "near(position, 50)"),))
+    for client, x in (("one", 0.0), ("three", 20.0)):
+        twins.step("subscribe", client, [near])
+        twins.step("report", [(client, Point(x, 0.0))])
+    twins.step("wait", 1_000)
+    for step in steps:
+        twins.step(*step)
+    numbers = [list(twins.together.border.sessions[each].window.entries) for each in ("one", "three")]
+    assert numbers == [[1, 2, 3], [1, 2, 3]]
     assert difference(twins.together, twins.alone) is None
 
 
