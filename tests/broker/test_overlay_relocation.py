@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from roamcast.broker.modulators.spec import Declarative, Every, spec_to_text
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.messages import Agree, Detoured, Inside
 from roamcast.broker.overlay.params import OverlayParams
@@ -15,6 +16,8 @@ from roamcast.node.boundary import Does, Node
 from roamcast.node.kit import Seat
 from tests.effort import seeds
 
+SMALL = OverlayTrialParams(brokers=4, clients=3, relays=1, seconds=8.0, area_m=500.0)
+SHORT = replace(QUICK, clients=BrokerParams(counterpart_age_s_max=30.0))
 STILL = OverlayParams(home="given", update_period_s=3.0, tend_s=0.5, clients=BrokerParams(counterpart_age_s_max=60.0))
 
 
@@ -84,6 +87,55 @@ def test_o4_a_home_moves_in_the_eight_steps_of_section_2_4() -> None:
     assert {each for each in steps if each[2] == "detoured"} == {(each, source, "detoured") for each in concerned}
     assert steps[-1] == (source, destination, "handoff")
     assert story.home() == story.place() == destination
+
+
+LIGHT = replace(STILL, light_moves=True)
+
+
+def detours_of_a_move(modulator: str, params: OverlayParams = LIGHT) -> int:
+    """How many brokers are told of a move of a modulator, and wait for, besides the two."""
+    story = Story(params)
+    source = story.home()
+    # The producer gets a broker of its own.
+    (producer,) = [name for name, node in story.nodes.items() if "C1" in node.clients.sessions]
+    away = next(name for name in story.brokers if name != source)
+    node = story.nodes[producer]
+    if producer == source:
+        story._perform(producer, node.relocation.departing.horizontal(story.world.kernel.now_us, "C1", away))
+        story.pass_s(2)
+        producer = away
+    story.subscribe("C0", "TRUE", modulator)
+    story.pass_s(2)
+    to = next(name for name in story.brokers if name not in (source, producer))
+    story.listen()
+    node, name = story.nodes[source], "C0/s1"
+    story._perform(source, node.relocation.departing.place(story.world.kernel.now_us, name, to))
+    story.pass_s(2)
+    assert name in story.nodes[to].clients.posts
+    return len([each for each in story.said if each[2] == "detour" and each[1] not in (source, to)])
+
+
+def test_o4_a_light_move_of_what_has_no_state_does_not_wait_for_brokers_with_producers() -> None:
+    everything, sampled = (spec_to_text(each) for each in (Declarative(keep=("n",)), Declarative(sampling=Every(2))))
+    assert [detours_of_a_move(each) for each in ("", everything, sampled)] == [0, 0, 1]
+    assert detours_of_a_move("", STILL) == 1
+
+
+class AlwaysLight(OverlayTrial):
+    def _node(self, seat: Seat) -> Node:
+        node = super()._node(seat)
+        if isinstance(node, OverlayBroker):
+            node.relocation.departing._is_light = lambda move: True  # type: ignore[method-assign]
+        return node
+
+
+@seeds(10)
+def test_o4_light_moves_lose_and_disorder_nothing_even_of_what_has_state(seed: int) -> None:
+    trial = AlwaysLight(seed, SHORT, SMALL)
+    trial.run()
+    trial.check()
+    trial.leave()
+    assert trial.ledger.notes["handed_over"] > 3
 
 
 def test_o4_brokers_without_producers_hear_of_a_move_once_a_period() -> None:
@@ -230,10 +282,6 @@ def test_o1_a_modulator_whose_broker_crashed_is_made_anew_at_the_home_broker() -
     story.pass_s(3)
     assert story.ledger.notes["events_lost"] >= 1
     assert story.ledger.counts["C0/s0"] == [1, 1]
-
-
-SMALL = OverlayTrialParams(brokers=4, clients=3, relays=1, seconds=8.0, area_m=500.0)
-SHORT = replace(QUICK, clients=BrokerParams(counterpart_age_s_max=30.0))
 
 
 @seeds(5)

@@ -22,7 +22,21 @@ from msgspec import Struct
 
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
-from roamcast.broker.overlay.messages import MESSAGES, Row, Rows
+from roamcast.broker.overlay.messages import (
+    MESSAGES,
+    Agree,
+    Ask,
+    Cancel,
+    Detour,
+    Detoured,
+    Handoff,
+    HandoffPart,
+    Parcel,
+    Refuse,
+    Row,
+    Rows,
+    Whereabouts,
+)
 from roamcast.broker.overlay.modelled import ModelledBroker
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.relay import Relay
@@ -64,12 +78,16 @@ class Setting(Struct, frozen=True):
 PAPER = Setting()
 
 
+RELOCATION = (Ask, Agree, Refuse, Cancel, Detour, Detoured, Handoff, HandoffPart, Whereabouts)
+
+
 class OverlayWorld(World):
-    """Counts the items of rows, once and over all hops."""
+    """Counts the items of rows, once and over all hops, and the bytes of rows and relocations over all hops."""
 
     items = 0
     items_by_hop = 0
     rows_bytes = 0
+    relocation_bytes = 0
 
     def _send_through(self, underlay: Underlay, body: Body, to: str, message: Message) -> None:
         if isinstance(message, Rows):
@@ -78,6 +96,9 @@ class OverlayWorld(World):
             self.items += items
             self.items_by_hop += items * hops
             self.rows_bytes += hops * len(self.codec.encode(message))
+        elif isinstance(message, Parcel) and isinstance(message.inside, RELOCATION):
+            hops = underlay.hops(body.index, self.by_name[to].index) or 0
+            self.relocation_bytes += hops * len(self.codec.encode(message))
         super()._send_through(underlay, body, to, message)
 
 
@@ -196,6 +217,15 @@ class Arena:
             return None
         return self.length((producer, *inwards, *onwards[1:], consumer))
 
+    def at_nearest(self) -> Iterator[bool]:
+        """For each consumer that can reach its home broker, whether no other broker is nearer."""
+        for consumer in self.consumers:
+            home = self.clients[consumer].home
+            far = None if home is None else self.network(consumer, home)
+            if far is not None:
+                others = [self.network(consumer, broker) for broker in self.brokers]
+                yield far <= min(each for each in others if each is not None)
+
     def best_paths(self) -> Iterator[int | None]:
         """As if every broker had found its neighbours just now, all knew, and every client were at the nearest."""
         topology = Topology("", len(self.brokers) + 1)
@@ -268,6 +298,9 @@ class ClientFigures(Struct, frozen=True):
     length: float
     timeline: tuple[tuple[float, float], ...]
     relocations: int
+    rows_kbps: float = 0.0
+    """What brokers send for the topology, every hop counted, kbit/s a broker; and the same for relocations."""
+    relocation_kbps: float = 0.0
 
 
 def measure_clients(
@@ -278,8 +311,10 @@ def measure_clients(
     brokers: int = 20,
     producers: int = 10,
     consumers: int = 60,
+    light: bool = False,
 ) -> ClientFigures:
     params = OverlayParams(
+        light_moves=light,
         topology="adaptive" if approach == "both" else "given",
         home="given" if approach in ("static", "best") else "adaptive",
         discovery_period_s=discovery_period_s,
@@ -287,12 +322,19 @@ def measure_clients(
     )
     arena = Arena(seed, setting, params, brokers, producers, consumers)
     arena.begin()
+    arena.until(SETTLES_S)
+    before = (arena.world.rows_bytes, arena.world.relocation_bytes)
     timeline = []
     for now_s in arena.samples():
         lengths = list(arena.best_paths() if approach == "best" else arena.client_paths())
         timeline.append((now_s - SETTLES_S, mean(lengths)))
     moves = sum(session.moves for node in arena.nodes.values() for session in node.clients.sessions.values())
-    return ClientFigures(fmean(each[1] for each in timeline), tuple(timeline), moves)
+    counted = (arena.world.rows_bytes, arena.world.relocation_bytes)
+    rates = [
+        (after - earlier) * 8 / 1_000 / setting.seconds / brokers
+        for after, earlier in zip(counted, before, strict=True)
+    ]
+    return ClientFigures(fmean(each[1] for each in timeline), tuple(timeline), moves, *rates)
 
 
 EMULATION = Setting(20, (750.0, 500.0), (1.0, 20.0), 30.0, 250.0, 300.0)
@@ -307,6 +349,8 @@ class LoadFigures(Struct, frozen=True):
     overloaded: float
     """The share of brokers and periods above the threshold."""
     length: float
+    nearest: float
+    """The share of consumers and times whose home broker no other is nearer than."""
 
 
 def measure_load(
@@ -329,6 +373,7 @@ def measure_load(
     arena.begin()
     loads: list[float] = []
     lengths: list[int | None] = []
+    nearest: list[bool] = []
     now_s = SETTLES_S
     while now_s < SETTLES_S + setting.seconds:
         arena.until(now_s)
@@ -338,5 +383,6 @@ def measure_load(
         if now_s > SETTLES_S + 10 and (now_s - SETTLES_S) % params.load_period_s < 1 / rate_hz:
             loads += [node.monitor.used for node in arena.nodes.values()]
             lengths += arena.client_paths()
+            nearest += arena.at_nearest()
     over = fmean(each > params.load_max for each in loads)
-    return LoadFigures(fmean(loads), max(loads), over, mean(lengths))
+    return LoadFigures(fmean(loads), max(loads), over, mean(lengths), fmean(nearest))

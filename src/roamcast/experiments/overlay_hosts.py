@@ -192,7 +192,7 @@ def ways_claim(approach: str) -> Claim:
         shown = ", ".join(f"{each:g}" for each in hops)
         return Verdict(f"{agree.count(1.0)} of 4 paths, {shown} hops", agree == [1.0] * 4)
 
-    return Claim(f"paths in the four networks, {approach}", ", ".join(WAYS[approach]), judge)
+    return Claim(f"paths in the four networks, {approach}", f"as published: {', '.join(WAYS[approach])}", judge)
 
 
 def kilobytes(findings: Findings, approach: str, data: str) -> list[float]:
@@ -234,19 +234,20 @@ HOSTS = Experiment(
         ways_claim("static"),
         shape_claim(
             "kB, overlay / static, all data",
-            "the same in A-B-C, less in the others",
+            "our reading of figure 16, as bytes: the same in A-B-C, less in the others",
             gains_after_the_first,
             "100 %",
         ),
         shape_claim(
             "kB, overlay / static, a tenth of the data",
-            "far less once the modulator is at A: at most a fifth in A-B-C-A, A-C-B and B-A-C",
+            "our reading of figure 17, as bytes: “following a shorter path but also delivers less data”; at most a "
+            "fifth once the modulator is at A",
             lambda ours, theirs: all(one <= other / 5 for one, other in zip(ours[1:], theirs[1:], strict=True)),
             "10 %",
         ),
         shape_claim(
             "the same: static in A-C-B against B-A-C",
-            "worse in A-C-B, where all data go over C",
+            "shape: “performs worse under network topology A-C-B than B-A-C”",
             lambda ours, theirs: len(ours) == 4 and theirs[2] > theirs[3],
             "10 %",
         ),

@@ -224,6 +224,19 @@ class FloodWatch:
         self.deepest.append(said["deepest"])
         return self.paths.way(event_id), said
 
+    def storm(self, events: int, every_s: float) -> list[float]:
+        """Events one after the other, whether those before have arrived or not; how long each took, in ms."""
+        pause = threading.Event()
+        raised: list[str] = []
+        for _ in range(events):
+            self.hour += 1
+            self.programs["P"].tell(rain=self.hour)
+            raised.append(self.programs["P"].hear("raised")["raised"])
+            pause.wait(every_s)
+        got = [self.programs["C"].hear("got") for _ in raised]
+        assert [each["got"] for each in got] == raised, "all of them, in order"
+        return [each["latency_us"] / 1e3 for each in got]
+
     def settle(self, network: int, wanted: str) -> int:
         """Another network; how many events there were until one took the wanted way, after the routing had it."""
         self.network = network

@@ -9,6 +9,7 @@ exception.
 import msgspec
 from msgspec import Struct
 
+from roamcast.broker.modulators.declarative import DeclarativeModulator
 from roamcast.broker.modulators.interface import Failed, Modulator
 from roamcast.broker.modulators.limits import ENCODE, Limits, checked_length
 from roamcast.broker.modulators.traffic import Meter
@@ -54,6 +55,13 @@ class Guarded:
         self._failures_in_row = 0
         self.meter.went(length)
         return events
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether what it makes of an event depends on no other event."""
+        if isinstance(self.inner, DeclarativeModulator):
+            return self.inner.spec.sampling is None and self.inner.spec.window is None
+        return False
 
     def state(self) -> bytes:
         try:

@@ -123,14 +123,20 @@ class Departing:
     def _concerned(self, move: Move) -> tuple[str, ...]:
         """Who must take the new way before anything is handed over: the two, brokers with producers (as in the
         paper), and those with whom what moves works together: the home of a post, the posts of a home. What others
-        send to where it was is sent on (`client_manager.py`)."""
+        send to where it was is sent on (`client_manager.py`). A light move counts brokers with producers among the
+        others, as section 2.4 allows."""
         directory, posts = self.brokers.directory, self.clients.posts
+        producers = [] if self._is_light(move) else directory.homes()
         homes = [posts[name].home for name, made in move.ask.subscriptions if self.clients.has_post(name, made)]
         elsewhere = [
             each.place for each in directory.entries.values() if each.subscription.subscriber == move.ask.client
         ]
-        concerned = dict.fromkeys([self.host, move.to, *directory.homes(), *homes, *elsewhere])
+        concerned = dict.fromkeys([self.host, move.to, *producers, *homes, *elsewhere])
         return tuple(each for each in concerned if each not in self.brokers.flows.lost)
+
+    def _is_light(self, move: Move) -> bool:
+        posts = [self.clients.posts.get(name) for name, _ in move.ask.subscriptions]
+        return self.params.light_moves and all(post is None or post.is_stateless for post in posts)
 
     def refused(self, refuse: Refuse) -> list[Does]:
         move = self._move(refuse.client, refuse.move)

@@ -23,6 +23,8 @@ class OverlayParams(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a broker that is overloaded sends a modulator to a broker that is not."""
     place: bool = False
     """Whether modulators go where they save traffic, upstream or downstream of the home broker (O9)."""
+    light_moves: bool = False
+    """Whether modulators without state move without waiting for producers' brokers, which hear of it afterwards."""
     update_period_s: float = 20.0
     """How often a broker looks for its neighbours, and tells them what has changed."""
     discovery_period_s: float = 10.0

@@ -121,6 +121,10 @@ class Post:
             self.missed = 0
         return made
 
+    @property
+    def is_stateless(self) -> bool:
+        return self.modulator is None or self.modulator.is_stateless
+
     def troubles(self) -> list[Note]:
         """What has gone wrong in the modulator since this was last asked."""
         if self.modulator is None:

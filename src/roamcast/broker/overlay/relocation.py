@@ -19,8 +19,9 @@ the directory (`directory.py`), and the sender is corrected.
 
 Why nothing is doubled or disordered: each event is sent to one of the two; a post takes the events of a producer
 along their chain (`posts.py`), so that neither a producer that moves at the same time nor an event that was faster
-changes the order, and its output is numbered. Until step 3 S can still change its mind, after it D gets everything,
-however late.
+changes the order, and its output is numbered. So what has no state may also go without waiting for brokers with
+producers (`light_moves`): an event that they send to S meanwhile takes one detour more. Until step 3 S can still
+change its mind, after it D gets everything, however late.
 """
 
 from roamcast.broker.overlay.acquaintance import Acquaintance
