@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from roamcast.broker.messages import Accepted, Attach, Pub
 from roamcast.broker.modulators.interface import BadModulator
 from roamcast.broker.overlay.broker_manager import BrokerManager
+from roamcast.broker.overlay.discarding import discard_of, least_missed
 from roamcast.broker.overlay.gauge import Gauge
 from roamcast.broker.overlay.messages import (
     Address,
@@ -318,6 +319,7 @@ class ClientManager:
         session = self.sessions.get(modulated.client)
         if session is not None and session.post_of(modulated.subscription_id) == modulated.made:
             if isinstance(modulated, Modulated):
+                self._make_room(session, modulated.subscription_id)
                 return session.send(session.take(modulated))
             session.off[modulated.subscription_id] = None
             return session.tell_off()
@@ -327,6 +329,18 @@ class ClientManager:
         _, to, born = self.gone[modulated.client]
         detour = Detour(modulated.client, 0, (), True, to, born)
         return [*self.brokers.say(now_us, to, modulated), *self.brokers.say(now_us, sender, detour)]
+
+    def _make_room(self, session: HomeSession, subscription_id: str) -> None:
+        """The oldest goes, unless the application says which it misses least."""
+        window, subscription = session.window, session.wanted.get(subscription_id)
+        if subscription is None or len(window.entries) < window.bounds.entries_max:
+            return
+        discard = discard_of(subscription, self.space, self.params.modulators)
+        entries = window.entries.items()
+        waiting = [(number, each.event) for number, each in entries if subscription_id in each.subscriptions]
+        if discard is not None and waiting:
+            window.finish(waiting[least_missed(discard, [event for _, event in waiting])][0])
+            window.lost += 1
 
     # What other brokers are told.
 

@@ -30,6 +30,7 @@ from roamcast.broker.mqtt.properties import subscription_id, text_of
 from roamcast.broker.mqtt.wishes import ids_of
 from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
+from roamcast.broker.overlay.discarding import discard_of, least_missed
 from roamcast.broker.overlay.messages import ClientAddress, Leave, NotHome, Search
 from roamcast.broker.overlay.monitor import TIMER as LOAD
 from roamcast.broker.overlay.params import OverlayParams
@@ -359,7 +360,7 @@ class Guests:
         session = None if guest is None else self.border.sessions.get(guest.client)
         interest = None if session is None else session.subscriptions.get(text)
         asked = None if interest is None else interest.asked
-        if session is None or asked is None:
+        if guest is None or session is None or asked is None:
             return
         if asked.no_local and event.publisher.host == host:
             return
@@ -372,7 +373,22 @@ class Guests:
             retain = message.retain and asked.retain_as_published
             self.border.emit(Hand((session.client,), batch_of(message), retain, ids_of([asked])))
         else:
+            self._make_room(session, guest.node.customer.subscriptions.get(name), text, message.size_bytes)
             self.border.finish(self.border.give(session, event, 0, (text,)))
+
+    def _make_room(self, session: Session, wanted: Subscription | None, text: str, size_bytes: int) -> None:
+        """In a full session the new one goes, unless the application says which it misses least. What may have been
+        sent stays: its client may have it."""
+        window = session.window
+        if wanted is None or session.connected or window.has_room(size_bytes):
+            return
+        discard = discard_of(wanted, self.border.space, self.params.modulators)
+        entries = window.after(window.sent_through)
+        waiting = [(number, each.event) for number, each in entries if text in each.subscriptions]
+        while discard is not None and waiting and not window.has_room(size_bytes):
+            number, _ = waiting.pop(least_missed(discard, [event for _, event in waiting]))
+            window.finish(number)
+            self.border.emit(Remark("delivery_dropped", session.client))
 
 
 def client_of(host: str, given: Input) -> str | None:
