@@ -20,9 +20,16 @@ SEED = int(os.environ.get("ROAMCAST_SEED", "7"))
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[Cluster]:
+def server() -> Iterator[Cluster]:
     with cluster() as made:
         yield made
+
+
+@pytest.fixture
+def database(server: Cluster) -> Iterator[Cluster]:
+    """Empty: clients of the same names had sessions in the test before."""
+    yield server
+    server.sql("DROP SCHEMA IF EXISTS roamcast CASCADE")
 
 
 class Load:
