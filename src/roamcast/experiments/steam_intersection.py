@@ -142,27 +142,27 @@ INTERSECTION = Experiment(
     claims=(
         Claim(
             "fewer deliveries than without filters, %",
-            "95, within 0.3 points",
+            "as published: 'averaging at around 95 percent'; within 0.3 points",
             about(reduction, 95.0, absolute=0.3, shown=".2f"),
         ),
         Claim(
             "the same with one beacon for each vehicle, %",
-            "over 93",
+            "as published: 'on average, by over 93 percent'",
             between(lambda found: reduction(found) - beacon_points(found), 93.0, 100.0, ".2f"),
         ),
         Claim(
             "what those beacons take, points",
-            "1.4, within 0.05",
+            "as published: 'approximately 1.4 percent'; within 0.05",
             about(beacon_points, 1.4, absolute=0.05, shown=".2f"),
         ),
         Claim(
             "fewest events for a vehicle before the braking point, 16 m from the light",
-            "at least 2",
+            "as published: 'receives at least two events before having to decide'",
             between(fewest_in_time, 2, shown=".0f"),
         ),
         Claim(
             "lost, of 1,000 deliveries",
-            "none but to vehicles that leave while an event is on its way: at most 0.1",
+            "our reading: none but to vehicles that leave while an event is on its way: at most 0.1",
             between(lost_of_thousand, 0, 0.1, ".3f"),
         ),
     ),
