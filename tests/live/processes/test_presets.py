@@ -229,16 +229,16 @@ def test_o4_l3_modulators_follow_a_paho_client_to_its_next_home_broker_with_thei
 async def take_modulators_along(folder: Path) -> None:
     async with fleet(folder, "a b c", links=LINKS, protocol=OVERLAY) as brokers:
         way = await brokers.access("a")
-        reader, writer = PahoReader("m", way.port, "t/#", 1, [("modulator", THIRD)]), Writer(brokers["c"].mqtt_port)
+        reader, writer = PahoReader("m", way.port, "t/#", 2, [("modulator", THIRD)]), Writer(brokers["c"].mqtt_port)
         try:
             await asyncio.gather(reader.start(), writer.start())
             await until_heard(brokers["c"].mqtt_port, "t/x", [reader])
-            await writer.say(10, 1)
+            await writer.say(10, 2)
             way.lead_to(brokers["c"].mqtt_port)
-            await writer.say(10, 1)
+            await writer.say(10, 2)
             while not (await brokers["a"].metrics()).get('roamcast_relocations_total{reason="nearer"}'):
                 await asyncio.sleep(0.2)
-            await writer.say(10, 1)
+            await writer.say(10, 2)
             await until(lambda: len(without_hello(reader.got)) >= 10, "not every third came")
             thirds = list(map(int, without_hello(reader.got)))
             assert thirds == list(range(thirds[0], 30, 3))
