@@ -102,7 +102,9 @@ def place_map(audit: Audit, ways: Any, streets: Sequence[Any]) -> str | None:
             axes.add_collection(LineCollection(ways, colors=WAYS_COLOUR, linewidths=0.4, alpha=0.35, rasterized=True))
         shares = [math.nan if line.rate is None else line.rate for line in placed]
         sizes = [8 + 130 * line.expected / most for line in placed]
-        dots = axes.scatter(x, y, sizes, shares, cmap=SHARES, vmin=0, vmax=1, edgecolors=INK, linewidths=0.5)
+        # Of shares that are all high the differences are what matters.
+        least = min(0.9, math.floor(10 * min((each for each in shares if not math.isnan(each)), default=0.0)) / 10)
+        dots = axes.scatter(x, y, sizes, shares, cmap=SHARES, vmin=least, vmax=1, edgecolors=INK, linewidths=0.5)
         if missed:
             axes.scatter(*zip(*missed, strict=True), s=14, marker="x", color=INK, linewidths=0.8)
         axes.set_xlim(box[0], box[1])
@@ -135,7 +137,8 @@ def scale_bar(axes: Any, box: tuple[float, ...], metres_per_unit: float) -> None
     share = length_m / metres_per_unit / (box[1] - box[0])
     axes.plot([0.04, 0.04 + share], [0.05, 0.05], color=INK, linewidth=2, transform=axes.transAxes)
     said = f"{length_m / 1_000:g} km" if length_m >= 1_000 else f"{length_m:g} m"
-    axes.text(0.04 + share / 2, 0.065, said, ha="center", va="bottom", transform=axes.transAxes)
+    behind = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.7, "pad": 1.0}
+    axes.text(0.04 + share / 2, 0.07, said, ha="center", va="bottom", transform=axes.transAxes, bbox=behind)
 
 
 def time_chart(lines: Sequence[Line], zone: tzinfo) -> str | None:

@@ -7,9 +7,10 @@ import msgspec
 from prometheus_client import start_http_server
 from rich.console import Console
 
+from roamcast.journal.schema import VERSION_DIRECTORY
 from roamcast.spark.audit import audit, totals
 from roamcast.spark.compact import Compacted, compact
-from roamcast.spark.files import address, file_system, write_bytes
+from roamcast.spark.files import address, file_system, infos_in, write_bytes
 from roamcast.spark.ingest import Summary, ingest
 from roamcast.spark.journal import Journal, ingested
 from roamcast.spark.ledger import Ledger
@@ -45,7 +46,8 @@ class Chores:
         if "://" not in directory and not Path(directory).is_dir():
             raise BadPipeline(f"{directory}: no such directory")
         file_system(f"{address(directory)}/{TABLES_DIRECTORY}")
-        self.spark = open_session(master, remote, conf)
+        size = sum(info.size or 0 for info in infos_in(f"{address(directory)}/{VERSION_DIRECTORY}", recursive=True))
+        self.spark = open_session(master, remote, conf, size)
         self.tables = Tables(self.spark, directory)
         self.cut: tuple[str, ...] = ()
         """The openings of the journal that never said that their run ended, as far as they were met."""

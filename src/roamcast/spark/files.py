@@ -84,8 +84,12 @@ def read_bytes(place: str) -> bytes:
 class Finished:
     """A Parquet file of a worker, put in its place as a whole; a task that runs again puts the same there."""
 
-    def __init__(self, place: str | None, name: str, note: dict[str, bytes] | None = None) -> None:
+    def __init__(
+        self, place: str | None, name: str, note: dict[str, bytes] | None = None, dictionary: list[str] | None = None
+    ) -> None:
+        """`dictionary`: the columns that repeat themselves; all are tried unless they are given."""
         self.place, self.name, self.note = place, name, note or {}
+        self.dictionary = True if dictionary is None else dictionary
         self.writer: Any = None
 
     def __enter__(self) -> "Finished":
@@ -98,10 +102,16 @@ class Finished:
             self.files, within = file_system(self.place)
             # Two attempts at a task may be under way at the same time.
             self.partial, self.file = f"{within}/.{self.name}.{secrets.token_hex(4)}", f"{within}/{self.name}"
+            self.files.create_dir(within, recursive=True)
             self.stream = self.files.open_output_stream(self.partial)
             # Nobody looks ids up by their range, and to find it takes longer than all the rest.
             self.writer = pq.ParquetWriter(
-                self.stream, rows.schema, compression="zstd", store_schema=False, write_statistics=["at_us"]
+                self.stream,
+                rows.schema,
+                compression="zstd",
+                store_schema=False,
+                write_statistics=["at_us"],
+                use_dictionary=self.dictionary,
             )
             self.writer.add_key_value_metadata(self.note)
         self.writer.write_table(rows)

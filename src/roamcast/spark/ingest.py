@@ -182,7 +182,7 @@ def judgement(file: Found, version: str, output: Output) -> Row:
     except Exception as problem:
         # Whatever a hostile file makes a library do, it must not stop the others.
         return found | {"reason": f"{path}: cannot be read ({type(problem).__name__}: {problem})"}
-    found |= {"status": TAKEN, "rows": len(rows), "implausible": implausible, "ranges": builtins(ranges)}
+    found |= {"status": TAKEN, "rows": len(rows), "implausible": implausible, "ranges": ranges}
     if implausible:
         found["reason"] = (
             f"{path}: field 'at_us' is years away from the others in {implausible} rows; they are left out"
@@ -194,10 +194,6 @@ def judgement(file: Found, version: str, output: Output) -> Row:
     if found["table"] == NOTES.name:
         found["ended_us"] = pc.max(rows.filter(pc.equal(rows["what"], RUN_ENDED))["at_us"]).as_py()
     return found
-
-
-def builtins(ranges: Sequence[Any]) -> list[Row]:
-    return [msgspec.to_builtins(each) for each in ranges]
 
 
 def doubt_times(judged: list[Row], ledger: Ledger) -> None:
@@ -226,36 +222,60 @@ def overlapping(judged: list[Row], ledger: Ledger) -> list[list[Row]]:
     In the order of their beginnings, a range overlaps some range before it if and only if it overlaps the one of
     these that reaches farthest.
     """
-    ours = [row | {"known": False} for row in judged if row["status"] == TAKEN and row["rows"]]
-    hosts = pa.array(sorted({each["host"] for row in ours for each in row["ranges"]}), pa.string())
-    theirs = near_rows(ledger, hosts)
-    rows = {row["path"]: row for row in (*theirs, *ours)}
-    ranges = sorted(
-        (row["table"], each["host"], each["incarnation"], each["first"], each["last"], path)
-        for path, row in rows.items()
-        for each in row["ranges"]
+    ours = pa.Table.from_pylist(
+        [row for row in judged if row["status"] == TAKEN and row["rows"]], schema=SEGMENTS.schema
     )
-    pairs: list[tuple[str, str]] = []
-    reach: tuple[Any, ...] = ()
-    for table, host, incarnation, first, last, path in ranges:
-        if reach[:3] == (table, host, incarnation) and reach[3] >= first:
-            pairs.append((path, reach[4]))
-        if reach[:3] != (table, host, incarnation) or reach[3] < last:
-            reach = (table, host, incarnation, last, path)
+    hosts = pc.struct_field(ours["ranges"].combine_chunks().flatten(), "host").unique()
+    theirs = near_rows(ledger, hosts)
+    every = pa.concat_tables([theirs, ours])
+    known = np.arange(len(every)) < len(theirs)
+    file, first, last = ranges_in_order(every)
+    if not len(file):
+        return []
+    # Each range with the one before it that reaches farthest; of another host none reaches so far.
+    reach = np.maximum.accumulate(last)
+    leader = np.maximum.accumulate(np.where(last == reach, np.arange(len(last)), 0))
+    common = np.flatnonzero(first[1:] <= reach[:-1])
+    paths = every["path"].to_pylist() if len(common) else []
+    pairs = [(paths[file[at + 1]], paths[file[leader[at]]]) for at in common]
+    place = {path: number for number, path in enumerate(paths)}
     groups: dict[str, list[Row]] = {}
-    for path, leader in grouped(pairs):
-        groups.setdefault(leader, []).append(rows[path])
+    for path, head in grouped(pairs):
+        row = every.slice(place[path], 1).to_pylist()[0]
+        groups.setdefault(head, []).append(row | {"known": bool(known[place[path]])})
     return [group for group in groups.values() if not all(row["known"] for row in group)]
 
 
-def near_rows(ledger: Ledger, hosts: Any) -> list[Row]:
+def ranges_in_order(files: Any) -> tuple[Any, Any, Any]:
+    """Of each range its file's row, and its first and last number with the host's own added, so that those of two
+    hosts, openings or tables never meet; in the order of the first."""
+    ranges = files["ranges"].combine_chunks()
+    file = pc.list_parent_indices(ranges).to_numpy()
+    host, incarnation, first, last = (
+        pc.struct_field(ranges.flatten(), name) for name in ("host", "incarnation", "first", "last")
+    )
+    table = files["table"].combine_chunks().take(pa.array(file))
+    of = [codes(table), codes(host), codes(incarnation)]
+    order = np.lexsort((*(each.to_numpy() for each in (last, first)), *reversed(of)))
+    first, last = first.to_numpy()[order], last.to_numpy()[order]
+    new = np.logical_or.reduce([np.diff(each[order], prepend=-1) != 0 for each in of])
+    base = np.cumsum(new) * (int(last.max(initial=0)) + 1)
+    return file[order], first + base, last + base
+
+
+def codes(column: Any) -> Any:
+    return column.dictionary_encode().indices.to_numpy()
+
+
+def near_rows(ledger: Ledger, hosts: Any) -> Any:
     """Files that were taken before, with the numbers of these hosts."""
     taken = ledger.taken
     if "ranges" not in taken.column_names or not len(taken):
-        return []
+        return SEGMENTS.schema.empty_table()
     ranges = taken["ranges"].combine_chunks()
     of = pc.list_parent_indices(ranges).filter(pc.is_in(pc.struct_field(ranges.flatten(), "host"), value_set=hosts))
-    return [row | {"known": True} for row in taken.take(of.unique()).to_pylist() if row["rows"]]
+    near = taken.take(of.unique())
+    return near.filter(pc.greater(near["rows"], 0)).select(SEGMENTS.columns).cast(SEGMENTS.schema)
 
 
 def grouped(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -306,7 +326,7 @@ class Settle:
         except BadJournal as problem:
             return row | {**NOTHING, "reason": str(problem), "file": None}, None
         dropped = len(rows) - len(clean)
-        return row | {"rows": len(clean), "duplicates": dropped, "ranges": builtins(ranges_of(clean))}, clean
+        return row | {"rows": len(clean), "duplicates": dropped, "ranges": ranges_of(clean).as_py()}, clean
 
 
 def without_refused(tables: Tables, judged: list[Row], written: dict[str, str]) -> list[Row]:

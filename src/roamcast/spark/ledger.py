@@ -97,15 +97,16 @@ def check_files(tables: Tables, ledger: Ledger, table: Table) -> None:
             raise BadPipeline(f"{tables.place(table.name)}: table '{table.name}' is missing its file {file}")
 
 
-def read_rows(place: str, file: str, first: int, rows: int) -> Any:
-    """Some rows of a file; only the row groups that hold them are read."""
+def read_rows(place: str, file: str, first: int, rows: int, names: list[str] | None = None) -> Any:
+    """Some rows of a file, and some columns of them with coded hosts; only row groups that hold them are read."""
     files, within = file_system(f"{place}/{file}")
-    with files.open_input_file(within) as opened, pq.ParquetFile(opened) as parquet:
+    dictionary = None if names is None else ["host"]
+    with files.open_input_file(within) as opened, pq.ParquetFile(opened, read_dictionary=dictionary) as parquet:
         ends = np.cumsum([0, *(parquet.metadata.row_group(n).num_rows for n in range(parquet.num_row_groups))])
         wanted = np.flatnonzero((ends[1:] > first) & (ends[:-1] < first + rows))
         if not len(wanted):
             return parquet.schema_arrow.remove_metadata().empty_table()
-        found = parquet.read_row_groups(wanted.tolist())
+        found = parquet.read_row_groups(wanted.tolist(), columns=names)
     return pa.table(found.columns, schema=found.schema.remove_metadata()).slice(first - int(ends[wanted[0]]), rows)
 
 

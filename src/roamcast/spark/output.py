@@ -25,15 +25,18 @@ Row = dict[str, Any]
 def run(spark: SparkSession, tasks: int, work: Callable[[int], list[Row]]) -> list[Row]:
     """The ledger's rows that so many tasks answer with."""
 
-    def rows(batches: Iterator[Any]) -> Iterator[Any]:
+    def answers(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for task in batch["id"].to_pylist():
                 yield from pa.Table.from_pylist(work(task), schema=SEGMENTS.schema).to_batches()
         settle()
 
-    frame = spark.range(0, tasks, 1, tasks).mapInArrow(rows, struct_of(SEGMENTS.schema))
-    found: list[Row] = frame.toArrow().to_pylist()
-    return sorted(found, key=itemgetter("path"))
+    frame = spark.range(0, tasks, 1, tasks).mapInArrow(answers, struct_of(SEGMENTS.schema))
+    found = frame.toArrow()
+    # Ranges stay as they are: hosts may be many, and are asked about in columns.
+    plain: list[Row] = found.drop_columns("ranges").to_pylist()
+    complete: list[Row] = [row | {"ranges": ranges} for row, ranges in zip(plain, found["ranges"], strict=True)]
+    return sorted(complete, key=itemgetter("path"))
 
 
 class Output:

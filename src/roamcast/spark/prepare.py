@@ -10,13 +10,13 @@ as its stamps are apart, as `sim/ideal.py` has it.
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.journal.records import EVENT_WITHDRAWN
+from roamcast.spark.chunks import written_in_chunks
 from roamcast.spark.files import is_directory
 from roamcast.spark.journal import Journal
 from roamcast.spark.published import Tables
@@ -69,9 +69,14 @@ def lay_out(journal: Journal, place: str, settings: Settings, moved: Prepared | 
     """Writes the four tables where nobody looks yet."""
     elsewhere = None if moved is None else moved.moved or moved.place
     made = Prepared(journal.moves.sparkSession, place, settings, elsewhere)
-    for table, derive in DERIVED:
-        if moved is None or table.name not in OF_HOSTS:
-            write(derive(journal, settings), table, made.at(table), settings)
+    if moved is None:
+        place = made.at(TRACKS)
+        spark, pieces = made.spark, journal.pieces
+        left = written_in_chunks(spark, pieces, settings, place) if pieces else journal.moves
+        write(tracks(left, settings), TRACKS, place, settings)
+        write(states(journal, settings), STATES, made.at(STATES), settings)
+    write(events(journal, settings), EVENTS, made.at(EVENTS), settings)
+    write(lives(journal, settings), LIVES, made.at(LIVES), settings)
     return made
 
 
@@ -90,13 +95,14 @@ def write(frame: DataFrame, table: Table, place: str, settings: Settings) -> Non
     tasks = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     if tasks * settings.leaves * 2 > FILES_MAX:
         frame = frame.repartition("bin")
-    as_declared(frame, table).write.partitionBy("bin").parquet(place)
+    as_declared(frame, table).write.mode("append").partitionBy("bin").parquet(place)
 
 
-def tracks(journal: Journal, settings: Settings) -> DataFrame:
-    """Where each host that is up is, stretch by stretch."""
+def tracks(moves: DataFrame, settings: Settings) -> DataFrame:
+    """Where each host that is up is, stretch by stretch. Chunks leave moves whose stretch is written: not `open`."""
     following = Window.partitionBy("host").orderBy(*ORDER)
-    moves = journal.moves.withColumn("until_us", F.lead("at_us").over(following)).where("up")
+    begin = "up AND open" if "open" in moves.columns else "up"
+    moves = moves.withColumn("until_us", F.lead("at_us").over(following)).where(begin)
     return in_bins(stretches(moves, settings), settings, "from_us", F.col("until_us") - 1).select(*TRACKS.columns)
 
 
@@ -210,11 +216,3 @@ def bucket_of(time_us: Column, settings: Settings) -> Column:
 def _tick_us(borders: tuple[int, ...]) -> int:
     """The greatest width of which all borders are multiples, seen from the first."""
     return math.gcd(*(border - borders[0] for border in borders[1:]))
-
-
-DERIVED: tuple[tuple[Table, Callable[[Journal, Settings], DataFrame]], ...] = (
-    (TRACKS, tracks),
-    (STATES, states),
-    (EVENTS, events),
-    (LIVES, lives),
-)

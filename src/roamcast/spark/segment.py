@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from msgspec import Struct
 
 from roamcast.journal.columns import from_arrow
 from roamcast.journal.layout import Segment, segment_of
@@ -23,6 +22,7 @@ from roamcast.journal.schema import DOUBLE, HEADER
 from roamcast.journal.schema import TABLES as JOURNAL_TABLES
 from roamcast.journal.schema import Table as JournalTable
 from roamcast.spark.files import file_system, path_within
+from roamcast.spark.tables import RANGE
 
 FAR_US = 10 * 365 * 86_400 * 1_000_000
 """A record so far from the middle of its file, or a file so far from its journal, has a time that cannot be meant."""
@@ -30,16 +30,6 @@ KEY = ["host", "incarnation", "sequence"]
 BY_NAME = {table.name: table for table in JOURNAL_TABLES}
 CHECKED_ROWS = 4_096
 """Nested rows are made into records to see whether they can be, so many at a time."""
-
-
-class Range(Struct, frozen=True):
-    """The sequence numbers of one host in one file."""
-
-    host: str
-    incarnation: int
-    first: int
-    last: int
-    rows: int
 
 
 def check_place(path: str, version: str) -> None:
@@ -63,7 +53,7 @@ def named(path: str) -> Segment:
     return segment
 
 
-def read_segment(path: str) -> tuple[Any, list[Range], int]:
+def read_segment(path: str) -> tuple[Any, Any, int]:
     """The rows of a file, found to be in order; whose they are; and how many were left out for their time. Raises
     `BadJournal` for a file that cannot be taken."""
     table = table_of(path)
@@ -132,15 +122,15 @@ def check_clock(rows: Any, path: str) -> None:
             raise BadJournal(f"{path}: field '{name}' {what} for host '{who}' at sequence {int(sequence[row])}")
 
 
-def ranges_of(rows: Any) -> list[Range]:
+def ranges_of(rows: Any) -> Any:
+    """The sequence numbers of each host, as the ledger has them: as one value of Arrow, since hosts may be many."""
     found = rows.group_by(["host", "incarnation"]).aggregate(
         [("sequence", "min"), ("sequence", "max"), ("sequence", "count")]
     )
     columns = ("host", "incarnation", "sequence_min", "sequence_max", "sequence_count")
-    return sorted(
-        (Range(*parts) for parts in zip(*(found[name].to_pylist() for name in columns), strict=True)),
-        key=lambda each: (each.host, each.incarnation),
-    )
+    plain = pa.table([found[name] for name in columns], RANGE.names).cast(pa.schema(RANGE.fields))
+    ranges = plain.sort_by([("host", "ascending"), ("incarnation", "ascending")]).to_struct_array().combine_chunks()
+    return pa.ListArray.from_arrays(pa.array([0, len(ranges)], pa.int32()), ranges)[0]
 
 
 def without_known(rows: Any, others: Sequence[Any], path: str) -> Any:

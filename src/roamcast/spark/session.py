@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import SparkSession
 
 import roamcast
-from roamcast.spark.tables import BadPipeline
+from roamcast.spark.tables import UNREADABLE_FILE, BadPipeline
 
 JAVA_MAJOR_MIN = 17
 CONNECT_PORT = 15002
@@ -33,7 +33,7 @@ CONNECT_S = 10.0
 LOCAL = re.compile(r"local(\[.*\])?")
 MASTER = re.compile(r"local(\[(\*|[1-9]\d*)( *, *\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 JAVA_FRAME = re.compile(r"\s+at [\w$./<>]+\(|\s+\.\.\. \d+ more")
-UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\].* file (?:file://)?(\S+?)\.?\s")
+UNREADABLE = re.compile(rf"(?:\[FAILED_READ_FILE[.\w]*\].* file|{UNREADABLE_FILE}) (?:file://)?(\S+?)\.?\s")
 NO_JAVA = f"""Spark needs a Java runtime, version {JAVA_MAJOR_MIN} or newer, and {{found}}. Install one:
   Debian, Ubuntu   sudo apt-get install default-jre-headless
   Fedora           sudo dnf install java-17-openjdk-headless
@@ -45,16 +45,16 @@ NO_CONNECT = (
 
 
 def open_session(
-    master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None
+    master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None, data_bytes: int = 0
 ) -> SparkSession:
     """The one session of this process; an open one is taken as it is. What the user set wins: `conf`, then
-    spark-defaults.conf and SPARK_SUBMIT_OPTS, then what pays for a session of our own."""
+    spark-defaults.conf and SPARK_SUBMIT_OPTS, then what pays for a session of our own on so much data."""
     if remote is not None:
         return connected(remote)
-    return SparkSession.getActiveSession() or classic(master, conf or {})
+    return SparkSession.getActiveSession() or classic(master, conf or {}, data_bytes)
 
 
-def classic(master: str | None, conf: Mapping[str, str]) -> SparkSession:
+def classic(master: str | None, conf: Mapping[str, str], data_bytes: int = 0) -> SparkSession:
     said = {**defaults(), **conf}
     where = master or said.get("spark.master", "local[*]")
     check_master(where)
@@ -64,7 +64,7 @@ def classic(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     ours = {**OPTIONS, **(LOCAL_OPTIONS if LOCAL.fullmatch(where) else {})}
     if LOCAL.fullmatch(where) and "spark.driver.extraJavaOptions" not in said:
-        os.environ.setdefault("SPARK_SUBMIT_OPTS", BRIEF_JAVA)
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", BRIEF_JAVA if data_bytes < LARGE_BYTES else LONG_JAVA)
     builder = SparkSession.builder.master(where).appName("roamcast")
     for key, value in {**{key: value for key, value in ours.items() if key not in said}, **conf}.items():
         builder = builder.config(key, value)
@@ -102,6 +102,9 @@ def defaults() -> dict[str, str]:
 
 
 BRIEF_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+LONG_JAVA = "-XX:+UseSerialGC"
+LARGE_BYTES = 128 * 1024 * 1024
+"""From so much data on, what Java's second compiler saves is more than it costs."""
 OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",

@@ -168,7 +168,7 @@ class Step:
 
     def journal(self) -> Journal:
         """What was carried, and what is new."""
-        frames = {table.name: self.records(table) for table in (*KINDS, RUNS)}
+        frames: dict[str, Any] = {table.name: self.records(table) for table in (*KINDS, RUNS)}
         nothing = self.tables.spark.createDataFrame([], DELIVERIES.struct)
         return Journal(**frames, deliveries=nothing, place=self.tables.journal)
 

@@ -21,6 +21,10 @@ class BadPipeline(Exception):
     """Something the pipeline cannot work with; the message names the file or table, and the field."""
 
 
+UNREADABLE_FILE = "cannot read file"
+"""Before the path in what a worker says of a table's file that is damaged."""
+
+
 @dataclass(frozen=True)
 class Table:
     name: str
