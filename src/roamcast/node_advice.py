@@ -21,6 +21,8 @@ def advice_on(reason: Reason, detail: str, settings: NodeSettings) -> str | None
             return on_forged(detail, settings)
         case "stranger":
             return f"not heard: {detail}; --known-keys and --trust-gateway say who is"
+        case "out_of_range":
+            return f"not heard: {detail}; --emulate-range asks for that"
         case "version":
             return f"not heard: nodes with {detail}; install the same roamcast everywhere"
         case "malformed":
