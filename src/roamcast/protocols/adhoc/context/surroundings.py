@@ -27,9 +27,12 @@ class Surroundings(Struct):
     _me_of: Context | None = None
 
     def position(self, now_us: int) -> Point | None:
+        """To the centimetre, as others are told: who judges ways by another place than its neighbours see it at sends
+        messages where nobody goes on with them."""
         context = self.context
         if self._position_us != now_us or self._position_of is not context:
-            self._position = context.position_at(now_us, self.space)
+            exact = context.position_at(now_us, self.space)
+            self._position = None if exact is None else rounded(exact, self.space)
             self._position_of, self._position_us = context, now_us
         return self._position
 
@@ -43,13 +46,13 @@ class Surroundings(Struct):
     def here(self, now_us: int) -> Here | None:
         """What this host's frames say of it; None as long as it does not know its position."""
         position = self.position(now_us)
-        return None if position is None else self.presence.here(now_us, self.context, rounded(position, self.space))
+        return None if position is None else self.presence.here(now_us, self.context, position)
 
     def said(self, now_us: int) -> None:
         """A frame with this host's `here` was sent."""
         position = self.position(now_us)
         assert position is not None
-        self.presence.said(now_us, rounded(position, self.space))
+        self.presence.said(now_us, position)
 
     def around(self, now_us: int) -> Around:
         return lambda: self.neighbours.contexts(now_us)
