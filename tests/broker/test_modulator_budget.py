@@ -74,6 +74,19 @@ def test_all_clients_together_have_a_bound_too() -> None:
     assert budget.take_overspent() == [("e", "t")]
 
 
+def test_who_took_much_long_ago_is_not_named_for_others() -> None:
+    machine = Machine()
+    budget = machine.budget()
+    for number in range(50):
+        machine.take(budget, f"idle {number}", "t", 0.9 * ALLOWED_S)
+        machine.now_us += 10_000_000
+    while not budget.overspent:
+        for number in range(10):
+            machine.take(budget, f"busy {number}", "t", 0.005)
+        machine.now_us += 100_000
+    assert all(client.startswith("busy") for client, _ in budget.take_overspent())
+
+
 def test_a_rate_of_0_is_no_bound() -> None:
     machine = Machine()
     budget = machine.budget(Limits(cpu_ms_per_s=0, cpu_ms_per_s_of_all=0))

@@ -186,7 +186,8 @@ class Engine:
     def place_all(self, contexts: Sequence[Context]) -> list[int]:
         """The same of many hosts, in one move."""
         if len(contexts) > FEW:
-            return [each for start in range(0, len(contexts), FEW) for each in self.place_all(contexts[start:][:FEW])]
+            parts = (contexts[start : start + FEW] for start in range(0, len(contexts), FEW))
+            return [number for part in parts for number in self.place_all(part)]
         hosts, (few, x, y), numbers = self._hosts, self._table.few, list[int]()
         for place, context in enumerate(contexts):
             number, point = hosts.names.find(context.host), context.position or NO_POINT

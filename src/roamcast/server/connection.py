@@ -1,13 +1,16 @@
 """One client's socket: bytes to its MQTT connection and back, no more often than once a tick each way."""
 
 import asyncio
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from roamcast.mqtt.connection import CLOSED, Connection
 from roamcast.mqtt.events import AnyEvent
 from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.outgoing import Frames
 from roamcast.server.http.metrics import ListenerKind
+
+if TYPE_CHECKING:
+    from roamcast.broker.session import Session
 
 
 class Desk(Protocol):
@@ -41,6 +44,8 @@ class ClientSocket(asyncio.Protocol):
         """Of its client, once it has said it and may use it."""
         self.arrival = 0
         """Which of the broker's connections this is, once it has asked to come in."""
+        self.stored_early: tuple[Session, int] | None = None
+        """The last delivery that was stored for its session before CONNACK."""
         self.since_us = desk.now_us()
         self.transport: asyncio.Transport | None = None
         self.address = ""

@@ -292,10 +292,15 @@ class Inbound:
         self.server.backpressure.said(client)
 
     def forbid(self, client: ClientSocket, session: Session, sent_through: int) -> None:
-        """Ends those subscriptions of a session that the rules allow no longer."""
+        """Ends those subscriptions of a session that the rules allow no longer, and a will."""
         filters = tuple([each.filter.text for each in session.asked if self._may_subscribe(client, each) is not None])
-        if filters:
-            self.server.give(Forbidden(session.client, filters, sent_through))
+        will, now_us = session.will, self.server.now_us()
+        is_bad_will = will is not None and (
+            not self.server.access.may_stay(client)
+            or self.server.access.may_publish(client, will.message, session.context, now_us) is not None
+        )
+        if filters or is_bad_will:
+            self.server.give(Forbidden(session.client, filters, sent_through, is_bad_will))
 
     def _may_subscribe(self, client: ClientSocket, asked: Subscription) -> Reason | None:
         if asked.filter.group is not None and not self.server.limits.shared_available:

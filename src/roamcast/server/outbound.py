@@ -181,9 +181,18 @@ class Outbound:
                 socket.mqtt.refuse(now_us, effect.reason, effect.text)
             socket.attend()
             return
+        if not self.server.access.may_stay(socket):
+            # The rules have changed since it was let in.
+            socket.mqtt.refuse(now_us, Reason.NOT_AUTHORIZED, "the rules have changed")
+            socket.attend()
+            self.server.give(Left(effect.client, None, True))
+            return
         self.server.clients[effect.client] = socket
         self.server.inbound.forbid(socket, effect.session, effect.session.window.sent_through)
-        if socket.mqtt.accept(now_us, effect.session, effect.present, effect.through):
+        through, early = effect.through, socket.stored_early
+        if early is not None and early[0] is effect.session:
+            through = max(through, early[1])
+        if socket.mqtt.accept(now_us, effect.session, effect.present, through):
             socket.attend()
             return
         del self.server.clients[effect.client]
@@ -226,8 +235,10 @@ class Outbound:
         """By session, the last number that is stored: several deliveries that stand side by side are one call."""
         clients = self.server.clients
         for session, number in stored.items():
-            socket = clients.get(session.client)
+            socket = clients.get(session.client) or self.server.arriving.get(session.client)
             if socket is None or socket.mqtt.session is not session:
+                if socket is not None and socket.mqtt.session is None:
+                    socket.stored_early = session, number
                 continue
             mqtt = socket.mqtt
             try:

@@ -300,8 +300,9 @@ class RunningBroker:
         policy, _ = load_policy(settings)
         for listener in settings.listeners:
             context_of(listener)
-        for context, listener in zip(self._contexts, settings.listeners, strict=False):
-            if context is not None and listener.certificate:
+        for context, listener in zip(self._contexts, self.settings.listeners, strict=True):
+            # The files may be new; which files they are is for the next start.
+            if context is not None:
                 context.load_cert_chain(listener.certificate, listener.key)
         known = self.settings
         fixed = replace(settings, security=known.security, log_level=known.log_level)

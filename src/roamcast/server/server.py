@@ -292,6 +292,9 @@ class BrokerServer:
     def _switch_off_modulators(self) -> None:
         """The reason goes with DISCONNECT, which every client of MQTT 5 can show; its session waits for it."""
         for client, name in self.cpu_budget.take_overspent():
+            session = self.core.border.sessions.get(client)
+            if session is None or name not in session.modulators:
+                continue
             self.give(Overspent(client, name))
             socket = self.clients.get(client)
             if socket is not None:
@@ -361,9 +364,10 @@ class BrokerServer:
     def check_rights(self) -> None:
         """The rules have changed: whoever is here stays, as far as they still allow it."""
         for socket in list(self.clients.values()):
-            if self.access.may_stay(socket):
-                self.inbound.forbid(socket, self.core.border.sessions[socket.name], socket.mqtt.sent_through)
-            else:
+            session = self.core.border.sessions.get(socket.name)
+            if session is not None:
+                self.inbound.forbid(socket, session, socket.mqtt.sent_through)
+            if not self.access.may_stay(socket):
                 socket.mqtt.disconnect(self.now_us(), Reason.NOT_AUTHORIZED, "the rules have changed")
                 socket.attend()
 

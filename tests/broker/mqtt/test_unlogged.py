@@ -18,11 +18,14 @@ from roamcast.broker.mqtt.inputs import (
     decode_batch,
 )
 from roamcast.broker.params import BrokerParams
+from roamcast.broker.session import Session
+from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.encoding import encode
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.packets import V5, Publish, Subscribe, Wish
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.topics import parse_filter
+from roamcast.server.connection import ClientSocket
 from tests.broker.mqtt.machines import EPOCH_US
 from tests.broker.mqtt.scene import Scene, published
 from tests.broker.mqtt.stage import SimClient
@@ -230,3 +233,25 @@ def outcome(effects: list[AnyEffect]) -> tuple[list[int], dict[str, list[object]
             case _:
                 raise AssertionError(each)
     return acknowledged, {**handed, **{f"{client} through": [number] for client, number in through.items()}}
+
+
+def test_a_message_that_is_passed_on_while_its_receiver_is_admitted_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
+    server = scene.stage.brokers["a"].server
+    scene.client("writer")
+    reader = scene.client("reader")
+    scene.subscribe(reader, "t")
+    reader.drop()
+    scene.rest()
+    message = Message("t", b"m", 1)
+
+    def pass_on(client: ClientSocket, session: Session, through: int) -> None:
+        """Between the answer to its arrival and CONNACK, when its session ends with its connection already."""
+        if not server.core.border.publishing.needs_log("writer", message):
+            passing = [("writer", Batch("t", 1, [message], [77], 1))]
+            server.outbound.perform(server.core.passing_reliably(server.now_us(), passing))
+
+    monkeypatch.setattr(server.inbound, "forbid", pass_on)
+    reader.expiry_s = TRANSIENT
+    scene.move(reader, "a")
+    assert reader.taken == [b"m"]

@@ -49,6 +49,8 @@ class CpuBudget:
         """By client and subscription, the modulators to be switched off."""
 
     def run(self, now_us: int, client: str, name: str, work: Callable[[], Result]) -> Result:
+        if not (self._client_s or self._all_s):
+            return work()
         began_s = self._cpu_s()
         try:
             return work()
@@ -60,7 +62,7 @@ class CpuBudget:
         if debt is None:
             self._forget(now_us)
             debt = self._debts[client] = Debt(at_us=now_us)
-        debt.pay(now_us, self._client_s)
+        debt.pay(now_us, self._client_s or self._all_s)
         self._all.pay(now_us, self._all_s)
         debt.owed_s += took_s
         self._all.owed_s += took_s
@@ -68,6 +70,8 @@ class CpuBudget:
         if self._client_s and debt.owed_s > self._client_s * BURST_S:
             self._switch_off(client, debt)
         elif self._all_s and self._all.owed_s > self._all_s * BURST_S:
+            for each in self._debts.values():
+                each.pay(now_us, self._client_s or self._all_s)
             dearest = max(self._debts, key=lambda each: self._debts[each].owed_s)
             self._switch_off(dearest, self._debts[dearest])
 
@@ -85,7 +89,7 @@ class CpuBudget:
     def _forget(self, now_us: int) -> None:
         if len(self._debts) >= DEBTS_MAX:
             for debt in self._debts.values():
-                debt.pay(now_us, self._client_s)
+                debt.pay(now_us, self._client_s or self._all_s)
             self._debts = {client: debt for client, debt in self._debts.items() if debt.owed_s}
 
     def take_overspent(self) -> list[tuple[str, str]]:

@@ -43,10 +43,14 @@ from roamcast.mqtt.messages import Subscription as Asked
 
 FIRST = itemgetter(0)
 PLANS_MAX = 10_000
+RECIPIENTS_KEPT_MAX = 500_000
+"""Of all topics together for which it is remembered who gets everything."""
 UNKNOWN: Plan = []
 
 
 class Audience:
+    _kept = 0
+    """Recipients that are remembered."""
     prepare: Callable[[], None] | None = None
     """Called before the first subscription that asks for more than a topic, so that what it needs is loaded."""
     ready = True
@@ -247,9 +251,14 @@ class Audience:
     def _all_of(self, topic: str) -> Recipients | None:
         """The same, one by one."""
         if topic not in self._everybody:
-            if len(self._everybody) >= PLANS_MAX:
+            recipients = self._find_all_of(topic)
+            self._kept += 1 + len(recipients or ())
+            if self._kept > RECIPIENTS_KEPT_MAX or len(self._everybody) >= PLANS_MAX:
                 self._everybody.clear()
-            self._everybody[topic] = self._find_all_of(topic)
+                self._routes.clear()
+                self._plans.clear()
+                self._kept = 0
+            self._everybody[topic] = recipients
         return self._everybody[topic]
 
     def _find_all_of(self, topic: str) -> Recipients | None:

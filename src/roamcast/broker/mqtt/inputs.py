@@ -66,13 +66,15 @@ class Withdrew(Given, frozen=True, tag="withdrew", gc=False):
 
 
 class Forbidden(Given, frozen=True, tag="forbidden", gc=False):
-    """Subscriptions that the rules allowed once and allow no longer: they end, and so does what waits for them
-    alone and was not sent yet."""
+    """Subscriptions, and perhaps a will, that the rules allowed once and allow no longer: they end, and so does what
+    waits for these subscriptions alone and was not sent yet."""
 
     client: str
     filters: tuple[str, ...]
     sent_through: int
     """The last delivery that may have been sent."""
+    will: bool = False
+    """Its will is forbidden too."""
 
 
 class Overspent(Given, frozen=True, tag="overspent", gc=False):

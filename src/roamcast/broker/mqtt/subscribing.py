@@ -161,8 +161,11 @@ class Subscribing:
                 self._withdraw(session, name)
                 self.border.emit(Remark("subscription_forbidden", f"{session.client}: {name}"))
         for number, delivery in session.window.after(given.sent_through):
-            if not any(name in session.subscriptions for name in delivery.subscriptions):
+            names = set(delivery.subscriptions)
+            if names.intersection(given.filters) and names.isdisjoint(session.subscriptions):
                 session.window.finish(number)
+        if given.will:
+            session.will = None
 
     def _withdraw(self, session: Session, name: str) -> None:
         interest = session.subscriptions[name]
