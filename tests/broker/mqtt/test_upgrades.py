@@ -15,7 +15,7 @@ from tests.broker.mqtt.keep import NAME, OFFER, READER, RETAINED, WAITING
 from tests.broker.mqtt.test_running import Talk, connect, run, settings_of
 
 KEPT = Path(__file__).parent / "kept"
-VERSIONS = sorted(int(each.name) for each in KEPT.iterdir())
+VERSIONS = sorted(int(each.name) for each in KEPT.iterdir() if each.name.isdecimal())
 
 
 def snapshot_in(directory: Path) -> bytes:

@@ -27,7 +27,9 @@ SOURCE = Path(__file__).parents[3] / "src"
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(SOURCE), "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
+    # What PG* says would go to the wrong database.
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+    return {**kept, "PYTHONPATH": str(SOURCE), "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
 
 
 class Proxy(Relay):

@@ -19,10 +19,10 @@ WAITS = "waits for its place"
 class Pair:
     """Each of the two waits for the place of the other, whenever it is started."""
 
-    def __init__(self, folder: Path, data: str) -> None:
+    def __init__(self, folder: Path, data: str, lease_s: float) -> None:
         self.brokers = [BrokerProcess(f"{NAME}-{number}", folder, "--standby") for number in (1, 2)]
         for broker in self.brokers:
-            broker.settings |= {"name": NAME, "data": data, "storage": {"lease_s": LEASE_S}}
+            broker.settings |= {"name": NAME, "data": data, "storage": {"lease_s": lease_s}}
 
     @property
     def addresses(self) -> list[str]:
@@ -41,8 +41,8 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(folder: Path, data: str) -> AsyncIterator[Pair]:
-    made = Pair(folder, data)
+async def pair(folder: Path, data: str, lease_s: float = LEASE_S) -> AsyncIterator[Pair]:
+    made = Pair(folder, data, lease_s)
     try:
         await made.start()
         yield made

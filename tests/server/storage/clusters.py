@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ from tests.ports import free_port
 
 USER = "roamcast"
 DATABASE = "postgres"
+REPLICATES_S = 60.0
 # Without syncs: the machine under a test stays, and what was written is with the system.
 SETTINGS = """
 unix_socket_directories = ''
@@ -69,7 +71,8 @@ class Cluster:
         return url_of(self)
 
     def make(self) -> None:
-        run(self.within, "initdb", "-D", str(self.directory), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync")
+        given = ("-D", str(self.directory), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+        run(self.within, "initdb", *given)
         self._configure()
 
     def copy(self, primary: "Cluster") -> None:
@@ -102,6 +105,15 @@ class Cluster:
         """Commits wait for the standbys of these names from now on; none: for nobody."""
         self.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
         self.sql("SELECT pg_reload_conf()")
+
+    def until_synchronous(self, name: str) -> None:
+        """Returns when commits wait for this standby. To reload settings is only a signal to the server."""
+        shown = "SELECT current_setting('synchronous_standby_names')"
+        state = f"SELECT sync_state FROM pg_stat_replication WHERE application_name = '{name}'"
+        give_up_s = time.monotonic() + REPLICATES_S
+        while (self.sql(shown), self.sql(state)) != ([(name,)], [("sync",)]):
+            assert time.monotonic() < give_up_s, f"{name} is no synchronous standby"
+            time.sleep(0.05)
 
     def stop(self) -> None:
         """As `kill -9` of everything does, and of what is paused."""
@@ -161,13 +173,15 @@ def run(within: Sequence[str], program: str, *arguments: str) -> None:
 
 @contextmanager
 def folder_of_clusters() -> Iterator[Path]:
-    """A directory that the server's user may use."""
+    """A directory that the server's user may use; meanwhile nobody hears what PG* in the environment says."""
     folder = Path(tempfile.mkdtemp(prefix="roamcast-postgres-"))
+    given = {key: os.environ.pop(key) for key in list(os.environ) if key.startswith("PG")}
     try:
         if os.getuid() == 0:
             os.chown(folder, pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
         yield folder
     finally:
+        os.environ.update(given)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -140,7 +140,7 @@ def test_l8_a_log_moves_into_a_database_and_back(tmp_path: Path, server: Cluster
     filled(tmp_path / "data").close()
     back_up(str(tmp_path / "data"), "a", tmp_path / "copy")
     assert restore(tmp_path / "copy", server.url, "a") == 3
-    lease = Lease(Database(server.url, "a"), 60.0)
+    lease = Lease(Database(server.url, "a"), 600.0)
     lease.take()
     log = PostgresLog.open(lease)
     log.append(b"in the database")
