@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.inputs import Restarted, decode_batch, encode_batch
-from roamcast.broker.mqtt.stored import BadState, is_current
+from roamcast.broker.mqtt.stored import STATE_VERSION, BadState, is_current, version_of
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.clock import SteadyClock, boot_id
 from roamcast.complaints import network_reason
@@ -60,6 +60,7 @@ from roamcast.server.write_ahead import Due
 if TYPE_CHECKING:
     from roamcast.journal.live import LiveJournal
 
+NOTHING = encode_batch([])
 SETTLING_S = 2.0
 SNAPSHOT_S = 30.0
 """So long may the last snapshot take; without it the next start reads the log."""
@@ -234,7 +235,7 @@ class RunningBroker:
                 load_graph(settings),
                 load_movement(settings, "mesh"),
             )
-            log.append(encode_batch([]))
+            log.append(NOTHING)
             log.snapshot(core.snapshot())
             return core
         core = Core.restored(loaded.snapshot)
@@ -248,15 +249,24 @@ class RunningBroker:
                 f"{log.place} is the data of a broker in another space than '{settings.space}'",
                 "Give that space, or another directory",
             )
-        self._replay(core, loaded.batches, log.place)
+        self._replay(core, loaded.batches, log.place, version_of(loaded.snapshot))
         graph, movement = load_graph(settings), load_movement(settings, "mesh")
         is_other = core.adopt(load_protocol(settings), settings.keeping, graph, movement)
         if is_other or not is_current(loaded.snapshot):
             log.snapshot(core.snapshot())
         return core
 
-    def _replay(self, core: Core, batches: Iterable[bytes], place: str) -> None:
+    def _replay(self, core: Core, batches: Iterable[bytes], place: str, version: str) -> None:
+        """`version` is that of the snapshot before them. Other code than the one that logged an input may number
+        other messages to neighbours than it did, which would then be taken twice or not at all."""
         for batch in batches:
+            if version != str(STATE_VERSION) and batch != NOTHING:
+                raise BadState(
+                    f"{place} was written by a roamcast whose stored state is of version {version}, and which was not "
+                    "stopped in order: there are logged inputs that only the same roamcast can read again",
+                    "Nothing was changed. Start it once with the roamcast that wrote it, stop it in order, and then "
+                    "start this one",
+                )
             try:
                 entries = list(decode_batch(batch))
             except msgspec.MsgspecError as problem:

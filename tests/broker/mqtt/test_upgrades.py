@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from roamcast.broker.mqtt.stored import STATE_VERSION, is_current, version_of
+from roamcast.broker.mqtt.inputs import Entry, Restarted, encode_batch
+from roamcast.broker.mqtt.stored import STATE_VERSION, BadState, is_current, version_of
 from roamcast.broker.mqtt.upgrades import UPGRADES, reaches
 from roamcast.mqtt.packets import ConnAck, Publish, Subscribe, Wish
 from roamcast.server.running import RunningBroker
@@ -60,6 +61,26 @@ def test_l8_what_an_earlier_version_stored_is_delivered_p71(tmp_path: Path, vers
 
     run(work)
     assert is_current(snapshot_in(directory))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_l8_inputs_that_an_earlier_version_logged_are_refused_p71(tmp_path: Path, version: int) -> None:
+    directory = tmp_path / NAME
+    shutil.copytree(KEPT / str(version), directory)
+    batch = encode_batch([Entry(1, Restarted())])
+    log = Log.open(directory)
+    log.append(batch)
+    log.close()
+
+    async def work() -> None:
+        with pytest.raises(BadState, match=f"of version {version}, .* stop it in order"):
+            await RunningBroker(settings_of(tmp_path, NAME)).start()
+
+    run(work)
+    assert version_of(snapshot_in(directory)) == str(version)
+    log = Log.open(directory)
+    assert list(log.load().batches) == [batch]
+    log.close()
 
 
 def test_l8_every_version_that_can_be_read_is_kept_for_this_test() -> None:

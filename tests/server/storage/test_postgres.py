@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, LiteralString
 
 import pytest
 
@@ -238,6 +238,26 @@ def test_a_lease_is_over_for_its_holder_when_it_could_not_be_renewed(bench: Benc
     now_s[0] = LENGTH_S + STARTING_S - 1
     assert lease.held
     now_s[0] += 2
+    assert not lease.held
+
+
+def test_a_shorter_lease_counts_though_the_answer_is_lost(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+    lease = bench.lease(clock_s=lambda: now_s[0])
+    lease.take()
+    lease.serving()
+    answered = lease._one
+
+    def lost(query: LiteralString) -> None:
+        answered(query)
+        raise Unreachable("the connection broke")
+
+    monkeypatch.setattr(lease, "_one", lost)
+    with pytest.raises(Unreachable):
+        lease.renew()
+    now_s[0] = LENGTH_S + 1
     assert not lease.held
 
 

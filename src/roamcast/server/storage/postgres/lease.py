@@ -184,6 +184,8 @@ class Lease:
     def renew(self) -> bool:
         """False if it is another's; raises `StorageError` if nobody knows."""
         asked_s, length_s = self._clock_s(), self.length_s + self._beyond_s
+        # The new deadline may be in the database though its answer is lost, and it may be the earlier one.
+        self._until_s = min(self._until_s, asked_s + length_s)
         if self._one(RENEW) is None:
             self._until_s = float("-inf")
             return False
