@@ -262,8 +262,8 @@ class RunningBroker:
         for batch in batches:
             if version != str(STATE_VERSION) and batch != NOTHING:
                 raise BadState(
-                    f"{place} was written by a roamcast whose stored state is of version {version}, and which was not "
-                    "stopped in order: there are logged inputs that only the same roamcast can read again",
+                    f"{place} was written by a roamcast whose stored state is of version {version}, and which was "
+                    "not stopped in order: there are logged inputs that only the same roamcast can read again",
                     "Nothing was changed. Start it once with the roamcast that wrote it, stop it in order, and then "
                     "start this one",
                 )

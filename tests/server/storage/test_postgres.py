@@ -17,8 +17,10 @@ from roamcast.server.storage import (
     Unreachable,
 )
 from roamcast.server.storage.postgres import Database, Lease, PostgresLog
-from roamcast.server.storage.postgres.database import Link, shut
+from roamcast.server.storage.postgres.database import Link, Session, shut
 from roamcast.server.storage.postgres.lease import STARTING_S
+from roamcast.server.storage.postgres.log import snapshot_of
+from roamcast.server.storage.postgres.schema import prepare
 from tests.ports import free_port
 from tests.server.storage.clusters import Cluster, cluster, needs_postgres
 
@@ -241,9 +243,7 @@ def test_a_lease_is_over_for_its_holder_when_it_could_not_be_renewed(bench: Benc
     assert not lease.held
 
 
-def test_a_shorter_lease_counts_though_the_answer_is_lost(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shorter_lease_counts_though_the_answer_is_lost(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
     lease = bench.lease(clock_s=lambda: now_s[0])
     lease.take()
@@ -277,6 +277,48 @@ def test_a_commit_that_holds_its_lease_is_waited_for(bench: Bench) -> None:
     assert bench.contents() == (None, [b"batch 0"])
     with pytest.raises(LeaseLost):
         log.append(b"late")
+
+
+def test_a_standby_waits_on_while_tables_are_locked_or_its_connection_breaks(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = bench.lease()
+    failing = iter(["lock_timeout", "terminated", ""])
+
+    def breaks(link: Link, _place: str) -> None:
+        match next(failing):
+            case "lock_timeout":
+                link.execute("DO $$ BEGIN RAISE lock_not_available; END $$")
+            case "terminated":
+                link.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+            case _:
+                prepare(link, "here")
+
+    monkeypatch.setattr("roamcast.server.storage.postgres.lease.prepare", breaks)
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            lease.try_take()
+    told = list[str]()
+    assert lease.wait(told.append)
+    assert not told
+
+
+def test_a_backup_whose_connection_breaks_says_so(bench: Bench) -> None:
+    filled(bench.log(), 3)
+    of_backups = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE '% backup'"
+    with snapshot_of(Database(bench.server.url, "a")) as loaded:
+        bench.server.sql(f"SELECT pg_terminate_backend(pid) FROM ({of_backups}) each")
+        with pytest.raises(Unreachable, match="does not answer"):
+            list(loaded.batches)
+
+
+def test_a_backup_may_write_for_as_long_as_it_takes(bench: Bench) -> None:
+    shown = "SELECT current_setting('idle_in_transaction_session_timeout')"
+    database = Database(bench.server.url, "a")
+    for idle_s, said in ((10.0, "10s"), (0.0, "0")):
+        session = Session(database, "test", idle_s=idle_s)
+        bench.open.callback(session.close)
+        assert session.one(shown, {}, LENGTH_S) == (said,)
 
 
 # Connections that break.

@@ -9,11 +9,11 @@ of its commit is looked up over the next one.
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from threading import Timer
-from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias
+from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 Link: TypeAlias = "Connection[tuple[Any, ...]]"
+Result = TypeVar("Result")
 
 CONNECT_S = 3
 """For each of the servers."""
@@ -75,11 +76,15 @@ class Database(Struct, frozen=True):
 class Session:
     """One connection after the other to the same database. States: connected, or not (yet, or any more)."""
 
-    def __init__(self, database: Database, role: str, lock_s: float = 0.0) -> None:
-        """`lock_s` is how long it waits for a row that somebody else has locked; 0: for as long as it takes."""
+    def __init__(
+        self, database: Database, role: str, lock_s: float = 0.0, idle_s: float = IDLE_IN_TRANSACTION_S
+    ) -> None:
+        """`lock_s` is how long it waits for a row that somebody else has locked, and `idle_s` how long the server
+        waits for the next statement of a transaction; 0: for as long as it takes."""
         self.database = database
         self.role = role
         self._lock_s = lock_s
+        self._idle_s = idle_s
         self._link: Link | None = None
         self._process_id = 0
 
@@ -88,7 +93,7 @@ class Session:
         if self._link is None or self._link.closed:
             link = connected(self.database, self.role)
             try:
-                settings = ["on" if self.database.synced else "off", f"{self._lock_s}s", f"{IDLE_IN_TRANSACTION_S}s"]
+                settings = ["on" if self.database.synced else "off", f"{self._lock_s}s", f"{self._idle_s}s"]
                 link.execute(SETUP, settings)
                 if self._process_id:
                     # Of a connection that was shut, the server's process may be there still, with its locks.
@@ -101,13 +106,18 @@ class Session:
 
     def one(self, query: LiteralString, given: Mapping[str, object], seconds: float) -> tuple[Any, ...] | None:
         """The first row of an answer that must come within so long; raises `Unreachable` if it does not."""
+        return self.within(seconds, lambda link: link.execute(query, given).fetchone())
+
+    def within(self, seconds: float, work: Callable[[Link], Result]) -> Result:
+        """The result of what must be done within so long; raises `Unreachable` if it is not."""
         link = self.link()
         try:
             with limited(link, seconds):
-                row: tuple[Any, ...] | None = link.execute(query, given).fetchone()
+                return work(link)
+        except StorageError:
+            raise
         except Exception as problem:
             raise self.explained(problem) from problem
-        return row
 
     def explained(self, problem: Exception) -> StorageError:
         """`Unreachable` for a connection that is of no use any more; it is closed then."""

@@ -38,6 +38,8 @@ PATIENCE = 1.5
 """For so many lengths one looks that is not to wait: the holder may be its own life before, which was killed."""
 STARTING_S = 10.0
 """What is granted beyond a lease's length while what was stored is read: renewals may have to wait for that."""
+PREPARE_S = 30.0
+"""For the tables to be looked at or made, however short the lease is."""
 RETRY_S = 0.2
 
 FREE = "(deadline < clock_timestamp() OR deadline > clock_timestamp() + 2 * granted)"
@@ -127,7 +129,7 @@ class Lease:
     def try_take(self) -> str:
         """Empty if it is ours now, otherwise who holds it."""
         if not self._prepared:
-            prepare(self._session.link(), self.database.place)
+            self._session.within(PREPARE_S, lambda link: prepare(link, self.database.place))
             self._prepared = True
         row = self._one(LOOK)
         if row is None:

@@ -37,6 +37,8 @@ PIECE_BYTES = 4 * 1024 * 1024
 ROW_BYTES = 64
 """What a batch takes besides its body, about."""
 RETRY_S = 0.1
+READ_S = 300.0
+"""For some rows of a log that is backed up."""
 NO_ROOM = ("53100", "53200", "54000")
 """SQLSTATEs of a server without room on its disk, without memory, and of a value that is too large."""
 HELD = "held AS (SELECT broker FROM roamcast.leases WHERE broker = %(broker)s AND epoch = %(epoch)s FOR KEY SHARE)"
@@ -266,16 +268,24 @@ class PostgresLog:
 @contextmanager
 def snapshot_of(database: Database) -> Iterator[Loaded]:
     """What is stored at one moment, also while a broker writes; raises `StorageError` if there is nothing."""
-    session = Session(database, "backup")
-    link = session.link()
-    try:
+    # The server waits while what was read is written to a file.
+    session = Session(database, "backup", idle_s=0.0)
+
+    def begin(link: Link) -> None:
         if version(link) is None:
             raise StorageError(f"{database.place}: there is no log of a broker in it")
         prepare(link, database.place)
         link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        reader = Reader(
-            database.place, database.name, lambda query, given: link.execute(query, given, binary=True).fetchall()
-        )
+
+    try:
+        session.within(READ_S, begin)
+        link = session.link()
+
+        def ask(query: LiteralString, given: Mapping[str, object]) -> list[tuple[Any, ...]]:
+            # Over this connection alone: another one would see another moment.
+            return session.within(READ_S, lambda _: link.execute(query, given, binary=True).fetchall())
+
+        reader = Reader(database.place, database.name, ask)
         state = reader.state()
         if state is None:
             raise StorageError(f"{database.place}: there is no log of a broker called '{database.name}' in it")
