@@ -21,6 +21,7 @@ from roamcast.node.boundary import Message
 from roamcast.node.codec import MESSAGE_BYTES_MAX, BadMessage, Codec
 from roamcast.node.compact import CompactCodec
 from roamcast.node.compact_format import VERSION
+from roamcast.node.compact_reading import unpacked
 from tests.effort import examples
 from tests.live.adhoc.samples import any_messages
 from tests.node.samples import EVERY_PREDICATE, FULL, Carry, Hello, outcome
@@ -186,6 +187,21 @@ def test_repetitions_of_repetitions_are_refused_before_they_are_written_out() ->
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_points_count_with_their_numbers() -> None:
+    """300 times the same point, and that 400 times: 120,000 points of three nodes in some 700 bytes."""
+    repeated = b"\xdb\xac\x02" + b"\x70" * 300
+    with pytest.raises(ValueError, match="nodes"):
+        unpacked(HEADER + b"\x43\xde\x00\x00" + repeated + b"\xdb\x90\x03" + b"\x71" * 400)
+
+
+@pytest.mark.parametrize("coordinate", [b"\x40", b"\x51x", b"\xd0", b"\xd2", b"\xde\x00\x00"])
+def test_points_are_made_of_numbers(coordinate: bytes) -> None:
+    assert unpacked(HEADER + b"\xde\x01\x02") == ["p", 1, 2]
+    for data in (coordinate + b"\x00", b"\x00" + coordinate):
+        with pytest.raises(ValueError, match="a point without numbers"):
+            unpacked(HEADER + b"\xde" + data)
 
 
 def test_texts_repeated_without_end_are_refused() -> None:

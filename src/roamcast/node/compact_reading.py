@@ -80,7 +80,7 @@ class _Unpacking:
             case 0xDD:
                 return self._again(self._number())
             case 0xDE:
-                return self._keep([POINT_TAG, self.take(depth + 1), self.take(depth + 1)], self.nodes - 1)
+                return self._point(depth)
             case _:
                 raise ValueError(f"nothing begins with {tag:#x}")
 
@@ -149,6 +149,14 @@ class _Unpacking:
         self._check(size, depth)
         return self._keep([self.take(depth + 1) for _ in range(size)], nodes_before)
 
+    def _point(self, depth: int) -> Plain:
+        nodes_before = self.nodes - 1
+        self._check(2, depth)
+        x, y = self.take(depth + 1), self.take(depth + 1)
+        if not (is_number(x) and is_number(y)):
+            raise ValueError("a point without numbers")
+        return self._keep([POINT_TAG, x, y], nodes_before)
+
     def _map(self, size: int, depth: int) -> Plain:
         self._check(size, depth)
         found: dict[str, Plain] = {}
@@ -166,3 +174,7 @@ class _Unpacking:
     def _keep(self, items: list[Plain], nodes_before: int) -> list[Plain]:
         self.lists.append((items, self.nodes - nodes_before))
         return items
+
+
+def is_number(value: Plain) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

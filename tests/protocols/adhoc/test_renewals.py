@@ -15,6 +15,7 @@ from roamcast.protocols.adhoc.context.messages import (
     Renewal,
     Unknown,
 )
+from roamcast.protocols.adhoc.context.node import ContextNode
 from roamcast.protocols.adhoc.neighbours import Here
 from roamcast.protocols.adhoc.routes import Route
 from tests.protocols.adhoc.context_worlds import ContextWorld, box, line, where
@@ -141,6 +142,33 @@ def test_who_holds_it_answers_with_a_digest() -> None:
     node.handle(11, Received(Unknown(SAYINGS.here, ("e", "unheard of")), "neighbour0"))
     told = [each.message for each in node.handle(SECOND_US, TimerFired("digest")) if isinstance(each, Broadcast)]
     assert [event.event.id for each in told if isinstance(each, Digest) for event in each.events] == ["own", "e"]
+
+
+def test_only_its_issuer_renews_what_is_held() -> None:
+    node = busy_node(SAYINGS)
+    node.handle(10, Received(TOLD, "stranger"))
+    own = renewal("e")
+    forged = replace(own, reach=replace(own.reach, issuer=Context("mallory", Point(90.0, 5.0)), version=1_000))
+    forged = replace(forged, route=replace(own.route, id="e/e/1000"))
+    effects = node.handle(11, Received(forged, "mallory"))
+    assert Note("bad_message", "e") in effects
+    assert not any(isinstance(each, SetTimer) and each.name == "unknown" for each in effects)
+    assert held_version(node) == 3
+    node.handle(12, Received(own, "stranger"))
+    assert held_version(node) == 4
+
+
+def held_version(node: ContextNode) -> int:
+    row = node.held.events.get("e")
+    assert row is not None
+    return row.reach.version
+
+
+def test_a_host_that_had_no_position_when_it_was_to_ask_asks_again_later() -> None:
+    node = busy_node(SAYINGS)
+    node.handle(10, Received(renewal("e"), "stranger"))
+    assert node.renewals.fired(SECOND_US, None) == []
+    assert any(isinstance(each, SetTimer) for each in node.renewals.missing(SECOND_US, renewal("f")))
 
 
 def test_an_impossible_renewal_is_noted() -> None:

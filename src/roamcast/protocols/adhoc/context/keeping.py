@@ -57,6 +57,8 @@ class Keeping:
             return [Note("bad_message", renewal.issue)]
         if f"{renewal.route.id[:1]}/{renewal.issue}/{renewal.issued_us}" in self.withdrawn:
             return []
+        if self.renewals.is_foreign(renewal):
+            return [Note("bad_message", renewal.issue)]
         row = self.renewals.known(renewal)
         if row is None:
             return self.renewals.missing(now_us, renewal)

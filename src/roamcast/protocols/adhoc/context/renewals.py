@@ -34,7 +34,16 @@ class Renewals:
         """What neighbours were asked for."""
 
     def known(self, renewal: Renewal) -> AnyHeld | None:
-        """What is held of it; what was issued anew under the same id is another."""
+        """What is held of it; what was issued anew under the same id is another, and only its issuer renews it."""
+        row = self._same_issue(renewal)
+        return row if row is not None and is_issuer(renewal, row) else None
+
+    def is_foreign(self, renewal: Renewal) -> bool:
+        """Whether another issuer's is held."""
+        row = self._same_issue(renewal)
+        return row is not None and not is_issuer(renewal, row)
+
+    def _same_issue(self, renewal: Renewal) -> AnyHeld | None:
         row = self.find(renewal.issue)
         return row if row is not None and row.issue_issued_us == renewal.issued_us else None
 
@@ -58,9 +67,11 @@ class Renewals:
         unanswered = [renewal for renewal in self.unanswered if self.known(renewal) is None]
         asked = [renewal for renewal in self.waiting.values() if self.known(renewal) is None]
         self.waiting.clear()
-        self.unanswered = asked
         if here is None:
+            # Nobody can be asked, so no answer is due, and the next renewal sets the timer.
+            self.unanswered = []
             return []
+        self.unanswered = asked
         effects: list[Does] = []
         for renewal in unanswered:
             effects += self.geocast.send(now_us, untold(renewal, here), contended=True)
@@ -72,6 +83,11 @@ class Renewals:
 
     def _delay_us(self) -> int:
         return round(self.rng.uniform(0, self.params.digest_delay_ms) * 1_000)
+
+
+def is_issuer(renewal: Renewal, row: AnyHeld) -> bool:
+    """By who told it last rather than by its id: a gateway issues what others have published."""
+    return row.reach.issuer.host == renewal.reach.issuer.host
 
 
 def untold(renewal: Renewal, here: Here) -> Untold:
