@@ -23,6 +23,43 @@ def test_l3_o4_o7_in_an_overlay_everything_comes_once_in_order_while_links_and_c
     trial.check()
 
 
+@pytest.mark.parametrize("cut_s", [80.0, 110.0])
+def test_l3_p92_a_session_on_its_way_is_waited_for_until_its_old_broker_gives_up(cut_s: float) -> None:
+    """The link is cut just when the old broker has sent the session, and forgotten it."""
+    stage = Stage(1, (("a", "b"), ("b", "c")), overlay=OverlayParams(update_period_s=1.0, discovery_period_s=1.0))
+    stage.run(5.0)
+    reader, writer = SimClient(stage, "reader", 1_000), SimClient(stage, "writer", 1_000)
+    reader.connect("a")
+    writer.connect("a")
+    stage.run(1.0)
+    reader.subscribe("t", 1)
+    stage.run(2.0)
+    reader.drop()
+    stage.run(1.0)
+    said = [b"%d" % number for number in range(20)]
+    for payload in said:
+        writer.publish("t", payload, 1)
+    stage.run(2.0)
+    assert writer.settled
+    reader.connect("b")
+    sessions = overlay_core(stage.brokers["a"].server.core).border.sessions
+    for _ in range(20_000):
+        if "reader" not in sessions:
+            break
+        stage.run(0.000_1)
+    assert "reader" not in sessions
+    stage.unlink("a", "b")
+    stage.run(cut_s)
+    stage.heal()
+    stage.run(30.0)
+    if not reader.ready:
+        # Its CONNECT was not answered within two minutes. It tries again, as MQTT clients do.
+        reader.connect("b")
+        stage.run(5.0)
+    assert reader.connacks[-1].session_present
+    assert (reader.taken, reader.copies) == (said, [])
+
+
 class OverlayTrial:
     EDGES = (("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("b", "d"))
     EVERY = 2

@@ -22,6 +22,7 @@ from roamcast.broker.border import AWAY
 from roamcast.broker.handover import Handover
 from roamcast.broker.messages import Attach, BrokerMessage, Replay
 from roamcast.broker.mqtt.effects import Remark
+from roamcast.broker.overlay.params import microseconds
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.relocation import replay_timer
 from roamcast.broker.session import Session, in_pieces
@@ -104,8 +105,11 @@ class Following(Handover):
         self._claim(found.broker, Claim(client, session.epoch))
 
     def _patience(self, client: str, epoch: int) -> SetTimer:
-        wait_us = round(self.params.replay_wait_s_max * 1e6)
-        return SetTimer(replay_timer(client, epoch), self.border.now_us + wait_us)
+        """The old broker has forgotten the session when it sends it: for as long as that may be on its way it is
+        waited for."""
+        overlay = self.guests.params
+        wait_s = max(self.params.replay_wait_s_max, overlay.give_up_s + overlay.resend_s_max)
+        return SetTimer(replay_timer(client, epoch), self.border.now_us + microseconds(wait_s))
 
     def carried(self, part: Carried) -> None:
         session = self._awaiting(part.client, part.epoch)
@@ -117,6 +121,7 @@ class Following(Handover):
             self.pending.setdefault(part.client, {})[serial] = event
         session.replayed(Replay(part.client, part.epoch, (), part.events, session=part.session))
         if part.session is None:
+            self.border.perform([self._patience(part.client, part.epoch)])
             return
         self.border.took_over(session)
         pending = self.pending.get(part.client, {})
