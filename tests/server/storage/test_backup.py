@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roamcast.cli import app
-from roamcast.server.storage import DamagedLog, LeaseHeld, Log, StorageError
+from roamcast.server.storage import DamagedLog, LeaseHeld, Log, StorageError, backup
 from roamcast.server.storage.backup import back_up, restore
 from roamcast.server.storage.postgres import Database, Lease, PostgresLog
 from tests.server.storage.clusters import Cluster, cluster, needs_postgres
@@ -73,6 +74,42 @@ def test_l8_a_copy_is_made_again_when_the_write_ahead_log_began_anew(
     log.close()
 
 
+def test_l8_a_copy_is_made_again_when_a_whole_write_ahead_log_came_and_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path / "data").close()
+    copyfile, copied = shutil.copyfile, list[str]()
+
+    def changing(source: Path, target: Path) -> Any:
+        done = copyfile(source, target)
+        copied.append(source.name)
+        if len(copied) == 1:
+            with closing(Log.open(tmp_path / "data")) as log:
+                log.append(b"x" * 10_000)
+        return done
+
+    monkeypatch.setattr(shutil, "copyfile", changing)
+    assert back_up(str(tmp_path / "data"), "a", tmp_path / "copy") == 4
+    assert copied == ["log.sqlite", "log.sqlite"]
+
+
+def test_l8_a_copy_of_two_moments_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = filled(tmp_path / "data")
+    copy, copies = backup.copy_files, list[Path]()
+
+    def torn(directory: Path, into: Path) -> None:
+        copy(directory, into)
+        copies.append(into)
+        if len(copies) == 1:
+            (into / "log.sqlite-wal").unlink()
+            log.append(b"after")
+
+    monkeypatch.setattr(backup, "copy_files", torn)
+    assert back_up(str(tmp_path / "data"), "a", tmp_path / "copy") == 4
+    assert len(copies) == 2
+    log.close()
+
+
 def test_l8_a_damaged_log_is_not_copied(tmp_path: Path) -> None:
     filled(tmp_path / "data").close()
     file = tmp_path / "data" / "log.sqlite"
@@ -107,6 +144,36 @@ def test_l8_a_backup_that_is_not_whole_restores_nothing(tmp_path: Path, change: 
     with pytest.raises(StorageError, match=complaint):
         restore(copy, str(tmp_path / "new"), "a")
     assert not (tmp_path / "new").exists()
+
+
+class Killed(BaseException):
+    """Ends a restore where it stands."""
+
+
+def interrupt(patched: pytest.MonkeyPatch) -> None:
+    """Behind the snapshot; nothing is tidied up."""
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    for log in (Log, PostgresLog):
+        patched.setattr(log, "append_all", killed)
+    patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+
+
+def test_l8_a_restore_that_was_interrupted_leaves_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(tmp_path / "data").close()
+    copy, new = tmp_path / "copy", tmp_path / "new"
+    back_up(str(tmp_path / "data"), "a", copy)
+    with monkeypatch.context() as patched:
+        interrupt(patched)
+        with pytest.raises(Killed):
+            restore(copy, str(new), "a")
+    assert (new / "restore.part" / "log.sqlite").exists()
+    assert not (new / "log.sqlite").exists()
+    restore(copy, str(new), "a")
+    assert contents(new) == (b"state", BATCHES)
+    assert not (new / "restore.part").exists()
 
 
 def test_l8_nothing_is_restored_over_a_log(tmp_path: Path) -> None:

@@ -10,20 +10,23 @@ or not at all. The file does not say where the log was: it can be restored into 
 
 A broker that runs holds its SQLite file alone, so that is copied as it is, first the database and then its
 write-ahead log. A checkpoint may write to the first meanwhile, but only what is in the second too, as long as that
-has not begun anew: then another copy is made. SQLite puts the two together as after a crash.
+has not begun anew: then another copy is made, as when the copy is damaged and the files have changed meanwhile.
+SQLite puts the two together as after a crash.
+
+What is restored is first written where no broker looks for it, and takes its place in one step.
 """
 
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
 from roamcast.server.storage.errors import DamagedLog, StorageError
 from roamcast.server.storage.high_water import FILE as HIGH_WATER
-from roamcast.server.storage.log import FILE, Log
+from roamcast.server.storage.log import FILE, Log, locked
 from roamcast.server.storage.postgres.database import Database
 from roamcast.server.storage.postgres.lease import Lease
 from roamcast.server.storage.postgres.log import PostgresLog, snapshot_of
@@ -32,27 +35,46 @@ from roamcast.server.storage.store import Loaded, LogStore, is_postgres
 
 FIRST_LINE = b"roamcast backup 1\n"
 LENGTH_BYTES = 8
+PART = "restore.part"
+"""In a data directory: what has not been restored as a whole yet."""
 TRIES = 20
 """A copy is made anew when the write-ahead log began anew meanwhile, which takes some megabytes of messages."""
 WAL_HEADER_BYTES = 32
 GROUP_BYTES = 8 * 1024 * 1024
 LEASE_S = 2.0
+ANOTHER_PLACE = "there is a log already; restore into another place, or move it away"
 UNBOUNDED = StorageSettings(bytes_max=2**60, free_bytes_min=0)
 
 
 def back_up(data: str, name: str, file: Path) -> int:
     """How many batches there are behind the snapshot; raises `StorageError`. `name` is that of the broker, which a
     database needs."""
-    with of_database(data, name) if is_postgres(data) else of_directory(Path(data), file.parent) as loaded:
-        part = file.with_name(file.name + ".part")
+    if is_postgres(data):
+        with snapshot_of(Database(data, name)) as loaded:
+            return put_down(loaded, file)
+    for tries_left in reversed(range(TRIES)):
+        before = stamps(Path(data))
         try:
-            count = write(part, loaded)
-            part.replace(file)
-        except OSError as problem:
-            raise StorageError(f"{file}: cannot be written: {problem.strerror}") from problem
-        finally:
-            part.unlink(missing_ok=True)
-        return count
+            with of_directory(Path(data), file.parent) as loaded:
+                return put_down(loaded, file)
+        except DamagedLog:
+            # What was copied of files that changed may be of different moments.
+            if not tries_left or stamps(Path(data)) == before:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def put_down(loaded: Loaded, file: Path) -> int:
+    """As `file`, whole or not at all."""
+    part = file.with_name(file.name + ".part")
+    try:
+        count = write(part, loaded)
+        part.replace(file)
+    except OSError as problem:
+        raise StorageError(f"{file}: cannot be written: {problem.strerror}") from problem
+    finally:
+        part.unlink(missing_ok=True)
+    return count
 
 
 def restore(file: Path, data: str, name: str) -> int:
@@ -61,8 +83,7 @@ def restore(file: Path, data: str, name: str) -> int:
     for _ in read(file):
         pass
     if not is_postgres(data):
-        with closing(Log.open(Path(data), UNBOUNDED)) as log:
-            return fill(log, read(file))
+        return restore_directory(file, Path(data))
     lease = Lease(Database(data, name), LEASE_S)
     lease.take()
     # Whatever takes it away makes the next write fail.
@@ -74,10 +95,46 @@ def restore(file: Path, data: str, name: str) -> int:
         lease.release()
 
 
+def restore_directory(file: Path, directory: Path) -> int:
+    part = directory / PART
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = locked(directory)
+    except OSError as problem:
+        raise StorageError(f"{directory}: cannot be used as a data directory: {problem.strerror}") from problem
+    try:
+        if (directory / FILE).exists():
+            raise StorageError(f"{directory / FILE}: {ANOTHER_PLACE}")
+        if part.exists():
+            shutil.rmtree(part)
+        with closing(Log.open(part, UNBOUNDED)) as log:
+            count = fill(log, read(file))
+        if (part / f"{FILE}-wal").exists():
+            raise StorageError(f"{part}: SQLite could not finish its file; make room on the disk and try again")
+        (part / FILE).replace(directory / FILE)
+        # One that is left from a log before may ask for more batches than there are now.
+        (part / HIGH_WATER).replace(directory / HIGH_WATER)
+        sync_directory(directory)
+        return count
+    except OSError as problem:
+        raise StorageError(f"{directory}: cannot be restored into: {problem.strerror}") from problem
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        os.close(lock)
+
+
+def sync_directory(directory: Path) -> None:
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
 def fill(log: LogStore, records: Iterator[tuple[bytes, bytes]]) -> int:
     loaded = log.load()
     if loaded.snapshot is not None or next(loaded.batches, None) is not None:
-        raise StorageError(f"{log.place}: there is a log already; restore into another place, or move it away")
+        raise StorageError(f"{log.place}: {ANOTHER_PLACE}")
     count, group = 0, list[bytes]()
     for kind, body in records:
         if kind == b"S":
@@ -145,12 +202,6 @@ def read(file: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 @contextmanager
-def of_database(url: str, name: str) -> Iterator[Loaded]:
-    with snapshot_of(Database(url, name)) as loaded:
-        yield loaded
-
-
-@contextmanager
 def of_directory(directory: Path, beside: Path) -> Iterator[Loaded]:
     """The copy is made in a directory of its own `beside` where the backup will be, since it is about as large."""
     if not (directory / FILE).exists():
@@ -179,14 +230,33 @@ def safe_batches(directory: Path) -> int:
 def copy_files(directory: Path, into: Path) -> None:
     database, wal = directory / FILE, directory / f"{FILE}-wal"
     for _ in range(TRIES):
-        before = wal_header(wal)
+        before = moment(database, wal)
         shutil.copyfile(database, into / FILE)
-        if before:
-            shutil.copyfile(wal, into / wal.name)
-        if wal_header(wal) == before:
+        if wal_header(wal):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(wal, into / wal.name)
+        if moment(database, wal) == before:
             return
         (into / wal.name).unlink(missing_ok=True)
     raise StorageError(f"{directory}: it changes too fast to be copied; try again when there is less to store")
+
+
+def moment(database: Path, wal: Path) -> object:
+    """It is another one when the copies of the two files may not fit together."""
+    # A write-ahead log that is empty before and after may have been filled, and put into the database, meanwhile.
+    return wal_header(wal) or stamp(database)
+
+
+def stamps(directory: Path) -> object:
+    return stamp(directory / FILE), stamp(directory / f"{FILE}-wal")
+
+
+def stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def wal_header(wal: Path) -> bytes:
