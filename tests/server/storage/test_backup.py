@@ -222,3 +222,22 @@ def test_l8_a_log_moves_into_a_database_and_back(tmp_path: Path, server: Cluster
         back_up(server.url, "b", tmp_path / "other")
     restore(tmp_path / "again", str(tmp_path / "new"), "a")
     assert contents(tmp_path / "new") == (b"state", [*BATCHES, b"in the database"])
+
+
+@needs_postgres
+def test_l8_a_restore_into_a_database_that_was_interrupted_leaves_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Cluster
+) -> None:
+    filled(tmp_path / "data").close()
+    copy = tmp_path / "copy"
+    back_up(str(tmp_path / "data"), "c", copy)
+    with monkeypatch.context() as patched:
+        interrupt(patched)
+        with pytest.raises(Killed):
+            restore(copy, server.url, "c")
+    assert server.sql("SELECT last FROM roamcast.logs WHERE broker = 'c'") == [(0,)]
+    restore(copy, server.url, "c")
+    assert server.sql("SELECT broker FROM roamcast.logs WHERE broker LIKE 'c%'") == [("c",)]
+    back_up(server.url, "c", tmp_path / "again")
+    restore(tmp_path / "again", str(tmp_path / "new"), "c")
+    assert contents(tmp_path / "new") == (b"state", BATCHES)

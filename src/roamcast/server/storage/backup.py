@@ -27,6 +27,7 @@ from pathlib import Path
 from roamcast.server.storage.errors import DamagedLog, StorageError
 from roamcast.server.storage.high_water import FILE as HIGH_WATER
 from roamcast.server.storage.log import FILE, Log, locked
+from roamcast.server.storage.postgres import restoring
 from roamcast.server.storage.postgres.database import Database
 from roamcast.server.storage.postgres.lease import Lease
 from roamcast.server.storage.postgres.log import PostgresLog, snapshot_of
@@ -84,15 +85,7 @@ def restore(file: Path, data: str, name: str) -> int:
         pass
     if not is_postgres(data):
         return restore_directory(file, Path(data))
-    lease = Lease(Database(data, name), LEASE_S)
-    lease.take()
-    # Whatever takes it away makes the next write fail.
-    lease.keep(lambda _: None)
-    try:
-        with closing(PostgresLog.open(lease, UNBOUNDED)) as in_database:
-            return fill(in_database, read(file))
-    finally:
-        lease.release()
+    return restore_database(file, Database(data, name))
 
 
 def restore_directory(file: Path, directory: Path) -> int:
@@ -123,6 +116,32 @@ def restore_directory(file: Path, directory: Path) -> int:
         os.close(lock)
 
 
+def restore_database(file: Path, database: Database) -> int:
+    with held(database) as lease:
+        with closing(PostgresLog.open(lease, UNBOUNDED)) as before:
+            loaded = before.load()
+            if loaded.snapshot is not None or next(loaded.batches, None) is not None:
+                raise StorageError(f"{before.place}: {ANOTHER_PLACE}")
+        with held(restoring.beside(database)) as part:
+            restoring.drop(part)
+            with closing(PostgresLog.open(part, UNBOUNDED)) as log:
+                count = fill(log, read(file))
+            restoring.move(part, lease)
+        return count
+
+
+@contextmanager
+def held(database: Database) -> Iterator[Lease]:
+    lease = Lease(database, LEASE_S)
+    lease.take()
+    # Whatever takes it away makes the next write fail.
+    lease.keep(lambda _: None)
+    try:
+        yield lease
+    finally:
+        lease.release()
+
+
 def sync_directory(directory: Path) -> None:
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -132,9 +151,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def fill(log: LogStore, records: Iterator[tuple[bytes, bytes]]) -> int:
-    loaded = log.load()
-    if loaded.snapshot is not None or next(loaded.batches, None) is not None:
-        raise StorageError(f"{log.place}: {ANOTHER_PLACE}")
+    """An empty one."""
     count, group = 0, list[bytes]()
     for kind, body in records:
         if kind == b"S":
