@@ -192,7 +192,7 @@ class Discovery:
         return now_us - known.heard_us <= self._recent_us(known)
 
     def _recent_us(self, known: "Relevant | Gone") -> int:
-        """What was heard of so lately is there; without signatures, nobody's word holds for longer."""
+        """For so long after it was heard an announcement counts as recent; without signatures none holds longer."""
         return self.params.partition_periods * known.period_us
 
     def hear(self, now_us: int, here: Point, speed_mps: float, beacon: Announced | Wanted, age_us: int) -> Heard:
