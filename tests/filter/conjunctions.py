@@ -231,6 +231,7 @@ def reader_terms() -> st.SearchStrategy[Term]:
         st.sampled_from((Mine("a"), Mine("place"), Mine("position"), Mine("host"))),
         st.sampled_from((Publishers("a"), Publishers("position"))),
         st.sampled_from((Neighbours("count"), Neighbours("avg", "a"), Neighbours("max", "b"))),
+        st.just(Neighbours("count", where=Compare(">=", A, Mine("a")))),
         st.sampled_from((Literal(1), Literal("q"), Literal(Point(0, 0)), Literal(True))),
     )
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from roamcast.model.context import Context
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import (
+    TRUE,
     And,
     AtMyLoc,
     Attribute,
@@ -67,6 +68,14 @@ PATTERNS = (
     "p%q%",
     "_%_",
     "é",
+)
+
+CONDITIONS: tuple[Predicate, ...] = (
+    TRUE,
+    Compare(">", Attribute("a"), Literal(1)),
+    Compare("<>", Attribute("b"), Mine("b")),
+    Or((Near(Attribute("position"), 1.0), Not(IsNull(Attribute("name"))))),
+    AtMyLoc(Attribute("place"), 1),
 )
 
 
@@ -151,8 +160,15 @@ def variables() -> st.SearchStrategy[Term]:
         st.sampled_from((*NAMES, "host")).map(Mine),
         st.sampled_from((*NAMES, "host")).map(Publishers),
         st.just(Neighbours("count")),
-        st.builds(Neighbours, st.sampled_from(("avg", "min", "max")), st.sampled_from(("a", "b"))),
+        st.builds(Neighbours, st.sampled_from(("avg", "min", "max")), st.sampled_from(("a", "b")), neighbourly()),
+        st.builds(Neighbours, st.just("count"), st.just(""), neighbourly()),
     )
+
+
+@cache
+def neighbourly() -> st.SearchStrategy[Predicate]:
+    """Conditions on neighbours: few, so that evaluators by columns can have them all."""
+    return st.sampled_from(CONDITIONS)
 
 
 @cache

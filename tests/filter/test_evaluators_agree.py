@@ -11,7 +11,7 @@ from roamcast.model.context import Context
 from roamcast.model.filter.evaluate import aggregate_of, compile_filter
 from roamcast.model.filter.mask import Column, Columns, mask, truths, velocities_of
 from roamcast.model.filter.scene import Scene
-from roamcast.model.filter.tree import Attribute, Compare, Filter, Literal, Not
+from roamcast.model.filter.tree import Attribute, Compare, Filter, Literal, Not, over_neighbours
 from roamcast.model.places import MovementGraph, movement_graph
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import Value, Velocity
@@ -21,7 +21,6 @@ from tests.filter.strategies import CONTEXT_NAMES, NAMES, filters, graphs, scene
 Answers: TypeAlias = list[bool | None]
 Drawn = TypeVar("Drawn")
 
-AGGREGATES = (("count", ""), *((aggregate, name) for aggregate in ("avg", "min", "max") for name in ("a", "b")))
 HOST_NAMES = (*CONTEXT_NAMES, "position", "host")
 GRAPH = movement_graph({"p": ["q"], "q": ["r"], "r": ["s"]})
 SPACES = (Plane(), Earth())
@@ -33,12 +32,12 @@ def by_closure(filter_: Filter, seen: Sequence[Scene], space: Space, graph: Move
 
 
 def by_numpy(filter_: Filter, seen: Sequence[Scene], space: Space, graph: MovementGraph | None) -> Answers:
-    found = truths(filter_, columns_of(seen), space, graph)
+    found = truths(filter_, columns_of(filter_, seen, space, graph), space, graph)
     pairs = zip(found.true.tolist(), found.known.tolist(), strict=True)
     return [true if known else None for true, known in pairs]
 
 
-def columns_of(seen: Sequence[Scene]) -> Columns:
+def columns_of(filter_: Filter, seen: Sequence[Scene], space: Space, graph: MovementGraph | None) -> Columns:
     def read(ask: Callable[[Scene], Value | None]) -> Column:
         return Column.of([ask(scene) for scene in seen])
 
@@ -53,7 +52,7 @@ def columns_of(seen: Sequence[Scene]) -> Columns:
         publisher=hosts(lambda scene: scene.publisher),
         me_velocity=velocities_of([velocity_of(scene.me) for scene in seen]),
         publisher_velocity=velocities_of([velocity_of(scene.publisher) for scene in seen]),
-        neighbours={key: read(aggregate_of(*key)) for key in AGGREGATES},
+        neighbours={each.asked: read(aggregate_of(each, space, graph)) for each in over_neighbours(filter_)},
     )
 
 
@@ -86,7 +85,8 @@ def test_numpy_is_true_false_and_unknown_where_the_closure_is_s4_c2_r7(space: Sp
 
 def test_mask_holds_the_rows_that_are_definitely_true_s4() -> None:
     seen = [scene_with(a=1), scene_with(a=2), scene_with(a=True), scene_with(a="1"), scene_with()]
-    found = mask(Filter(Compare("<", Attribute("a"), Literal(2))), columns_of(seen), Plane())
+    filter_ = Filter(Compare("<", Attribute("a"), Literal(2)))
+    found = mask(filter_, columns_of(filter_, seen, Plane(), None), Plane())
     assert found.tolist() == [True, False, False, False, False]
 
 

@@ -42,6 +42,9 @@ SAME = [
     (op("s_intersects", X, {"bbox": [0, 0, 1, 1]}), "S_INTERSECTS(x, BBOX(0, 0, 1, 1))"),
     (op("near", X, 5, {"type": "Point", "coordinates": [1, 2]}), "near(x, 5, POINT(1 2))"),
     (op(">", op("neighbours.avg", "speed"), op("neighbours.count")), "neighbours.avg('speed') > neighbours.count()"),
+    (op("<", op("neighbours.count", op("=", X, 1)), 3), "neighbours.count(x = 1) < 3"),
+    (op("<", op("neighbours.min", "y", op("=", X, 1)), 3), "neighbours.min('y', x = 1) < 3"),
+    (op("neighbours.all", X), "neighbours.all(x)"),
 ]
 
 

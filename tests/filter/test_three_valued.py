@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.context import Context
+from roamcast.model.filter import parse_text
 from roamcast.model.filter.evaluate import accepts, compile_filter, like_regex
 from roamcast.model.filter.mask import Columns, truths
 from roamcast.model.filter.scene import Scene
@@ -197,6 +198,46 @@ def test_neighbours_are_counted_and_averaged_over_those_that_say_c2() -> None:
     assert truth(Compare("=", Neighbours("avg", "a"), Literal(2.5)), scene) is True
     assert truth(Compare("=", Neighbours("max", "b"), Literal(1)), scene) is None
     assert truth(Compare("=", Neighbours("count"), Literal(0))) is None
+
+
+AROUND = (
+    Context("p", Point(3, 0), attributes={"a": 1, "braking": True}),
+    Context("q", Point(90, 0), attributes={"a": 4, "braking": False}),
+    Context("r", attributes={"a": 6}),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("neighbours.count(a > 3) = 2", True),
+        ("neighbours.count(braking) = 1", True),
+        ("neighbours.count(NOT braking) = 1", True),
+        ("neighbours.count(braking IS NULL) = 1", True),
+        ("neighbours.count(a > me.a) = 2", True),
+        ("neighbours.count(near(position, 10)) = 1", True),
+        ("neighbours.count(host = 'q' OR host = 'r') = 2", True),
+        ("neighbours.avg('a', a > 3) = 5", True),
+        ("neighbours.max('a', braking) = 1", True),
+        ("neighbours.min('a', a > 9) = 0", None),
+        ("neighbours.any(braking)", True),
+        ("neighbours.any(a > 9)", False),
+        ("neighbours.all(a > 0)", True),
+        ("neighbours.all(braking)", False),
+    ],
+)
+def test_neighbours_that_fulfil_a_condition_are_counted_and_averaged_c2(text: str, wanted: bool | None) -> None:
+    """Unknown is not true: "r" does not say whether it brakes."""
+    me = Context("me", Point(0, 0), attributes={"a": 2})
+    scene = Scene(lambda _: None, me, neighbours=lambda: AROUND)
+    assert truth(parse_text(text).root, scene) is wanted
+
+
+def test_all_of_no_neighbours_fulfil_a_condition_and_of_unknown_ones_nothing_is_known_c2() -> None:
+    nobody = Scene(lambda _: None, neighbours=lambda: ())
+    assert truth(parse_text("neighbours.all(a > 0)").root, nobody) is True
+    assert truth(parse_text("neighbours.any(a > 0)").root, nobody) is False
+    assert truth(parse_text("neighbours.all(a > 0)").root) is None
 
 
 def test_the_average_of_huge_numbers_is_a_number_c2() -> None:

@@ -41,6 +41,7 @@ CONTENT = (
     "publisher.limit > me.limit OR busy",
     "neighbours.count() > 1",
     "me.limit <= neighbours.avg('limit')",
+    "neighbours.count(limit > me.limit AND near(position, 90)) > 0",
     "level IS NULL OR level > 2",
     "since > TIMESTAMP('1970-01-01T00:00:02Z')",
     "me.place = 'p'",
@@ -55,6 +56,9 @@ HOSTLY = (
     "near(position, 10)",
     "busy",
     "neighbours.avg('limit') > 2.5",
+    "neighbours.any(place IN myloc(1) OR limit = 3)",
+    "neighbours.min('limit', NOT busy) > 1",
+    "neighbours.all(host LIKE 'h%' AND limit >= 1)",
 )
 
 

@@ -50,7 +50,7 @@ from roamcast.node.boundary import (
     Unannounce,
     Unsubscribe,
 )
-from roamcast.protocols.judging import wanted_here
+from roamcast.protocols.judging import asks_the_unknown, wanted_here
 
 
 class Client:
@@ -92,6 +92,9 @@ class Client:
             case Publish(event):
                 return self._publish(now_us, event)
             case Subscribe(subscription):
+                unknown = asks_the_unknown(subscription)
+                if unknown:
+                    return unknown
                 self.subscriptions[subscription.id] = subscription
                 self.traveller.follow(self.subscriptions.values())
                 # The broker must know where the client is before it can follow it.

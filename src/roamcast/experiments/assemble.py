@@ -57,7 +57,7 @@ def context_kit(given: dict[str, Any]) -> ProtocolKit:
     def make_node(seat: Seat) -> context.ContextNode:
         return context.ContextNode(seat.host, seat.rng, params, seat.refuses, seat.space, seat.graph)
 
-    return ProtocolKit(CompactCodec(context_messages.MESSAGES), make_node)
+    return ProtocolKit(CompactCodec(context_messages.MESSAGES), make_node, domain_hops=params.query_hops)
 
 
 def proximity_kit(given: dict[str, Any]) -> ProtocolKit:

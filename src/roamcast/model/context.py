@@ -92,7 +92,8 @@ class Configuration:
 
     The neighbours of a host, over which relational properties range (C2), are the hosts within
     `neighbour_range_m` of it, itself not among them. None says that nobody knows them, as a host that has heard of
-    two others only does not: what a filter asks of neighbours is then unknown too.
+    two others only does not: what a filter asks of neighbours is then unknown too. Domains range over hosts that are
+    up to `domain_hops` such steps away (section 3.1's query service).
 
     A mapping of contexts is used as it is, so it may make a context when that is first asked for.
     """
@@ -103,6 +104,7 @@ class Configuration:
         contexts: Mapping[str, Context] | Sequence[Context],
         neighbour_range_m: float | None = 0.0,
         graph: MovementGraph | None = None,
+        domain_hops: int = 1,
     ) -> None:
         self.space = space
         self.contexts: Mapping[str, Context] = (
@@ -112,6 +114,7 @@ class Configuration:
         )
         self.neighbour_range_m = neighbour_range_m
         self.graph = graph
+        self.domain_hops = domain_hops
 
     def neighbours(self, host: str) -> list[Context]:
         here = self.contexts[host].position
@@ -124,3 +127,14 @@ class Configuration:
             and other.position is not None
             and self.space.within(here, other.position, self.neighbour_range_m)
         ]
+
+    def group(self, host: str, hops: int) -> list[Context]:
+        """The others that can be reached from a host in so many steps, each between neighbours."""
+        found = {each.host: each for each in self.neighbours(host)}
+        latest = list(found)
+        for _ in range(hops - 1):
+            reached = [each for name in latest for each in self.neighbours(name)]
+            new = {each.host: each for each in reached if each.host not in found and each.host != host}
+            found |= new
+            latest = list(new)
+        return list(found.values())

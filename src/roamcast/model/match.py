@@ -75,16 +75,17 @@ def interest_and_relevance_overlap(event: Event, subscription: Subscription, con
 
 def publication_domain_matching(event: Event, subscription: Subscription, configuration: Configuration) -> bool:
     """(iv) The publisher is in the publication domain."""
-    return includes(subscription.publishers, event.publisher.host, configuration)
+    return includes(subscription.publishers, event.publisher.host, configuration, configuration.domain_hops)
 
 
 def subscription_domain_matching(event: Event, subscription: Subscription, configuration: Configuration) -> bool:
     """(v) The subscriber is in the subscription domain."""
-    return includes(event.audience, subscription.subscriber, configuration)
+    return includes(event.audience, subscription.subscriber, configuration, configuration.domain_hops)
 
 
-def includes(scope: Scope, host: str, configuration: Configuration) -> bool:
-    """Whether a host is in the context that a scope specifies; an absent host only in the open one."""
+def includes(scope: Scope, host: str, configuration: Configuration, hops: int = 1) -> bool:
+    """Whether a host is in the context that a scope specifies; an absent host only in the open one. `hops` says how
+    far its neighbours reach."""
     if scope.region is None and scope.filter is None:
         return True
     context = configuration.contexts.get(host)
@@ -94,15 +95,15 @@ def includes(scope: Scope, host: str, configuration: Configuration) -> bool:
         return False
     if scope.filter is None:
         return True
-    scene = Scene(context.value, context, None, neighbours_of(host, configuration))
+    scene = Scene(context.value, context, None, neighbours_of(host, configuration, hops))
     return accepts(scope.filter, scene, configuration.space, configuration.graph)
 
 
-def neighbours_of(host: str, configuration: Configuration) -> Callable[[], Sequence[Context]] | None:
+def neighbours_of(host: str, configuration: Configuration, hops: int = 1) -> Callable[[], Sequence[Context]] | None:
     """A way to find them; None where nobody knows them."""
     if configuration.neighbour_range_m is None:
         return None
-    return lambda: configuration.neighbours(host)
+    return lambda: configuration.group(host, hops)
 
 
 def inside(region: Region, context: Context, configuration: Configuration) -> bool:

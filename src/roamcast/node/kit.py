@@ -35,3 +35,5 @@ class ProtocolKit(Struct, frozen=True):
     make_node: Callable[[Seat], Node]
     runs_modulators: bool = False
     """Whether its brokers run consumers' modulators (O1)."""
+    domain_hops: int = 1
+    """How far the group of hosts reaches that a domain asks about (C9)."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
+from roamcast.model.filter.tree import over_neighbours
 from roamcast.model.match import (
     lifetime_validity,
     publication_domain_matching,
@@ -17,6 +18,7 @@ from roamcast.model.match import (
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
+from roamcast.node.boundary import Does, Note
 
 
 def wanted_here(
@@ -41,3 +43,10 @@ def wanted_here(
         and publication_domain_matching(event, subscription, known)
         and subscription_domain_matching(event, subscription, known)
     ]
+
+
+def asks_the_unknown(subscription: Subscription) -> list[Does]:
+    """A note where nobody tells of neighbours: what a filter asks of them would be unknown for ever."""
+    filters = (subscription.filter, subscription.publishers.filter)
+    asks = any(each is not None and over_neighbours(each) for each in filters)
+    return [Note("neighbours_unknown", subscription.id)] if asks else []

@@ -11,7 +11,13 @@ from functools import lru_cache
 
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
-from roamcast.model.match import includes, lifetime_validity, standard_matching
+from roamcast.model.match import (
+    includes,
+    lifetime_validity,
+    publication_domain_matching,
+    standard_matching,
+    subscription_domain_matching,
+)
 from roamcast.model.places import MovementGraph
 from roamcast.model.region import Anchored, Box, Region, Shape, bounds, placed, widened
 from roamcast.model.scope import Scope
@@ -61,8 +67,9 @@ class Instant(Configuration):
         now_us: int,
         neighbour_range_m: float,
         graph: MovementGraph | None,
+        domain_hops: int = 1,
     ) -> None:
-        super().__init__(PLANE, Contexts(bodies, by_name, now_us), neighbour_range_m, graph)
+        super().__init__(PLANE, Contexts(bodies, by_name, now_us), neighbour_range_m, graph, domain_hops)
         self.bodies = bodies
         self.by_name = by_name
         self.whereabouts = whereabouts
@@ -83,8 +90,8 @@ class Instant(Configuration):
         return (
             lifetime_validity(event, subscription, now_us)
             and self._is_anybody_in_both(event.relevance.region, subscription.interest.region)
-            and includes(subscription.publishers, event.publisher.host, self)
-            and includes(event.audience, subscription.subscriber, self)
+            and publication_domain_matching(event, subscription, self)
+            and subscription_domain_matching(event, subscription, self)
             and self.share_a_host(event.relevance, subscription.interest)
             and standard_matching(event, subscription, self)
         )

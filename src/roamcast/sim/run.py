@@ -91,6 +91,7 @@ class Run:
                 say,
                 round_trip,
                 scenario.underlay,
+                kit.domain_hops,
             )
             self.ideal.watch(self.world)
             for checker in self.checkers:

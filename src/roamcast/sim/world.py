@@ -87,10 +87,12 @@ class World(Carriage):
         say: Callable[[int, str, str], None] | None = None,
         round_trip: bool = False,
         underlay: UnderlayParams | None = None,
+        domain_hops: int = 1,
     ) -> None:
         """`round_trip`: every message is encoded and decoded once on its way, as it would be on a real network."""
         self.say = say
         self.graph = graph
+        self.domain_hops = domain_hops
         self.faults = faults or FaultParams()
         self.range_m = radio.range_m if radio is not None else 0.0
         whereabouts = Whereabouts([resident.track for resident in residents], self.range_m or 1.0)
@@ -166,7 +168,8 @@ class World(Carriage):
 
     def configuration(self) -> Instant:
         """K(now): every host that is up, by true time."""
-        return Instant(self.bodies, self.by_name, self.whereabouts, self.kernel.now_us, self.range_m, self.graph)
+        now_us, hops = self.kernel.now_us, self.domain_hops
+        return Instant(self.bodies, self.by_name, self.whereabouts, now_us, self.range_m, self.graph, hops)
 
     def _turn(self, body: Body) -> None:
         """A new leg begins: the host comes, goes, or moves differently from now on."""

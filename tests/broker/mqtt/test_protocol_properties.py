@@ -12,6 +12,8 @@ from roamcast.mqtt.reasons import Reason
 from tests.broker.mqtt.scene import Scene, last, published
 
 BAD_SUBSCRIBE = [
+    ("filter", "n > 1 AND neighbours.count() > 3"),
+    ("interest", "neighbours.any(busy)"),
     ("filter", "n >"),
     ("filter", '{"op": "nothing"}'),
     ("interest", '{"circle_m": -1}'),

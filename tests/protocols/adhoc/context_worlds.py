@@ -65,7 +65,16 @@ class ContextWorld:
             )
             for name, at in hosts.items()
         ]
-        self.world = World(residents, CompactCodec(MESSAGES), seed, radio, (), faults, (self.tally,))
+        self.world = World(
+            residents,
+            CompactCodec(MESSAGES),
+            seed,
+            radio,
+            (),
+            faults,
+            (self.tally,),
+            domain_hops=self.params.query_hops,
+        )
         self.count = 0
 
     def at(self, seconds: float, host: str, given: Input) -> None:

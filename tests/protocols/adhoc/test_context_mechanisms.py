@@ -336,6 +336,32 @@ def test_what_a_filter_asks_of_neighbours() -> None:
     assert asked_of_neighbours(parse_text("a = 1")) is None
     assert asked_of_neighbours(parse_text("neighbours.count() > 3")) == ()
     assert asked_of_neighbours(parse_text("a > neighbours.avg('b') OR neighbours.min('c') < 1")) == ("b", "c")
+    assert asked_of_neighbours(
+        parse_text("neighbours.any(d AND near(position, 5) AND host <> 'x' AND e > me.f)")
+    ) == (
+        "d",
+        "e",
+    )
+
+
+def test_hosts_with_a_given_number_of_neighbours_that_fulfil_a_condition_match() -> None:
+    """C2, C9: nobody has named the attribute of the condition; the asker and its neighbours find out."""
+    brakes: dict[str, dict[str, Any]] = {f"h{number}": {"brakes": number in (0, 2)} for number in range(4)}
+    world = ContextWorld(line(4), brakes)
+    subscription = world.subscribe(5, "h1", interest=MIDDLE)
+    world.subscribe(5, "h3", interest=MIDDLE)
+    event = world.publish(6, "h0", relevance=MIDDLE, audience=where(None, "neighbours.count(brakes) = 2"))
+    world.run(9)
+    assert world.deliveries == [(event, subscription)]
+
+
+def test_the_ideal_system_asks_the_group_of_query_hops() -> None:
+    """C9: domains range over it, contexts of relevance and interest over those in range of the radio."""
+    world = ContextWorld(line(6), params=ContextParams(query_hops=2))
+    world.run(1)
+    known = world.world.configuration()
+    assert {each.host for each in known.group("h2", known.domain_hops)} == {"h0", "h1", "h3", "h4"}
+    assert {each.host for each in known.group("h2", 1)} == {"h1", "h3"}
 
 
 # Mobility.

@@ -7,6 +7,7 @@ A filter is CQL2, as text or JSON. A scope is a filter over hosts, or a JSON obj
 import msgspec
 
 from roamcast.model.filter import EVERYTHING, BadFilter, Filter
+from roamcast.model.filter.tree import over_neighbours
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.scope_text import ScopeText, read_filter
 from roamcast.model.space import Space
@@ -52,11 +53,14 @@ def ours(pairs: Pairs, names: tuple[str, ...]) -> dict[str, str]:
 
 def filter_of(name: str, text: str) -> Filter:
     try:
-        return read_filter(text)
+        found = read_filter(text)
     except BadFilter as problem:
         # Without the caret below it: libmosquitto takes a packet with a line break in its reason string for broken,
         # and connects again and again without a word.
         raise BadProperty(f"{name}: {str(problem).splitlines()[0]}") from problem
+    if over_neighbours(found):
+        raise BadProperty(f"{name}: a broker does not know neighbours; only ad hoc nodes of the context protocol do")
+    return found
 
 
 _scope_decoder = msgspec.json.Decoder(ScopeText)

@@ -121,7 +121,7 @@ class Reader:
         """The term as it is for everybody; None if it is the reader's and missing."""
         if not isinstance(term, Mine | Neighbours):
             return term
-        value = reading_of(term)(self.alone)
+        value = reading_of(term, self.space, self.graph)(self.alone)
         return None if value is None else Literal(value)
 
     def around_me(self, position: Term, metres: float) -> Predicate:

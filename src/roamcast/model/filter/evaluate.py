@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from roamcast.model.context import Context
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import (
+    TRUE,
     And,
     AtMyLoc,
     Attribute,
@@ -77,22 +78,22 @@ def compile_predicate(part: Predicate, space: Space, graph: MovementGraph | None
         case Not(inner):
             return negation_of(compile_predicate(inner, space, graph))
         case Compare(order, left, right):
-            return comparison_of(order, reading_of(left), reading_of(right))
+            return comparison_of(order, reading_of(left, space, graph), reading_of(right, space, graph))
         case OneOf(term, values):
-            return membership_of(reading_of(term), values)
+            return membership_of(reading_of(term, space, graph), values)
         case Like(term, pattern):
-            return pattern_of(reading_of(term), pattern)
+            return pattern_of(reading_of(term, space, graph), pattern)
         case IsNull(term):
-            read = reading_of(term)
+            read = reading_of(term, space, graph)
             return lambda scene: read(scene) is None
         case Near(position, metres):
-            return nearness_of(reading_of(position), metres, space)
-        case Closing():
-            return closing_of(part, space)
+            return nearness_of(reading_of(position, space, graph), metres, space)
+        case Closing(position):
+            return closing_of(part, reading_of(position, space, graph), space)
         case AtMyLoc(term, steps):
-            return place_of(reading_of(term), steps, graph)
-        case Inside():
-            return inside_of(part, space)
+            return place_of(reading_of(term, space, graph), steps, graph)
+        case Inside(position):
+            return inside_of(part, reading_of(position, space, graph), space)
 
 
 def conjunction_of(parts: list[Truth]) -> Truth:
@@ -209,8 +210,7 @@ def nearness_of(read: Reading, metres: float, space: Space) -> Truth:
     return truth
 
 
-def closing_of(part: Closing, space: Space) -> Truth:
-    read = reading_of(part.position)
+def closing_of(part: Closing, read: Reading, space: Space) -> Truth:
     of_publisher = part.position == Publishers("position")
     approaching = part.direction == "approaching"
 
@@ -244,8 +244,7 @@ def place_of(read: Reading, steps: int, graph: MovementGraph | None) -> Truth:
     return truth
 
 
-def inside_of(part: Inside, space: Space) -> Truth:
-    read = reading_of(part.position)
+def inside_of(part: Inside, read: Reading, space: Space) -> Truth:
     shape = part.shape
     holds = contains if part.boundary else strictly_contains
 
@@ -256,25 +255,35 @@ def inside_of(part: Inside, space: Space) -> Truth:
     return truth
 
 
-def reading_of(term: Term) -> Reading:
+def reading_of(term: Term, space: Space, graph: MovementGraph | None) -> Reading:
+    """The space and the graph are for conditions on neighbours."""
     match term:
         case Literal(value):
-            return lambda _: value
+            return constantly(value)
         case Attribute(name):
             return lambda scene: scene.attribute(name)
         case Mine(name):
             return lambda scene: None if scene.me is None else scene.me.value(name)
         case Publishers(name):
             return lambda scene: None if scene.publisher is None else scene.publisher.value(name)
-        case Neighbours(aggregate, name):
-            return aggregate_of(aggregate, name)
+        case Neighbours():
+            return aggregate_of(term, space, graph)
 
 
-def aggregate_of(aggregate: str, name: str) -> Reading:
+def constantly(value: Value) -> Reading:
+    return lambda _: value
+
+
+def aggregate_of(term: Neighbours, space: Space, graph: MovementGraph | None) -> Reading:
+    aggregate, name = term.aggregate, term.name
+    counts = None if term.where == TRUE else compile_predicate(term.where, space, graph)
+
     def read(scene: Scene) -> Value | None:
         if scene.neighbours is None:
             return None
         around = scene.neighbours()
+        if counts is not None:
+            around = [each for each in around if counts(Scene(each.value, scene.me)) is True]
         if aggregate == "count":
             return len(around)
         numbers = [number for each in around if (number := number_of(each, name)) is not None]

@@ -7,6 +7,7 @@ from msgspec import Struct
 from roamcast.model.filter.cover import covers
 from roamcast.model.filter.normal import CASES_MAX, cases
 from roamcast.model.filter.tree import (
+    TRUE,
     And,
     AtMyLoc,
     Atom,
@@ -126,10 +127,14 @@ def in_words(term: Term) -> str:
             return f"{name} of the reader"
         case Publishers(name):
             return f"{name} of the publisher, as the event carries it"
-        case Neighbours("count"):
-            return "the number of the reader's neighbours"
-        case Neighbours(aggregate, name):
-            return f"the {AVERAGES[aggregate]} {name} among the reader's neighbours"
+        case Neighbours("count", _, where):
+            return f"the number of the reader's neighbours{those(where)}"
+        case Neighbours(aggregate, name, where):
+            return f"the {AVERAGES[aggregate]} {name} among the reader's neighbours{those(where)}"
+
+
+def those(where: Predicate) -> str:
+    return "" if where == TRUE else f" with {predicate_text(where)}"
 
 
 def needs_of(filter_: Filter) -> tuple[str, ...]:
@@ -146,8 +151,9 @@ def needs_of_atom(atom: Atom) -> list[str]:
                 found.append("position")
             case Mine():
                 found.append("attributes")
-            case Neighbours():
+            case Neighbours(_, _, where):
                 found.append("neighbours")
+                found += [need for inner in atoms(where) for need in needs_of_atom(inner)]
             case _:
                 pass
     match atom:

@@ -116,8 +116,8 @@ MISSING = Column()
 class Columns:
     """Scenes as columns: the event's attributes, the reader, the publisher, and aggregates over neighbours.
 
-    `me` and `publisher` hold `position` and `host` like any other name. `neighbours` is keyed by aggregate and
-    attribute, the count by ("count", ""). A name that is not there is missing on every row.
+    `me` and `publisher` hold `position` and `host` like any other name. `neighbours` is keyed by what is `asked`. A
+    name that is not there is missing on every row.
     """
 
     rows: int
@@ -126,7 +126,7 @@ class Columns:
     publisher: Mapping[str, Column] = field(default_factory=dict)
     me_velocity: Pairs | None = None
     publisher_velocity: Pairs | None = None
-    neighbours: Mapping[tuple[str, str], Column] = field(default_factory=dict)
+    neighbours: Mapping[Neighbours, Column] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,9 +234,8 @@ def column_of(term: Term, columns: Columns) -> Column:
             return columns.me.get(name, MISSING)
         case Publishers(name):
             return columns.publisher.get(name, MISSING)
-        case Neighbours(aggregate, name):
-            # The count has no attribute, whatever the tree says.
-            return columns.neighbours.get((aggregate, "" if aggregate == "count" else name), MISSING)
+        case Neighbours():
+            return columns.neighbours.get(term.asked, MISSING)
 
 
 def literal(value: Value) -> Column:

@@ -13,7 +13,7 @@ smaller one (by `term_order`) on the left, and LIKE without wildcards is an equa
 
 from typing import TypeAlias
 
-from roamcast.model.filter.evaluate import comparison_of, pattern_of, reading_of
+from roamcast.model.filter.evaluate import comparison_of, constantly, pattern_of
 from roamcast.model.filter.patterns import constant_text
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import (
@@ -160,7 +160,7 @@ def folded_atom(part: Predicate) -> Predicate:
             same_kind = kind_of(value) is kind_of(values[0])
             return Constant(value in values) if same_kind else UNKNOWN
         case Like(Literal() as term, pattern):
-            return Constant(pattern_of(reading_of(term), pattern)(BLANK))
+            return Constant(pattern_of(constantly(term.value), pattern)(BLANK))
         case Like(term, pattern) if (text := constant_text(pattern)) is not None:
             return Compare("=", term, Literal(text))
         case IsNull(Literal()):
@@ -173,7 +173,7 @@ def folded_atom(part: Predicate) -> Predicate:
 
 def folded_comparison(operator: Operator, left: Term, right: Term) -> Predicate:
     if isinstance(left, Literal) and isinstance(right, Literal):
-        return Constant(comparison_of(operator, reading_of(left), reading_of(right))(BLANK))
+        return Constant(comparison_of(operator, constantly(left.value), constantly(right.value))(BLANK))
     if isinstance(left, Literal) or (not isinstance(right, Literal) and term_order(right) < term_order(left)):
         operator, left, right = MIRRORED[operator], right, left
     if isinstance(right, Literal) and operator not in ("=", "<>") and not ordered(right.value):
@@ -197,5 +197,5 @@ def term_order(term: Term) -> tuple[str, str, str]:
             return ("mine", name, "")
         case Publishers(name):
             return ("publishers", name, "")
-        case Neighbours(aggregate, name):
-            return ("neighbours", aggregate, name)
+        case Neighbours(aggregate, name, where):
+            return ("neighbours", aggregate, f"{name} {where!r}")

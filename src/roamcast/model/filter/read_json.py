@@ -14,7 +14,7 @@ import msgspec
 
 from roamcast.model.filter.bad_filter import BadFilter
 from roamcast.model.filter.read_space import read_closing, read_near, read_spatial
-from roamcast.model.filter.read_terms import described, inner_path, read_number, read_string, read_term
+from roamcast.model.filter.read_terms import aggregated, described, inner_path, read_number, read_string, read_term
 from roamcast.model.filter.read_time import read_temporal
 from roamcast.model.filter.tree import (
     DEPTH_MAX,
@@ -30,6 +30,7 @@ from roamcast.model.filter.tree import (
     IsNull,
     Like,
     Literal,
+    Neighbours,
     Not,
     OneOf,
     Operator,
@@ -39,7 +40,7 @@ from roamcast.model.filter.tree import (
     conjunction,
     disjunction,
 )
-from roamcast.model.filter.words import COMPARISONS, USAGE, about_unknown, shown
+from roamcast.model.filter.words import COMPARISONS, QUANTIFIERS, USAGE, about_unknown, shown
 from roamcast.model.values import Kind, Point, Value, kind_of
 
 JSON_BYTES_MAX = 65_536
@@ -86,6 +87,11 @@ def read_filter(data: object) -> Filter:
         raise BadFilter(str(problem)) from None
 
 
+def read_condition(data: object, path: str) -> Predicate:
+    """A condition on neighbours."""
+    return Reader().predicate(data, path, 2)
+
+
 class Reader:
     """Reads one filter and counts its parts."""
 
@@ -125,8 +131,10 @@ class Reader:
         read = OPERATIONS.get(name)
         if read is not None:
             return read(name, args, path)
+        if name.removeprefix("neighbours.") in QUANTIFIERS and name in USAGE:
+            return self.quantifier(name, args, path)
         if name.startswith("neighbours.") and name in USAGE:
-            raise BadFilter(f"{op} is a number; compare it, as in {USAGE[name]} > 3", path=path)
+            raise BadFilter(f"{op} is a number; compare it, as in {USAGE[name].partition(' or ')[0]} > 3", path=path)
         if name == "myloc":
             raise BadFilter("myloc stands after IN: place IN myloc(steps)", path=path)
         raise BadFilter(about_unknown(op), path=path)
@@ -140,6 +148,15 @@ class Reader:
         if name == "not":
             return Not(parts[0])
         return joined(And, parts) if name == "and" else joined(Or, parts)
+
+    def quantifier(self, name: str, args: list[object], path: str) -> Predicate:
+        """Whether a condition is true of one neighbour at least, or of all there are."""
+        if len(args) != 1:
+            raise BadFilter(f"write {USAGE[name]}", path=path)
+        fitting = aggregated("count", "", args, f"{inner_path(path, 'args')}[0]", path)
+        if name == "neighbours.any":
+            return Compare(">", fitting, Literal(0))
+        return Compare("=", fitting, Neighbours("count"))
 
     def membership(self, args: list[object], path: str) -> Predicate:
         inside = inner_path(path, "args")

@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from roamcast.model.filter.bad_filter import BadFilter
-from roamcast.model.filter.tree import Attribute, Literal, Mine, Neighbours, Publishers, Term
+from roamcast.model.filter.tree import TRUE, Aggregate, Attribute, Literal, Mine, Neighbours, Publishers, Term
 from roamcast.model.filter.words import AGGREGATES, COMPARISONS, CONNECTIVES, USAGE, about_unknown, shown
 from roamcast.model.values import INTEGER_LIMIT, NAME_CHARS_MAX, BadValue, Instant, Point, check_value
 
@@ -134,7 +134,7 @@ def attribute_name(data: object, path: str) -> str:
 
 
 def known_aggregates() -> list[str]:
-    return [USAGE[f"neighbours.{each}"] for each in AGGREGATES]
+    return [USAGE[f"neighbours.{each}"].partition(" or ")[0] for each in AGGREGATES]
 
 
 def read_aggregate(op: str, args: list[object], path: str) -> Neighbours:
@@ -144,13 +144,28 @@ def read_aggregate(op: str, args: list[object], path: str) -> Neighbours:
     if not name.startswith("neighbours.") or name not in USAGE:
         known = name in (*USAGE, *CONNECTIVES, *COMPARISONS)
         raise BadFilter(f"'{shown(op)}': {NOT_CONDITIONS}" if known else about_unknown(op), path=path)
+    inside = inner_path(path, "args")
     match name.removeprefix("neighbours."):
-        case "count" if not args:
-            return Neighbours("count")
-        case "avg" | "min" | "max" as aggregate if len(args) == 1 and isinstance(args[0], str):
-            return Neighbours(aggregate, attribute_name(args[0], f"{inner_path(path, 'args')}[0]"))
+        case "any" | "all":
+            raise BadFilter(f"'{shown(op)}': {NOT_CONDITIONS}", path=path)
+        case "count" if len(args) <= 1:
+            return aggregated("count", "", args, f"{inside}[0]", path)
+        case "avg" | "min" | "max" as aggregate if 1 <= len(args) <= 2 and isinstance(args[0], str):
+            attribute = attribute_name(args[0], f"{inside}[0]")
+            return aggregated(aggregate, attribute, args[1:], f"{inside}[1]", path)
         case _:
             raise BadFilter(f"write {USAGE[name]}", path=path)
+
+
+def aggregated(aggregate: Aggregate, name: str, condition: list[object], inside: str, path: str) -> Neighbours:
+    # The two read each other: a condition holds terms, and this term a condition.
+    from roamcast.model.filter.read_json import read_condition
+
+    where = read_condition(condition[0], inside) if condition else TRUE
+    try:
+        return Neighbours(aggregate, name, where)
+    except ValueError as problem:
+        raise BadFilter(str(problem), path=path) from None
 
 
 def read_point(data: object, path: str) -> Point:

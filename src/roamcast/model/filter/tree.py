@@ -1,12 +1,14 @@
 """The filter tree: what CQL2 text and CQL2-JSON are parsed into, once, and what everything else works on.
 
 A *term* names a value: a literal, an attribute of the event (or, in a scope, of the host that is looked at), an
-attribute of the reader's own context (`me.budget`), of the publisher's (`publisher.speed`), or an aggregate over
-the reader's neighbours. A *predicate* over terms is true, false or unknown: a term that is missing, or of another
-kind than what it is compared with, makes the predicate unknown, and unknown never matches (Kleene's logic).
+attribute of the reader's own context (`me.budget`), of the publisher's (`publisher.speed`), or an aggregate over the
+reader's neighbours, perhaps over those alone for which a condition holds. A *predicate* over terms is true, false or
+unknown: a term that is missing, or of another kind than what it is compared with, makes the predicate unknown, and
+unknown never matches (Kleene's logic).
 
 What does not stand here is written with what does: BETWEEN as two comparisons, `T_DURING` likewise, a polygon with
-holes as an outline without its holes, a list of mixed kinds as one list per kind.
+holes as an outline without its holes, a list of mixed kinds as one list per kind, `neighbours.any` and
+`neighbours.all` as comparisons of counts.
 """
 
 from collections.abc import Iterator
@@ -37,6 +39,16 @@ NEGATED: dict[Operator, Operator] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">",
 class Part(Struct, frozen=True, array_like=True, cache_hash=True):
     """Base of everything in a tree; compact on the wire, comparable and hashable."""
 
+
+class Constant(Part, frozen=True, tag="const"):
+    """A predicate that is true, false, or unknown (None) everywhere."""
+
+    value: bool | None
+
+
+TRUE = Constant(True)
+FALSE = Constant(False)
+UNKNOWN = Constant(None)
 
 # Terms.
 
@@ -77,21 +89,42 @@ class Publishers(Part, frozen=True, tag="pub"):
 
 
 class Neighbours(Part, frozen=True, tag="nbr"):
-    """An aggregate over the reader's neighbours; `count` has no attribute."""
+    """An aggregate over the reader's neighbours; `count` has no attribute.
+
+    Only those count for which `where` is true. In it an attribute is the neighbour's, and `me.` the reader's.
+    """
 
     aggregate: Aggregate
     name: str = ""
+    where: "Predicate" = TRUE
+
+    def __post_init__(self) -> None:
+        if self.where is TRUE:
+            return
+        depth, nodes = extent(self.where)
+        if depth > DEPTH_MAX or nodes > NODES_MAX:
+            raise ValueError(
+                f"condition on neighbours of depth {depth} with {nodes} parts; at most {DEPTH_MAX} and {NODES_MAX}"
+            )
+        for term in (term for atom in atoms(self.where) for term in terms(atom)):
+            if isinstance(term, Neighbours | Publishers):
+                raise ValueError("a condition on neighbours reads their attributes and the reader's (me.) alone")
+
+    @property
+    def asked(self) -> "Neighbours":
+        """What is computed: the count has no attribute, whatever the tree says."""
+        return Neighbours("count", "", self.where) if self.aggregate == "count" and self.name else self
+
+    @property
+    def names(self) -> list[str]:
+        """The attributes of neighbours that are needed, in order."""
+        read = [term.name for atom in atoms(self.where) for term in terms(atom) if isinstance(term, Attribute)]
+        return list(dict.fromkeys([*([self.name] if self.aggregate != "count" else []), *read]))
 
 
 Term: TypeAlias = Literal | Attribute | Mine | Publishers | Neighbours
 
 # Predicates.
-
-
-class Constant(Part, frozen=True, tag="const"):
-    """True, false, or unknown (None)."""
-
-    value: bool | None
 
 
 class Compare(Part, frozen=True, tag="cmp"):
@@ -194,10 +227,6 @@ class Not(Part, frozen=True, tag="not"):
 Atom: TypeAlias = Compare | OneOf | Like | IsNull | Near | Closing | AtMyLoc | Inside
 Predicate: TypeAlias = Constant | Atom | And | Or | Not
 
-TRUE = Constant(True)
-FALSE = Constant(False)
-UNKNOWN = Constant(None)
-
 
 class Filter(Struct, frozen=True, array_like=True, cache_hash=True):
     """A predicate that was found to be within bounds; what events, subscriptions and scopes hold."""
@@ -213,13 +242,14 @@ class Filter(Struct, frozen=True, array_like=True, cache_hash=True):
 
 
 def extent(root: Predicate) -> tuple[int, int]:
-    """Depth and number of predicates, without recursion: a hostile tree must not exhaust the stack."""
+    """Depth and number of predicates, those of conditions on neighbours among them, without recursion: a hostile tree
+    must not exhaust the stack."""
     depth = nodes = 0
     level: list[Predicate] = [root]
     while level and depth <= DEPTH_MAX and nodes <= NODES_MAX:
         depth += 1
         nodes += len(level) + sum(len(part.values) for part in level if isinstance(part, OneOf))
-        level = [child for part in level for child in children(part)]
+        level = [child for part in level for child in (*children(part), *conditions(part))]
     return depth, nodes
 
 
@@ -231,6 +261,13 @@ def children(part: Predicate) -> tuple[Predicate, ...]:
             return (inner,)
         case _:
             return ()
+
+
+def conditions(part: Predicate) -> list[Predicate]:
+    """What an atom asks of neighbours before it counts them."""
+    if not isinstance(part, Compare | OneOf | Like | IsNull | Near | Closing | AtMyLoc | Inside):
+        return []
+    return [term.where for term in terms(part) if isinstance(term, Neighbours) and term.where != TRUE]
 
 
 def atoms(root: Predicate) -> Iterator[Atom]:

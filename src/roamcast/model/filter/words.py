@@ -10,6 +10,8 @@ COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 CONNECTIVES = ("and", "or", "not", "in", "like", "between", "isnull")
 """Operations of CQL2-JSON that have no function of their name in text."""
 AGGREGATES = ("count", "avg", "min", "max")
+QUANTIFIERS = ("any", "all")
+"""Of neighbours; conditions by themselves."""
 
 USAGE = {
     "s_intersects": "S_INTERSECTS(position, POLYGON(...))",
@@ -27,10 +29,12 @@ USAGE = {
     "approaching": "approaching(position)",
     "receding": "receding(position)",
     "myloc": "place IN myloc(steps)",
-    "neighbours.count": "neighbours.count()",
-    "neighbours.avg": "neighbours.avg('attribute')",
-    "neighbours.min": "neighbours.min('attribute')",
-    "neighbours.max": "neighbours.max('attribute')",
+    "neighbours.count": "neighbours.count() or neighbours.count(condition)",
+    "neighbours.avg": "neighbours.avg('attribute') or neighbours.avg('attribute', condition)",
+    "neighbours.min": "neighbours.min('attribute') or neighbours.min('attribute', condition)",
+    "neighbours.max": "neighbours.max('attribute') or neighbours.max('attribute', condition)",
+    "neighbours.any": "neighbours.any(condition)",
+    "neighbours.all": "neighbours.all(condition)",
 }
 """Every function of the language, by its name in lower case."""
 

@@ -112,10 +112,9 @@ def term_json(term: Term) -> object:
     match term:
         case Literal(value):
             return value_json(value)
-        case Neighbours("count"):
-            return operation("neighbours.count")
-        case Neighbours(aggregate, name):
-            return operation(f"neighbours.{aggregate}", attribute_name(name, ""))
+        case Neighbours(aggregate, name, where):
+            named = [] if aggregate == "count" else [attribute_name(name, "")]
+            return operation(f"neighbours.{aggregate}", *named, *([] if where == TRUE else [predicate_json(where)]))
         case _:
             return {"property": property_name(term)}
 
@@ -205,10 +204,10 @@ def term_text(term: Term) -> str:
     match term:
         case Literal(value):
             return value_text(value)
-        case Neighbours("count"):
-            return "neighbours.count()"
-        case Neighbours(aggregate, name):
-            return f"neighbours.{aggregate}({quoted(attribute_name(name, ''))})"
+        case Neighbours(aggregate, name, where):
+            named = [] if aggregate == "count" else [quoted(attribute_name(name, ""))]
+            asked = [] if where == TRUE else [predicate_text(where)]
+            return f"neighbours.{aggregate}({', '.join([*named, *asked])})"
         case _:
             name = property_name(term)
             return name if is_plain_name(name) else '"' + name.replace('"', '""') + '"'

@@ -38,7 +38,7 @@ from roamcast.node.boundary import (
     Subscribe,
     Unsubscribe,
 )
-from roamcast.protocols.judging import wanted_here
+from roamcast.protocols.judging import asks_the_unknown, wanted_here
 from roamcast.protocols.recent import Recent
 
 
@@ -108,6 +108,9 @@ class Flooding(ABC):
             case Subscribe(subscription):
                 if len(self.subscriptions) >= self.params.subscriptions_max:
                     return [Note("subscription_refused", subscription.id)]
+                unknown = asks_the_unknown(subscription)
+                if unknown:
+                    return unknown
                 self.subscriptions[subscription.id] = subscription
             case Unsubscribe(subscription_id):
                 self.subscriptions.pop(subscription_id, None)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from roamcast.model.filter.evaluate import mean_of
 from roamcast.model.filter.mask import Column, Columns, Flags, Floats, Pairs, Scalars, Texts, mask, within
 from roamcast.model.filter.tree import (
+    TRUE,
     AtMyLoc,
     Attribute,
     Closing,
@@ -25,6 +26,7 @@ from roamcast.model.filter.tree import (
     Mine,
     Near,
     Neighbours,
+    Predicate,
     Publishers,
     atoms,
     terms,
@@ -36,7 +38,7 @@ from roamcast.spark.oracle.boxes import Boxes, Rows, grown, overlapping, spread
 from roamcast.spark.oracle.scopes import NO_FILTER, Filters, Scopes, scopes_of
 from roamcast.spark.oracle.tracks import NOBODY, Stands, Stretches, Tracks, runs_of
 
-Aggregates = Mapping[tuple[str, str], Column]
+Aggregates = Mapping[Neighbours, Column]
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Reads:
     attributes: tuple[str, ...]
     mine: tuple[str, ...]
     publishers: tuple[str, ...]
-    neighbours: tuple[tuple[str, str], ...]
+    neighbours: tuple[Neighbours, ...]
 
 
 @lru_cache(maxsize=65_536)
@@ -70,13 +72,7 @@ def reads_of(filter_: Filter) -> Reads:
         tuple(dict.fromkeys(term.name for term in asked if isinstance(term, Attribute))),
         tuple(dict.fromkeys(mine)),
         tuple(dict.fromkeys(term.name for term in asked if isinstance(term, Publishers))),
-        tuple(
-            dict.fromkeys(
-                (term.aggregate, "" if term.aggregate == "count" else term.name)
-                for term in asked
-                if isinstance(term, Neighbours)
-            )
-        ),
+        tuple(dict.fromkeys(term.asked for term in asked if isinstance(term, Neighbours))),
     )
 
 
@@ -305,15 +301,28 @@ class Bucket:
         if not reads.neighbours:
             return {}
         asked, other = self._neighbours(hosts, times_us, stands)
-        found: dict[tuple[str, str], Column] = {}
-        for aggregate, name in reads.neighbours:
-            if aggregate == "count":
-                counts = np.bincount(asked, minlength=len(hosts)).astype(np.float64)
-                found[aggregate, name] = Column(number=Scalars(counts, stands.present))
+        found: dict[Neighbours, Column] = {}
+        for term in reads.neighbours:
+            fitting = self._fitting(term.where, hosts, asked, other, times_us)
+            rows, others = asked[fitting], other[fitting]
+            if term.aggregate == "count":
+                counts = np.bincount(rows, minlength=len(hosts)).astype(np.float64)
+                found[term] = Column(number=Scalars(counts, stands.present))
             else:
-                values, rows = self._numbers_of(name, asked, other, times_us)
-                found[aggregate, name] = aggregated(aggregate, rows, values, len(hosts))
+                values, known = self._numbers_of(term.name, rows, others, times_us)
+                found[term] = aggregated(term.aggregate, known, values, len(hosts))
         return found
+
+    def _fitting(self, where: Predicate, hosts: Rows, asked: Rows, other: Rows, times_us: Rows) -> Flags:
+        """Of pairs of a question and a neighbour, those for which a condition on the neighbour is true."""
+        if where == TRUE:
+            return np.ones(len(asked), np.bool_)
+        filter_, readers, at_us = Filter(where), hosts[asked], times_us[asked]
+        reads, mine, theirs = reads_of(filter_), self.tracks.at(readers, at_us), self.tracks.at(other, at_us)
+        attributes = self._of_hosts(reads.attributes, other, at_us, theirs)
+        me = self._of_hosts(reads.mine, readers, at_us, mine)
+        columns = Columns(len(asked), attributes, me, {}, mine.velocity)
+        return mask(filter_, columns, self.world.space, self.world.graph)
 
     def _neighbours(self, hosts: Rows, times_us: Rows, stands: Stands) -> tuple[Rows, Rows]:
         """For each question the hosts within range, as pairs of its row and a host, ordered by row."""

@@ -7,7 +7,7 @@ subscriber (v) and once more (i), since only it knows its own state when the fil
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from roamcast.model.context import Context
+from roamcast.model.context import RESERVED_NAMES, Context
 from roamcast.model.event import Event
 from roamcast.model.filter.bind import is_bound
 from roamcast.model.filter.evaluate import accepts
@@ -86,10 +86,11 @@ def inside(region: Region, me: Context, where: Whereabouts, space: Space) -> boo
 
 
 def asked_of_neighbours(filter_: Filter | None) -> tuple[str, ...] | None:
-    """The attributes over which a filter aggregates its neighbours, in order; None if it does not look at them."""
+    """The attributes that a filter reads of neighbours, in order; None if it does not look at them. Who they are and
+    where is in every frame."""
     if filter_ is None:
         return None
     found = over_neighbours(filter_)
     if not found:
         return None
-    return tuple(dict.fromkeys(term.name for term in found if term.name))
+    return tuple(dict.fromkeys(name for term in found for name in term.names if name not in RESERVED_NAMES))

@@ -33,7 +33,6 @@ from random import Random
 
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement
-from roamcast.model.filter.tree import over_neighbours
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.model.subject import subject_matches
@@ -85,6 +84,7 @@ from roamcast.protocols.adhoc.proximity.params import ProximityParams
 from roamcast.protocols.adhoc.proximity.producing import Producing
 from roamcast.protocols.adhoc.proximity.recovery import Reception, of_use_us
 from roamcast.protocols.adhoc.proximity.relevant import Relevant
+from roamcast.protocols.judging import asks_the_unknown
 from roamcast.protocols.recent import Recent
 
 PERIOD_TIMER = "announce"
@@ -205,10 +205,9 @@ class Proximity:
     def _subscribe(self, now_us: int, subscription: Subscription) -> list[Does]:
         if self.me is None:
             return [Note("subscription_refused", subscription.id)]
-        filters = (subscription.filter, subscription.publishers.filter)
-        if any(each is not None and over_neighbours(each) for each in filters):
-            # Nobody tells its attributes here, so that the filter would be unknown for ever.
-            return [Note("neighbours_unknown", subscription.id)]
+        unknown = asks_the_unknown(subscription)
+        if unknown:
+            return unknown
         effects = self.discovery.subscribe(subscription, self.me.at(now_us, self.space))
         if subscription.id not in self.discovery.interests.by_id:
             return effects
