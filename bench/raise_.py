@@ -18,10 +18,13 @@ def main() -> dict[str, float]:
         for _ in range(TURNS):
             pair.turn()
         print(
-            f"{others:6} other types and subscriptions: raise {pair.raising_us:5.1f} µs, "
-            f"deliver {pair.delivering_us:5.1f} µs"
+            f"{others:6} other types and subscriptions: raise {pair.taken_us['raising']:5.1f} µs, "
+            f"deliver {pair.taken_us['delivering']:5.1f} µs"
         )
-        figures |= {f"raise_us_{others}": pair.raising_us, f"deliver_us_{others}": pair.delivering_us}
+        figures |= {
+            f"raise_us_{others}": pair.taken_us["raising"],
+            f"deliver_us_{others}": pair.taken_us["delivering"],
+        }
     return figures
 
 

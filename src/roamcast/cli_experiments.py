@@ -89,6 +89,8 @@ def run_command(
             console.print(section_table(sections[-1]))
     if json:
         sys.stdout.write(msgspec.json.encode(sections).decode() + "\n")
+    elif sections:
+        console.print(tally_table(sections))
     unfinished = len(sections) < len(possible)
     # What was asked for by its name and cannot be run is no success; one of all is only told of.
     if (
@@ -155,12 +157,28 @@ def section_table(section: "Section") -> Table:
     return table
 
 
+def tally_table(sections: "list[Section]") -> Table:
+    """As published N of M: how many claims hold, by paper and by how they stand to it."""
+    from roamcast.experiments.claims_pages import tallies
+
+    table = Table("paper", "as published", "shape", "our reading", title="Claims that hold", title_justify="left")
+    for each in tallies(sections):
+        counts = (each.published, each.shape, each.own)
+        table.add_row(each.paper, *(f"{holding} of {of}" for holding, of in counts))
+    return table
+
+
 @experiments.command("report")
 def report_command(
-    full: Annotated[bool, typer.Option("--full", help="Of the full preset.")] = False, out: Output = OUT
+    full: Annotated[bool, typer.Option("--full", help="Of the full preset.")] = False,
+    out: Output = OUT,
+    pages: Annotated[
+        Path | None, typer.Option(help="Also write the claims into the papers' pages in this directory.")
+    ] = None,
 ) -> None:
     """Write one page with every experiment that was run: the paper's value, ours, and whether they agree."""
     from roamcast.experiments.catalogue import EXPERIMENTS
+    from roamcast.experiments.claims_pages import write_pages
     from roamcast.experiments.experiment import Row
     from roamcast.experiments.report import page, section_of
     from roamcast.experiments.rows import kept
@@ -190,4 +208,12 @@ def report_command(
     (out / "report.json").write_bytes(msgspec.json.encode(sections))
     claims = [claim for section in sections for claim in section.claims]
     holding = sum(claim.holds for claim in claims)
+    console.print(tally_table(sections))
     console.print(f"{holding} of {len(claims)} claims hold; the page is {out / 'index.html'}")
+    if pages is not None:
+        try:
+            written = write_pages(pages, EXPERIMENTS, sections)
+        except (OSError, ValueError) as problem:
+            complaints.print(f"[red]{escape(f'--pages {pages}: {problem}')}[/red]", soft_wrap=True)
+            raise typer.Exit(EXIT_BAD_INPUT) from None
+        console.print(f"pages brought up to date: {', '.join(map(str, written)) or 'none'}")

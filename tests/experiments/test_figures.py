@@ -20,7 +20,7 @@ from roamcast.experiments.rebeca import as_flooding
 from roamcast.experiments.rebeca_mobility import account_of
 from roamcast.experiments.report import section_of
 from roamcast.experiments.steam import only_sparse_and_far
-from roamcast.experiments.steam_latency import Pair
+from roamcast.experiments.steam_latency import DELIVERING_FILTERS, EVENTS_A_TURN, RAISING_FILTERS, Pair
 from roamcast.experiments.varied import folder
 from roamcast.model.movement import load_model
 from roamcast.model.values import Velocity
@@ -160,7 +160,23 @@ def test_s13_a_pattern_of_partitions_that_differs_from_the_papers_is_found() -> 
 def test_s13_latencies_are_taken_of_events_that_arrive() -> None:
     pair = Pair(announcements=3, subscribers=2, subscriptions=4)
     pair.turn()
-    assert len(pair.raising_ns) == len(pair.delivering_ns) > 0
+    assert len(pair.handled) == 2 * EVENTS_A_TURN
+    assert all(us > 0 for us in pair.taken_us.values())
+
+
+def test_s13_raising_includes_sending() -> None:
+    sent: list[bytes] = []
+    pair = Pair(send=sent.append)
+    pair.turn()
+    assert len(sent) == EVENTS_A_TURN
+
+
+def test_s13_parts_of_latencies_are_filters_that_the_event_passes() -> None:
+    """Figures 11 and 12."""
+    pair = Pair(announcements=3, subscriptions=4)
+    parts = pair.raising_parts() | pair.delivering_parts()
+    assert set(parts) == {*RAISING_FILTERS, *DELIVERING_FILTERS}
+    assert all(part() for part in parts.values())
 
 
 def test_o8_the_largest_gain_compares_times_of_one_run_and_averages_runs() -> None:

@@ -81,15 +81,32 @@ def spreads_of(plot: Plot, findings: Findings) -> list[Spread]:
     """Of each point, what the runs alone come to, where there are several."""
     series: list[Any] = findings.values(plot.series) if plot.series else [None]
     spreads = []
-    for value in series if not plot.along else ():
+    for value in series:
         these = findings.where(**{plot.series: value}) if plot.series else findings
-        for x in these.values(plot.x):
-            here = these.where(**{plot.x: x})
-            runs = dict.fromkeys(row.run for row in here.rows)
-            alone = [plot.y(Findings(row for row in here.rows if row.run == run)) for run in runs]
-            found = [each for each in alone if math.isfinite(each)]
-            if len(found) > 1:
-                spreads.append((float(x), min(found), max(found)))
+        for figure in plot.along:
+            spreads += spreads_along(these, figure)
+        for x in these.values(plot.x) if not plot.along else ():
+            spread = spread_of(plot, these.where(**{plot.x: x}))
+            if spread is not None:
+                spreads.append((float(x), *spread))
+    return spreads
+
+
+def spread_of(plot: Plot, here: Findings) -> tuple[float, float] | None:
+    """The lowest and the highest run; None if there are not two."""
+    runs = dict.fromkeys(row.run for row in here.rows)
+    alone = [plot.y(Findings(row for row in here.rows if row.run == run)) for run in runs]
+    found = [each for each in alone if math.isfinite(each)]
+    return (min(found), max(found)) if len(found) > 1 else None
+
+
+def spreads_along(findings: Findings, figure: str) -> list[Spread]:
+    by_run = [dict(Findings([row]).along(figure)) for row in findings.rows]
+    spreads = []
+    for x in sorted({x for values in by_run for x in values}):
+        found = [values[x] for values in by_run if x in values]
+        if len(found) > 1:
+            spreads.append((x, min(found), max(found)))
     return spreads
 
 
@@ -138,7 +155,9 @@ def bars(plot: Plot, findings: Findings) -> str:
     if not heights:
         return "<p class=quiet>nothing to plot</p>"
     paper = [(values.index(x), y) for x, y in plot.paper if x in values]
-    up = vertical([y for _, y in [*heights, *paper]], plot.logarithmic)
+    spreads = {index: spread_of(plot, findings.where(**{plot.x: value})) for index, value in enumerate(values)}
+    ends = [end for spread in spreads.values() if spread is not None for end in spread]
+    up = vertical([*(y for _, y in [*heights, *paper]), *ends], plot.logarithmic)
     room = (WIDTH - LEFT - RIGHT) / len(values)
     shapes = [frame(plot, up)]
     for index, height in heights:
@@ -150,6 +169,9 @@ def bars(plot: Plot, findings: Findings) -> str:
             f"<text x={left + 0.3 * room:.1f} y={top - 4:.1f} text-anchor=middle>{height:.3g}</text>"
         )
         shapes += wrapped(str(values[int(index)]), left + 0.3 * room, room)
+        spread = spreads[int(index)]
+        if spread is not None:
+            shapes.append(error_bar(left + 0.45 * room, up.at(spread[0]), up.at(spread[1])))
     shapes += [square(LEFT + room * (index + 0.5), up.at(y)) for index, y in paper]
     return svg(plot, shapes, legend([], bool(paper)))
 
