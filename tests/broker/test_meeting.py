@@ -11,6 +11,11 @@ from roamcast.model.values import FOREVER_US
 from roamcast.node.boundary import LinkUp, Note, Received, Send
 
 
+@pytest.fixture(autouse=True)
+def _small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "WINDOW_BYTES", 30_000)
+
+
 def crowded(clients: int, params: BrokerParams) -> Broker:
     broker = Broker("A", params, 1)
     for number in range(clients):
@@ -19,13 +24,8 @@ def crowded(clients: int, params: BrokerParams) -> Broker:
     return broker
 
 
-@pytest.fixture(autouse=True)
-def _small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "UNCONFIRMED_MAX", 100)
-
-
 def test_r1_a_broker_with_more_clients_than_a_stream_may_hold_messages_can_be_met() -> None:
-    params = BrokerParams(routing="simple", stream_messages_max=10)
+    params = BrokerParams(routing="simple", stream_bytes_max=3_000)
     broker = crowded(100, params)
     broker.handle(10_000, LinkUp("B"))
     said = broker.handle(10_001, Received(Hello(7, 0, 0), "B"))
@@ -34,7 +34,7 @@ def test_r1_a_broker_with_more_clients_than_a_stream_may_hold_messages_can_be_me
 
 
 def test_r1_what_comes_after_the_meeting_is_bounded_as_ever() -> None:
-    params = BrokerParams(routing="simple", stream_messages_max=10)
+    params = BrokerParams(routing="simple", stream_bytes_max=3_000)
     broker = crowded(1, params)
     broker.handle(10_000, LinkUp("B"))
     broker.handle(10_001, Received(Hello(7, 0, 0), "B"))

@@ -163,9 +163,9 @@ def test_r1_a_neighbour_that_is_away_beyond_the_patience_is_given_up_and_welcome
 
 
 def test_r1_a_stream_that_nobody_takes_from_is_bounded() -> None:
-    line, _ = settled_line(params=BrokerParams(stream_messages_max=10))
+    line, _ = settled_line(params=BrokerParams(stream_bytes_max=3_000))
     line.world.links.cut("B2", "B3")
-    for _ in range(50):
+    for _ in range(100):
         line.publish("C0", PRICE)
     line.pass_s(2)
     assert line.ledger.notes["stream_overflow"] == 1

@@ -24,9 +24,9 @@ class Stuck:
         self.kept: list[Callable[[], None]] = []
         self.submit, self.snapshot = head.submit, head.snapshot
         head.submit = self.refuse  # type: ignore[method-assign, assignment]
-        head.snapshot = lambda state, behind, done: self.refuse(state, done)  # type: ignore[method-assign]
+        head.snapshot = lambda state, behind, done, *_: self.refuse(state, done)  # type: ignore[method-assign]
 
-    def refuse(self, data: bytes, done: Callable[[Exception | None], None]) -> None:
+    def refuse(self, data: bytes, done: Callable[[Exception | None], None], segments: object = ()) -> None:
         if self.problem is None:
             self.kept.append(lambda: self.submit(data, done))
         else:

@@ -14,7 +14,8 @@ the tree:
 
 Guarantee: when an advertisement has settled, every wish in the network that overlaps it and was there when it was
 made has arrived, because links keep order. Publications wait until then, in their order, and are not accepted before;
-so a producer that moves on meanwhile takes them along. A neighbour that goes away is not waited for.
+so a producer that moves on meanwhile takes them along. A neighbour that goes away, or whose link is down for long, is
+not waited for.
 """
 
 from collections.abc import Iterator
@@ -119,6 +120,10 @@ class Advertising:
             outgoing += self._answer(subject)
         return outgoing
 
+    def answer_all(self) -> PeerMessages:
+        """After a neighbour was lost."""
+        return [each for subject in self.heard for each in self._answer(subject)]
+
     def sources_of(self, topic: str) -> Iterator[str]:
         return iter(())
 
@@ -144,7 +149,8 @@ class Advertising:
         """To every source behind whose back everybody has answered."""
         outgoing: PeerMessages = []
         for source, heard in self.heard.get(subject, {}).items():
-            others = (told for peer, told in self.told.items() if peer != source)
+            lost = self.router.lost
+            others = (told for peer, told in self.told.items() if peer != source and peer not in lost)
             if heard.answered or not all(told[subject].settled for told in others if subject in told):
                 continue
             heard.answered = True

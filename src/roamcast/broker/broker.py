@@ -6,7 +6,7 @@ part.
 
 Guarantee: over an acyclic graph of brokers each client gets every event that one of its subscriptions accepts once,
 in the order in which its publisher published; whoever of them moves, under every routing strategy, and across links
-that go down for less than the patience.
+that go down for less than the patience, which is days.
 """
 
 from collections.abc import Callable
@@ -282,7 +282,10 @@ class Broker:
         kind, rest = name.split(":", 1)
         if kind == "probe":
             return self.logical.fired(now_us)
-        return self.neighbours.give_up(rest) if kind == "link" else self.handover.fired(now_us, name)
+        if kind != "link":
+            return self.handover.fired(now_us, name)
+        effects, advertising = self.neighbours.patience_over(now_us, rest), self.border.advertising
+        return effects if advertising is None else [*effects, *self.neighbours.send(advertising.answer_all())]
 
 
 def relocation(host: str, params: BrokerParams, border: Border, neighbours: NeighbourBrokers) -> Handover:

@@ -45,6 +45,7 @@ _ENCODED = Codec((EncodedFrame,), FRAME_BYTES_MAX)
 _encoder = msgspec.msgpack.Encoder()
 ENCODED_NOTHING = Raw(_encoder.encode(NOTHING))
 _decoder: msgspec.msgpack.Decoder[BrokerMessage] = msgspec.msgpack.Decoder(BrokerMessage)
+_raws: msgspec.msgpack.Decoder[list[Raw]] = msgspec.msgpack.Decoder(list[Raw])
 
 
 class Encodings:
@@ -93,6 +94,20 @@ def stream_frames(run: Iterable[Sequenced | Got], encodings: Encodings) -> Itera
         size += len(encoded)
         got = max(got, each.got)
     yield _ENCODED.encode(EncodedFrame(first, got, messages))
+
+
+def packed(messages: Iterable[BrokerMessage], unsendable: Callable[[str], None]) -> bytes:
+    """Messages that are put aside, in any number."""
+    encodings = Encodings(unsendable)
+    return _encoder.encode([encodings.of(each) for each in messages])
+
+
+def unpacked(data: bytes) -> list[BrokerMessage]:
+    """Empty if it is nothing that was packed."""
+    try:
+        return [_message(each) for each in _raws.decode(data)]
+    except msgspec.MsgspecError:
+        return []
 
 
 def messages_in(data: bytes, unreadable: Callable[[str], None]) -> list[Message]:

@@ -8,7 +8,8 @@ session, and the session is wherever the client was before. So its new broker as
 
 Nothing changes at those who answer. With the answer the client attaches as any other that knows what it wants, and
 what happens between question and attachment is the old broker's as before: nothing is lost in between. A question
-that is not answered, because a link is down, is the asker's to give up; what is remembered of it here is bounded.
+that is not answered, because a link is down, is the asker's to give up; what is remembered of it here is bounded. A
+neighbour that is lost is not asked: then the answer that nobody has the session is unsure.
 """
 
 from collections.abc import Callable
@@ -30,6 +31,8 @@ class Question(Struct):
 
     asked: set[str]
     epoch: int
+    unsure: bool = False
+    """Not everybody could be asked."""
 
 
 class Memory:
@@ -75,12 +78,14 @@ class Memory:
             others = []
         else:
             others = [peer for peer in self.neighbours.router.neighbours if peer != sender]
-        if not others:
-            return self._answer(answer)
+        here = [peer for peer in others if peer not in self.neighbours.router.lost]
+        unsure = len(here) < len(others)
+        if not here:
+            return self._answer(replace(answer, unsure=unsure))
         if len(self.questions) >= QUESTIONS_MAX:
             del self.questions[next(iter(self.questions))]
-        self.questions[key_of(question)] = Question(set(others), epoch)
-        return self.neighbours.send([(peer, question) for peer in others])
+        self.questions[key_of(question)] = Question(set(here), epoch, unsure)
+        return self.neighbours.send([(peer, question) for peer in here])
 
     def _answered(self, answer: Remembered, sender: str) -> list[Does]:
         question = self.questions.get(key_of(answer))
@@ -88,10 +93,11 @@ class Memory:
             return []
         question.asked.discard(sender)
         question.epoch = max(question.epoch, answer.epoch)
+        question.unsure = question.unsure or answer.unsure
         if question.asked and not answer.found:
             return []
         del self.questions[key_of(answer)]
-        return self._answer(replace(answer, epoch=question.epoch))
+        return self._answer(replace(answer, epoch=question.epoch, unsure=question.unsure))
 
     def _answer(self, answer: Remembered) -> list[Does]:
         if len(answer.path) > 1:

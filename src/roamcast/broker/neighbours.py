@@ -1,7 +1,9 @@
 """A broker's neighbours: who they are, what is said to them, and what becomes of them when their link goes down.
 
-A link that goes down takes a neighbour away only when it stays down for longer than the patience, or when more waits
-for it than the bound; until then its wishes stand and what it should get waits in its stream (`stream.py`).
+A link that goes down takes a neighbour away only when it stays down for longer than the patience, which is days;
+until then its wishes stand and what it should get waits in its stream (`stream.py`). Whoever looks for something
+behind it waits for seconds: then the neighbour counts as lost, until it is back. When more waits for it than the
+bound, a broker with a disk refuses publications for it, and discards nothing; one of a simulation gives it up.
 """
 
 from collections.abc import Callable
@@ -19,15 +21,13 @@ from roamcast.broker.messages import (
 )
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import PeerMessages, Router
-from roamcast.broker.stream import Stream, Streams
+from roamcast.broker.stream import WINDOW_BYTES, Disk, Stream, Streams, size_bytes
 from roamcast.model.space import Space
 from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, SetTimer
 
 UNNUMBERED = 0
 ONWARD = (Relocate, Replay, NotFound, Farewell, Abandon)
 """Messages that need nothing of what a broker on their way remembers."""
-UNCONFIRMED_MAX = 10_000
-"""How much more may wait for a neighbour whose link is up: it may only be slow to confirm."""
 
 
 class NeighbourBrokers:
@@ -37,6 +37,12 @@ class NeighbourBrokers:
         """`in_tree` says with which neighbours wishes are exchanged, where the links are more than a tree (M4)."""
         self.params = params
         self.in_tree = in_tree
+        self.disk: Disk | None = None
+        """Where what waits for a neighbour is; None: in memory."""
+        self.segments = 0
+        """How many there have been."""
+        self.confirming: dict[str, None] = {}
+        """Neighbours that have confirmed something in this input."""
         self.streams = Streams(life)
         self.router = Router(params.routing, space, params.merged_wishes_max, params.wishes_max)
 
@@ -45,14 +51,13 @@ class NeighbourBrokers:
         return [Send(peer, Sequenced(UNNUMBERED, message)) for peer, message in outgoing] if outgoing else []
 
     def numbered(self, effects: list[Does]) -> list[Does]:
-        """All effects of one input, with what is said to neighbours numbered in the order in which it goes out.
-
-        A neighbour for which too much waits is given up afterwards, and what that makes others hear follows.
+        """All effects of one input, with what is said to neighbours numbered in the order in which it goes out. What
+        waited for room under way to them goes behind it.
         """
-        if not effects:
+        if not effects and not self.confirming:
             return effects
         done: list[Does] = []
-        overflowing: dict[str, None] = {}
+        touched: dict[str, None] = {}
         for effect in effects:
             if not isinstance(effect, Send) or not isinstance(effect.message, Sequenced) or effect.message.number:
                 done.append(effect)
@@ -62,18 +67,81 @@ class NeighbourBrokers:
                 done.append(Note("no_neighbour", effect.to))
                 continue
             done += stream.add(effect.message.message)
-            allowed = self.params.stream_messages_max + stream.spared + (UNCONFIRMED_MAX if stream.linked else 0)
-            if len(stream.waiting) > allowed:
-                overflowing[effect.to] = None
-        for peer in overflowing:
-            # Who takes nothing while its link is up is cut off, or it would fill the memory.
-            linked = peer in self.streams.of and self.streams.of[peer].linked
-            done += [Note("stream_overflow", peer), *([Disconnect(peer)] if linked else [])]
-            done += self.numbered(self.give_up(peer))
+            touched[effect.to] = None
+        if self.confirming:
+            touched.update(self.confirming)
+            self.confirming = {}
+        for peer in touched:
+            done += self._look_after(peer)
         return done
+
+    def _look_after(self, peer: str) -> list[Does]:
+        """After something was said to it, or it has confirmed something."""
+        stream = self.streams.of.get(peer)
+        if stream is None:
+            return []
+        done: list[Does] = []
+        if stream.tail or stream.aside or stream.salvage:
+            late = stream.refilled()
+            done += late
+            if self.disk is not None:
+                self.disk.goes_late(late)
+                self._move(stream, self.disk, done)
+        kept_bytes, allowed_bytes = stream.kept_bytes, self.params.stream_bytes_max + stream.spared_bytes
+        if stream.linked:
+            # It may have got this and not confirmed it yet.
+            allowed_bytes += WINDOW_BYTES
+        if kept_bytes <= allowed_bytes:
+            # There must be some room before publications are taken again.
+            stream.full = stream.full and kept_bytes > allowed_bytes * 0.9
+            return done
+        if self.disk is None:
+            # Who takes nothing while its link is up is cut off, or it would fill the memory.
+            done += [Note("stream_overflow", peer), *([Disconnect(peer)] if stream.linked else [])]
+            return [*done, *self.numbered(self.give_up(peer))]
+        if not stream.full:
+            stream.full = True
+            done.append(Note("stream_full", f"{peer}: {stream.kept_messages} messages, {kept_bytes} bytes"))
+        return done
+
+    def _move(self, stream: Stream, disk: Disk, done: list[Does]) -> None:
+        """To the disk what there is no room for, and from it what there is room for."""
+        if stream.tail_is_long():
+            self.segments += 1
+            body = stream.cut_tail(self.segments, lambda problem: done.append(Note("unsendable", problem)))
+            disk.set_aside(self.segments, body)
+        wanted = stream.wanted_segment()
+        if wanted is not None:
+            stream.fetching = True
+            disk.fetch(stream.peer, wanted)
+
+    def fetched(self, peer: str, number: int, body: bytes) -> list[Does]:
+        """A segment that was asked for; to be finished."""
+        stream = self.streams.of.get(peer)
+        if stream is None:
+            return []
+        self.confirming[peer] = None
+        messages, effects = stream.fetched(number, body)
+        if self.disk is not None:
+            self.disk.goes_late(effects)
+        return [*effects, *self.send([(peer, each) for each in messages if isinstance(each, ONWARD)])]
+
+    def set_aside(self) -> frozenset[int]:
+        """The segments that are needed still."""
+        streams = self.streams.of.values()
+        return frozenset(each.number for stream in streams for each in (*stream.salvage, *stream.aside))
+
+    @property
+    def full(self) -> list[str]:
+        """For whom publications are refused."""
+        return [peer for peer, stream in self.streams.of.items() if stream.full]
 
     def link_up(self, peer: str) -> list[Does]:
         # From here on both sides must judge alike whether the stream goes on, so nobody gives up any more.
+        stream = self.streams.of.get(peer)
+        if stream is not None:
+            stream.down_us = 0
+        self.router.lost.pop(peer, None)
         return [CancelTimer(f"link:{peer}"), self.streams.hello(peer)]
 
     def greet(self, peer: str, hello: Hello) -> list[Does]:
@@ -81,10 +149,15 @@ class NeighbourBrokers:
         on.
         """
         if self.streams.continues(peer, hello):
+            self.confirming[peer] = None
             return self.streams.of[peer].resumed(hello)
-        waiting = self.streams.of[peer].waiting if peer in self.streams.of else ()
+        before = self.streams.of.get(peer)
+        waiting = () if before is None else (*before.waiting, *before.tail)
         effects = self.give_up(peer)
-        self.streams.of[peer] = Stream(peer, hello.life)
+        stream = self.streams.of[peer] = Stream(peer, hello.life)
+        if before is not None and (before.salvage or before.aside):
+            stream.salvage.extend((*before.salvage, *before.aside))
+            self.confirming[peer] = None
         if self.in_tree is None or self.in_tree(peer):
             effects += self.send(self.router.meet(peer))
         # What finds its way by itself goes once more; events cannot, before the neighbour knows again who wants them.
@@ -95,25 +168,49 @@ class NeighbourBrokers:
         does not count as waiting for too long."""
         stream = self.streams.of.get(peer)
         if stream is not None:
-            stream.spared = sum(isinstance(each, Send) and each.to == peer for each in effects)
+            said = [each.message for each in effects if isinstance(each, Send) and each.to == peer]
+            stream.spared_bytes = sum([size_bytes(each.message) for each in said if isinstance(each, Sequenced)])
 
     def take(self, sequenced: Sequenced, sender: str) -> tuple[BrokerMessage | None, list[Does]]:
         stream = self.streams.of.get(sender)
-        return (None, [Note("no_neighbour", sender)]) if stream is None else stream.take(sequenced)
+        if stream is None:
+            return None, [Note("no_neighbour", sender)]
+        if stream.tail or stream.aside or stream.salvage or stream.full:
+            self.confirming[sender] = None
+        return stream.take(sequenced)
 
     def confirm(self, got: Got, sender: str) -> None:
         if sender in self.streams.of:
             self.streams.of[sender].confirmed(got.number)
+            self.confirming[sender] = None
 
     def link_down(self, now_us: int, peer: str) -> list[Does]:
         stream = self.streams.of.get(peer)
         if stream is None:
             return []
         stream.up = stream.linked = False
-        return [SetTimer(f"link:{peer}", now_us + round(self.params.stream_patience_s * 1e6))]
+        stream.down_us = stream.down_us or now_us
+        wait_s = min(self.params.search_patience_s, self.params.stream_patience_s)
+        return [SetTimer(f"link:{peer}", now_us + round(wait_s * 1e6))]
+
+    def patience_over(self, now_us: int, peer: str) -> list[Does]:
+        """Its link is down for longer than searches wait, or than anything does."""
+        stream = self.streams.of.get(peer)
+        if stream is None or stream.linked:
+            return []
+        ends_us = stream.down_us + round(self.params.stream_patience_s * 1e6)
+        if now_us >= ends_us:
+            return self.give_up(peer)
+        self.router.lost[peer] = None
+        note = Note("neighbour_lost", f"{peer}: {stream.kept_messages} messages wait for it")
+        return [note, SetTimer(f"link:{peer}", ends_us)]
 
     def give_up(self, peer: str) -> list[Does]:
         """A neighbour is gone, and with it whatever it wanted."""
-        if self.streams.of.pop(peer, None) is None:
+        stream = self.streams.of.pop(peer, None)
+        if stream is None:
             return []
-        return [CancelTimer(f"link:{peer}"), Note("neighbour_gone", peer), *self.send(self.router.part(peer))]
+        detail = (
+            f"{peer}: {stream.kept_messages} messages that waited for it are lost" if stream.kept_messages else peer
+        )
+        return [CancelTimer(f"link:{peer}"), Note("neighbour_gone", detail), *self.send(self.router.part(peer))]

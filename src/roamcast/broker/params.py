@@ -15,8 +15,9 @@ BOUNDS = (
     "marks_max",
     "replay_events_max",
     "replay_wait_s_max",
-    "stream_messages_max",
+    "stream_bytes_max",
     "stream_patience_s",
+    "search_patience_s",
     "sessions_max",
     "arrows_max",
     "wishes_max",
@@ -38,11 +39,11 @@ class BrokerParams(Struct, frozen=True, forbid_unknown_fields=True):
     replay_events_max: int = 64
     """How many events one replay message carries."""
     replay_wait_s_max: float = 75.0
-    """How long a new broker waits for what the old one kept: longer than a link may be down."""
-    stream_messages_max: int = 10_000
-    """How many messages wait for a neighbour whose link is down; beyond that it is given up."""
-    stream_patience_s: float = 60.0
-    """How long a link may be down before its neighbour is given up."""
+    """How long a new broker waits for what the old one kept: longer than searches wait for a link."""
+    stream_bytes_max: int = 256 * 1024 * 1024
+    """How much waits for a neighbour; beyond that publications for it are refused."""
+    stream_patience_s: float = 7 * 86_400.0
+    """How long a link may be down before its neighbour is given up, with what waits for it."""
     sessions_max: int = 100_000
     arrows_max: int = 1_000_000
     wishes_max: int = 1_000_000
@@ -56,6 +57,8 @@ class BrokerParams(Struct, frozen=True, forbid_unknown_fields=True):
     handover: Literal["relocation", "predictive", "probing", "batch"] = "relocation"
     """What becomes of a client that goes elsewhere. All but relocation need a mesh."""
     mesh: MeshParams = MeshParams()
+    search_patience_s: float = 60.0
+    """How long a link may be down before nobody waits for what can only be found behind it."""
 
     @property
     def window_bounds(self) -> Bounds:
@@ -66,8 +69,8 @@ class BrokerParams(Struct, frozen=True, forbid_unknown_fields=True):
             value = getattr(self, name)
             if isinstance(value, int | float) and not isinstance(value, bool) and not 0 < value < float("inf"):
                 raise ValueError(f"{name} is {value}; give a number above 0")
-        if self.replay_wait_s_max <= self.stream_patience_s:
+        if self.replay_wait_s_max <= self.search_patience_s:
             raise ValueError(
-                f"replay_wait_s_max is {self.replay_wait_s_max} and stream_patience_s {self.stream_patience_s}; wait "
-                "longer for a replay than a link may be down, or what a client missed is lost on the way"
+                f"replay_wait_s_max is {self.replay_wait_s_max} and search_patience_s {self.search_patience_s}; wait "
+                "longer for a replay than for a link, or what a client missed is lost on the way"
             )

@@ -45,6 +45,8 @@ class Router:
         self.wishes_max = wishes_max
         self.table = Table(space)
         self.neighbours: dict[str, Asking] = {}
+        self.lost: dict[str, None] = {}
+        """Neighbours whose link is down for longer than anybody waits who looks for something behind them."""
         self.beside: list[Beside] = []
         self.gated = False
         """Whether a neighbour is asked only for what is advertised behind it (R1)."""
@@ -69,6 +71,7 @@ class Router:
     def part(self, peer: str) -> PeerMessages:
         """A neighbour is gone, and with it whatever it wanted."""
         self.neighbours.pop(peer, None)
+        self.lost.pop(peer, None)
         outgoing: PeerMessages = []
         for wish in self.table.of(peer):
             outgoing += self.unwant(peer, wish.id)

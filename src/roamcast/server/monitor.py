@@ -40,6 +40,9 @@ QUIET = (
     "stale_attachment",
     "parcel_stopped",
 )
+WARNINGS = ("neighbour_lost", "stream_full")
+LOSSES = ("neighbour_gone", "segment_missing")
+"""Remarks that say that acknowledged messages may not arrive."""
 """Remarks that a client can bring about as often as it likes, or one lost link hundreds of times: for the log at its
 most talkative."""
 
@@ -101,6 +104,13 @@ class Monitor:
         if what == "internal_error":
             self.metrics.failed("broker")
             self.log.error("a mistake in the broker; please report it", detail=detail)
+            return
+        if what in WARNINGS:
+            self.log.warning(what.replace("_", " "), detail=detail)
+            return
+        if what in LOSSES:
+            self.metrics.dropped("neighbour")
+            self.log.error(what.replace("_", " "), detail=detail)
             return
         (self._debug if what in QUIET or what in COUNTED else self.log.info)(what.replace("_", " "), detail=detail)
 

@@ -15,11 +15,13 @@ from roamcast.broker.mqtt.effects import (
     Deliver,
     Deny,
     Dismiss,
+    Fetch,
     Grant,
     Hand,
     Release,
     Remark,
     Revoke,
+    SetAside,
     Tell,
 )
 from roamcast.broker.mqtt.inputs import Left
@@ -98,6 +100,10 @@ class Outbound:
             case Cut(peer):
                 if self.neighbours is not None:
                     self.neighbours.cut(peer)
+            case Fetch(peer, number):
+                self.server.fetch(peer, number)
+            case SetAside(number, body):
+                self.server.write_ahead.set_aside(number, body)
             case Remark(what, detail):
                 self.server.monitor.remark(what, detail)
             case CaughtUp(keys):
@@ -140,6 +146,8 @@ class Outbound:
         for effect in effects:
             if type(effect) is Remark:
                 self.server.monitor.remark(effect.what, effect.detail)
+            elif type(effect) is SetAside:
+                self.server.write_ahead.set_aside(effect.number, effect.body)
             else:
                 others.append(effect)
         return others

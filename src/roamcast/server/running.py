@@ -47,7 +47,7 @@ from roamcast.server.settings import (
     load_protocol,
 )
 from roamcast.server.snapshot import ForkingSnapshotter
-from roamcast.server.storage import GroupCommit, LeaseLost, LogStore
+from roamcast.server.storage import DamagedLog, GroupCommit, LeaseLost, LogStore
 from roamcast.server.storage.kept_clock import keep_clock, kept_clock
 from roamcast.server.storage.postgres import Lease
 from roamcast.server.studio.studio import Address, Studio
@@ -249,6 +249,7 @@ class RunningBroker:
                 f"{log.place} is the data of a broker in another space than '{settings.space}'",
                 "Give that space, or another directory",
             )
+        core.border.read_aside = partial(segment_of, log)
         self._replay(core, loaded.batches, log.place, version_of(loaded.snapshot))
         graph, movement = load_graph(settings), load_movement(settings, "mesh")
         is_other = core.adopt(load_protocol(settings), settings.keeping, graph, movement)
@@ -435,6 +436,13 @@ class RunningBroker:
         while not self.server.write_ahead.settled and loop.time() < until_s:
             await asyncio.sleep(LOOK_S)
         return self.server.write_ahead.settled
+
+
+def segment_of(log: LogStore, number: int) -> bytes:
+    try:
+        return log.segment(number)
+    except DamagedLog:
+        return b""
 
 
 def context_of(listener: Listener) -> ssl.SSLContext | None:

@@ -20,6 +20,7 @@ from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.effects import AnyEffect
 from roamcast.broker.mqtt.inputs import (
     AnyGiven,
+    Fetched,
     Finished,
     Fired,
     Left,
@@ -39,8 +40,9 @@ from roamcast.server.inbound import Inbound
 from roamcast.server.monitor import Monitor
 from roamcast.server.outbound import Outbound
 from roamcast.server.snapshot import BlockingSnapshotter, Snapshotter
+from roamcast.server.storage.store import Needed
 from roamcast.server.tracking import Trackers
-from roamcast.server.write_ahead import Due, Store, WriteAhead
+from roamcast.server.write_ahead import RETRY_S, Due, Store, WriteAhead
 
 ARRIVAL_S_MAX = 120.0
 """So long may a client wait for CONNACK: longer than its session is waited for."""
@@ -122,7 +124,14 @@ class BrokerServer:
             self.loop.time,
             self._give_finished,
             self.outbound.refuse_waiting,
+            self._needed,
         )
+        self._store = store
+        self._fetched: dict[int, bytes] = {}
+        """Segments that are at hand."""
+        core.border.read_aside = lambda number: self._fetched.get(number, b"")
+        if store is None:
+            core.broker.neighbours.disk = None
         self.backpressure = Backpressure(self.write_ahead)
         self.ahead = core.border.ahead = Ahead()
         self.cpu_budget = core.border.cpu_budget = CpuBudget(core.border.modulator_limits, cpu_s)
@@ -194,6 +203,23 @@ class BrokerServer:
         self.write_ahead.add(now_us, given, effects, took_s)
         self._tick_soon()
         self._set_timer()
+
+    def _needed(self) -> Needed:
+        neighbours = self.core.broker.neighbours
+        return Needed(neighbours.segments, neighbours.set_aside())
+
+    def fetch(self, peer: str, number: int) -> None:
+        """Has what waits for a neighbour read from the store."""
+        if self._store is not None and not self.closing:
+            self._store.fetch(number, partial(self._read, peer, number))
+
+    def _read(self, peer: str, number: int, body: bytes | None) -> None:
+        if body is None:
+            self.loop.call_later(RETRY_S, partial(self.fetch, peer, number))
+            return
+        self._fetched[number] = body
+        self.give(Fetched(peer, number))
+        del self._fetched[number]
 
     def pass_on(self, client: str, batch: Batch) -> None:
         """Messages that need no log: with all others of this tick, in their order."""

@@ -20,6 +20,8 @@ from typing import NoReturn, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from roamcast.server.storage.store import Needed
+
 NICENESS = 5
 """The copy gives way to the broker."""
 PIECE_BYTES = 1024 * 1024
@@ -32,6 +34,8 @@ FIRST_FILE = 3
 class Snapshot(Struct, frozen=True):
     state: bytes
     took_s: float = 0.0
+    needed: Needed | None = None
+    """Which segments the state refers to."""
 
 
 class SnapshotFailed(Exception):

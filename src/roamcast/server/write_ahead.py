@@ -24,6 +24,7 @@ from time import monotonic
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from roamcast.broker.mqtt.effects import AnyEffect
 from roamcast.broker.mqtt.inputs import (
@@ -45,6 +46,7 @@ from roamcast.model.context import Context
 from roamcast.mqtt.messages import WillMessage
 from roamcast.mqtt.packets import Pairs
 from roamcast.server.snapshot import Snapshot, SnapshotFailed, Snapshotter
+from roamcast.server.storage.store import Needed, Segment
 
 RETRY_S = 1.0
 LAZY_S = 0.5
@@ -61,9 +63,22 @@ ROW_BYTES, NUMBER_BYTES = 16, 9
 class Store(Protocol):
     """Where batches go; `done` is called on the loop, in order, once one is safe, or with what went wrong."""
 
-    def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None: ...
-    def snapshot(self, state: bytes, behind: int, done: Callable[[Exception | None], None]) -> None:
-        """`state` takes the place of all batches but the last `behind`."""
+    def submit(
+        self, batch: bytes, done: Callable[[Exception | None], None], segments: tuple[Segment, ...] = ()
+    ) -> None: ...
+    def snapshot(
+        self,
+        state: bytes,
+        behind: int,
+        done: Callable[[Exception | None], None],
+        segments: tuple[Segment, ...] = (),
+        needed: Needed | None = None,
+    ) -> None:
+        """`state` takes the place of all batches but the last `behind`, and of segments that are not needed."""
+        ...
+
+    def fetch(self, number: int, then: Callable[[bytes | None], None]) -> None:
+        """`then` gets a segment; empty if it is missing, None if it cannot be read now."""
         ...
 
 
@@ -94,6 +109,7 @@ class Waiting(Struct):
 
     entries: list[Entry] = []
     effects: list[AnyEffect] = []
+    segments: tuple[Segment, ...] = ()
     work_s: float = 0.0
     pressing: bool = False
     """There is an input that brought something about."""
@@ -115,11 +131,13 @@ class WriteAhead:
         clock_s: Callable[[], float] = monotonic,
         gather: Callable[[], None] = lambda: None,
         stuck: Callable[[Exception, list[AnyEffect]], list[AnyEffect]] = lambda _, effects: effects,
+        needed: Callable[[], Needed | None] = lambda: None,
     ) -> None:
         """`snapshotter` takes snapshots of what all inputs added so far have made; `gather` adds inputs whose work
         was begun, before a batch or a snapshot is made; `stuck` is told why the disk is full and which effects wait
-        for it, and answers with those that still do."""
+        for it, and answers with those that still do; `needed` says which segments the state refers to."""
         self._store = store
+        self._needed = needed
         self._perform = perform
         self._later = later
         self._snapshotter = snapshotter
@@ -167,6 +185,12 @@ class WriteAhead:
                 waiting.pressing = True
         if effects:
             self._waiting.effects += effects
+
+    def set_aside(self, number: int, body: bytes) -> None:
+        """A segment that the next input to be added has made: the two are stored together."""
+        if self._store is not None:
+            self._waiting.segments += ((number, body),)
+            self.waiting_bytes += len(body)
 
     def add_behind(self, effects: list[AnyEffect], size: int) -> None:
         """These need no storing, and wait for what does: they are performed behind all that was added before."""
@@ -267,9 +291,14 @@ class WriteAhead:
     def _put_back(self, taken: Waiting) -> None:
         later = self._waiting
         self._waiting = Waiting(
-            taken.entries + later.entries, taken.effects + later.effects, taken.work_s + later.work_s, True
+            taken.entries + later.entries,
+            taken.effects + later.effects,
+            taken.segments + later.segments,
+            taken.work_s + later.work_s,
+            True,
         )
         self.waiting_bytes += sum(ENTRY_BYTES + size_bytes(each.given) for each in taken.entries)
+        self.waiting_bytes += sum(len(body) for _, body in taken.segments)
 
     # Batches, and snapshots beside them.
 
@@ -296,7 +325,7 @@ class WriteAhead:
             self._perform(taken.effects)
             self.commit()
 
-        store.submit(batch, done)
+        store.submit(batch, done, taken.segments)
 
     def _is_due(self) -> bool:
         logged, due = self._logged, self._due
@@ -304,7 +333,8 @@ class WriteAhead:
         return too_long or logged.bytes >= max(due.logged_bytes, self._state_bytes)
 
     def _take_snapshot(self) -> None:
-        uncovered = self._uncovered = Logged()
+        uncovered, needed = (Logged(), self._needed())
+        self._uncovered = uncovered
 
         def then(result: Snapshot | SnapshotFailed) -> None:
             if self._uncovered is not uncovered:
@@ -313,7 +343,7 @@ class WriteAhead:
             if isinstance(result, SnapshotFailed):
                 self._snapshot_over(result)
             else:
-                self._taken = result
+                self._taken = replace(result, needed=needed)
                 self.commit()
 
         self._snapshotter.take(then)
@@ -331,7 +361,7 @@ class WriteAhead:
             self.commit()
 
         self.busy = True
-        store.snapshot(snapshot.state, uncovered.batches, done)
+        store.snapshot(snapshot.state, uncovered.batches, done, (), snapshot.needed)
 
     def _stands(self, snapshot: Snapshot, since: Logged) -> None:
         self._logged, self._state_bytes, self._snapshot_s = since, len(snapshot.state), snapshot.took_s
@@ -350,14 +380,21 @@ class WriteAhead:
         self.busy = True
         self._state_is_due = False
         self._uncovered = self._taken = None
-        self._snapshotter.take(lambda result: self._with_snapshot(taken, result))
+        needed = self._needed()
+        self._snapshotter.take(lambda result: self._with_snapshot(taken, result, needed))
 
-    def _with_snapshot(self, taken: Waiting, result: Snapshot | SnapshotFailed) -> None:
+    def _with_snapshot(self, taken: Waiting, result: Snapshot | SnapshotFailed, needed: Needed | None) -> None:
         assert self._store is not None
         if isinstance(result, SnapshotFailed):
             self._state_stored(taken, Snapshot(b""), result)
         else:
-            self._store.snapshot(result.state, 0, lambda problem: self._state_stored(taken, result, problem))
+            self._store.snapshot(
+                result.state,
+                0,
+                lambda problem: self._state_stored(taken, result, problem),
+                taken.segments,
+                needed,
+            )
 
     def _state_stored(self, taken: Waiting, snapshot: Snapshot, problem: Exception | None) -> None:
         self.busy = False

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from roamcast.broker.mqtt.core import Core
 from roamcast.server.snapshot import Snapshot, Snapshotter, Then
+from roamcast.server.storage.store import Needed, Segment
 
 EPOCH_US = 1_700_000_000_000_000
 
@@ -66,6 +67,7 @@ class Disk:
     def __init__(self) -> None:
         self.snapshot: bytes | None = None
         self.batches: list[bytes] = []
+        self.segments: dict[int, bytes] = {}
 
 
 class Head:
@@ -77,15 +79,34 @@ class Head:
         self.dead = False
         self._last_us = 0
 
-    def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None:
-        self._in_turn(lambda: self.disk.batches.append(batch), done)
+    def submit(
+        self, batch: bytes, done: Callable[[Exception | None], None], segments: tuple[Segment, ...] = ()
+    ) -> None:
+        self._in_turn(lambda: self._append(batch, segments), done)
 
-    def snapshot(self, state: bytes, behind: int, done: Callable[[Exception | None], None]) -> None:
-        self._in_turn(lambda: self._replace(state, behind), done)
+    def _append(self, batch: bytes, segments: tuple[Segment, ...]) -> None:
+        self.disk.batches.append(batch)
+        self.disk.segments.update(segments)
 
-    def _replace(self, state: bytes, behind: int) -> None:
+    def snapshot(
+        self,
+        state: bytes,
+        behind: int,
+        done: Callable[[Exception | None], None],
+        segments: tuple[Segment, ...] = (),
+        needed: Needed | None = None,
+    ) -> None:
+        self._in_turn(lambda: self._replace(state, behind, segments, needed or Needed()), done)
+
+    def _replace(self, state: bytes, behind: int, segments: tuple[Segment, ...], needed: Needed) -> None:
         batches = self.disk.batches
         self.disk.snapshot, self.disk.batches = state, batches[len(batches) - behind :]
+        self.disk.segments.update(segments)
+        for number in [each for each in self.disk.segments if needed.drops(each)]:
+            del self.disk.segments[number]
+
+    def fetch(self, number: int, then: Callable[[bytes | None], None]) -> None:
+        self._in_turn(lambda: None, lambda _: then(self.disk.segments[number]))
 
     def _in_turn(self, write: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """One after the other, as they were given."""

@@ -96,6 +96,7 @@ class SimBroker:
             core = Core.restored(self.disk.snapshot)
         else:
             core = Core(self.name, 1, stage.broker_params, stage.core_params, None, stage.graph)
+        core.border.read_aside = self.disk.segments.__getitem__
         for batch in self.disk.batches:
             for entry in decode_batch(batch):
                 core.handle(entry.now_us, entry.given)

@@ -78,7 +78,7 @@ def test_of_two_arrivals_in_one_commit_the_later_has_the_session_p27(had_session
 def slow_disk(scene: Scene, wait_us: int = 50_000) -> None:
     head, loop = scene.stage.brokers["a"].head, scene.stage.loop
 
-    def submit(batch: bytes, done: Callable[[Exception | None], None]) -> None:
+    def submit(batch: bytes, done: Callable[[Exception | None], None], segments: object = ()) -> None:
         loop.after(wait_us, lambda: head._write(lambda: head.disk.batches.append(batch), done))
 
     head.submit = submit  # type: ignore[method-assign]

@@ -161,7 +161,7 @@ def test_a_client_whose_subscriptions_the_new_broker_has_no_room_for_keeps_its_s
 
 def unsettled(publications_max: int) -> tuple[Scene, SimClient, SimClient]:
     """A publisher at a, and a reader at b whom nobody at a knows of: their link is down."""
-    params = BrokerParams(advertisements=True, publications_max=publications_max, stream_patience_s=50)
+    params = BrokerParams(advertisements=True, publications_max=publications_max, search_patience_s=50)
     scene = Scene("ab", broker_params=params)
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.subscribe(reader, "t")

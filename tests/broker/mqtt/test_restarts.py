@@ -132,7 +132,7 @@ def recovered(directory: Path, settings: Settings) -> RunningBroker:
 
 def test_other_bounds_of_the_protocol_hold_from_the_next_start(tmp_path: Path) -> None:
     recovered(tmp_path, Settings("a", str(tmp_path)))
-    given = BrokerParams(sessions_max=7, arrows_max=8, wishes_max=9, stream_patience_s=10, replay_wait_s_max=20)
+    given = BrokerParams(sessions_max=7, arrows_max=8, wishes_max=9, search_patience_s=10, replay_wait_s_max=20)
     for _ in range(2):
         core = recovered(tmp_path, Settings("a", str(tmp_path), protocol=given)).core  # type: ignore[attr-defined]
         broker = core.broker

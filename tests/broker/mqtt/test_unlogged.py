@@ -152,7 +152,7 @@ def test_a_broker_that_was_killed_has_no_unlogged_message(scene: Scene) -> None:
 
 def test_a_claim_of_an_unlogged_session_leaves_the_stream_as_the_log_has_it() -> None:
     """bob came to b while the link was down, and a still holds many deliveries of which its log knows nothing."""
-    scene = Scene("ab", broker_params=BrokerParams(stream_patience_s=2.0))
+    scene = Scene("ab", broker_params=BrokerParams(search_patience_s=2.0))
     ann, bob = scene.client("ann"), scene.client("bob", expiry_s=TRANSIENT)
     scene.subscribe(bob, "t", 1)
     scene.stage.unlink("a", "b")

@@ -6,6 +6,7 @@ from roamcast.broker.mqtt.effects import AnyEffect, Remark
 from roamcast.broker.mqtt.inputs import Finished, Fired, Reported, ReportedTogether, decode_batch
 from roamcast.model.context import Context
 from roamcast.server.snapshot import BlockingSnapshotter, Snapshot, SnapshotFailed, Snapshotter, Then
+from roamcast.server.storage.store import Needed, Segment
 from roamcast.server.write_ahead import CONCURRENT_S, Due, WriteAhead
 
 
@@ -18,14 +19,26 @@ class Shelf:
         self.behind: list[int] = []
         self.waiting: list[Callable[[Exception | None], None]] = []
 
-    def submit(self, batch: bytes, done: Callable[[Exception | None], None]) -> None:
+    def submit(
+        self, batch: bytes, done: Callable[[Exception | None], None], segments: tuple[Segment, ...] = ()
+    ) -> None:
         self.batches.append(batch)
         self.waiting.append(done)
 
-    def snapshot(self, state: bytes, behind: int, done: Callable[[Exception | None], None]) -> None:
+    def snapshot(
+        self,
+        state: bytes,
+        behind: int,
+        done: Callable[[Exception | None], None],
+        segments: tuple[Segment, ...] = (),
+        needed: Needed | None = None,
+    ) -> None:
         self.snapshots.append(state)
         self.behind.append(behind)
         self.waiting.append(done)
+
+    def fetch(self, number: int, then: Callable[[bytes | None], None]) -> None:
+        raise AssertionError(f"nobody has set segment {number} aside")
 
     def answer(self, problem: Exception | None = None) -> None:
         self.waiting.pop(0)(problem)

@@ -241,3 +241,14 @@ def test_l8_a_restore_into_a_database_that_was_interrupted_leaves_no_log(
     back_up(server.url, "c", tmp_path / "again")
     restore(tmp_path / "again", str(tmp_path / "new"), "c")
     assert contents(tmp_path / "new") == (b"state", BATCHES)
+
+
+def test_l8_segments_are_in_a_copy(tmp_path: Path) -> None:
+    log = filled(tmp_path / "data")
+    log.append_all([b"more"], [(7, b"seven"), (9, b"nine")])
+    log.close()
+    back_up(str(tmp_path / "data"), "a", tmp_path / "copy")
+    assert restore(tmp_path / "copy", str(tmp_path / "new"), "a") == 4
+    assert contents(tmp_path / "new") == (b"state", [*BATCHES, b"more"])
+    with closing(Log.open(tmp_path / "new")) as restored:
+        assert list(restored.load().segments) == [(7, b"seven"), (9, b"nine")]

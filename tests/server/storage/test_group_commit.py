@@ -9,6 +9,7 @@ import pytest
 
 from roamcast.server.storage import GroupCommit, LeaseLost, Log, StorageFull, StorageSettings
 from roamcast.server.storage.group_commit import Done
+from roamcast.server.storage.store import Segment
 
 Told = list[tuple[str, Exception | None]]
 
@@ -19,10 +20,10 @@ class Gated(Log):
     gate: threading.Event
     groups: list[list[bytes]]
 
-    def append_all(self, batches: Sequence[bytes]) -> None:
+    def append_all(self, batches: Sequence[bytes], segments: Sequence[Segment] = ()) -> None:
         self.gate.wait(10)
         self.groups.append(list(batches))
-        super().append_all(batches)
+        super().append_all(batches, segments)
 
 
 def gated(directory: Path, quota: StorageSettings | None = None) -> Gated:
@@ -174,7 +175,7 @@ def test_nothing_can_be_submitted_to_a_closed_log(tmp_path: Path) -> None:
 
 def test_l8_without_its_lease_nobody_is_told_anything(tmp_path: Path) -> None:
     class Fenced(Gated):
-        def append_all(self, batches: Sequence[bytes]) -> None:
+        def append_all(self, batches: Sequence[bytes], segments: Sequence[Segment] = ()) -> None:
             self.gate.wait(10)
             raise LeaseLost("another broker has taken its place")
 

@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 
 from roamcast.server.storage import DamagedLog, Log, LogInUse, StorageError, StorageFull, StorageSettings
+from roamcast.server.storage.store import Needed
 
 
 def contents(directory: Path) -> tuple[bytes | None, list[bytes]]:
@@ -226,4 +227,26 @@ def test_free_space_is_left_on_the_disk(tmp_path: Path) -> None:
     log = Log.open(tmp_path, StorageSettings(free_bytes_min=1 << 60))
     with pytest.raises(StorageFull, match=f"{1 << 60} must stay free"):
         log.append(b"x")
+    log.close()
+
+
+def test_segments_are_stored_with_batches_and_go_when_no_snapshot_needs_them(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    log.append_all([b"more"], [(1, b"one"), (2, b"two"), (3, b"three")])
+    assert (log.segment(1), log.segment(3)) == (b"one", b"three")
+    log.snapshot(b"state", 0, [(4, b"four")], Needed(3, frozenset({2})))
+    log.close()
+    log = Log.open(tmp_path)
+    assert list(log.load().segments) == [(2, b"two"), (4, b"four")]
+    with pytest.raises(DamagedLog, match="segment 1 is missing"):
+        log.segment(1)
+    log.close()
+
+
+def test_a_segment_that_was_changed_is_noticed(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    log.append_all([b"more"], [(1, b"one")])
+    log._database.execute("UPDATE segments SET body = x'00'")
+    with pytest.raises(DamagedLog, match="segment 1 is damaged"):
+        log.segment(1)
     log.close()

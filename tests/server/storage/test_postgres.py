@@ -21,6 +21,7 @@ from roamcast.server.storage.postgres.database import Link, Session, shut
 from roamcast.server.storage.postgres.lease import STARTING_S
 from roamcast.server.storage.postgres.log import snapshot_of
 from roamcast.server.storage.postgres.schema import prepare
+from roamcast.server.storage.store import Needed
 from tests.ports import free_port
 from tests.server.storage.clusters import Cluster, cluster, needs_postgres
 
@@ -384,3 +385,28 @@ def test_without_a_database_a_write_ends_with_the_lease(bench: Bench) -> None:
     with pytest.raises(LeaseLost, match="the database does not answer"):
         log.append(b"lost")
     assert len(tried) == 2
+
+
+# Segments.
+
+
+def test_segments_are_stored_with_batches_and_go_when_no_snapshot_needs_them(bench: Bench) -> None:
+    log = filled(bench.log())
+    log.append_all([b"more"], [(1, b"one"), (2, b"two"), (3, b"three")])
+    assert (log.segment(1), log.segment(3)) == (b"one", b"three")
+    log.snapshot(b"state", 0, [(4, b"four")], Needed(3, frozenset({2})))
+    log.append(b"behind")
+    other = bench.log()
+    loaded = other.load()
+    assert (loaded.snapshot, list(loaded.batches)) == (b"state", [b"behind"])
+    assert list(loaded.segments) == [(2, b"two"), (4, b"four")]
+    with pytest.raises(DamagedLog, match="segment 1 is missing"):
+        other.segment(1)
+
+
+def test_segments_find_their_table_in_a_database_that_had_none(bench: Bench) -> None:
+    filled(bench.log())
+    bench.server.sql("DROP TABLE roamcast.segments")
+    log = bench.log()
+    log.append_all([b"more"], [(1, b"one")])
+    assert log.segment(1) == b"one"

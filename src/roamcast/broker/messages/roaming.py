@@ -69,6 +69,8 @@ class Remembered(Message, frozen=True, tag="remembered"):
     epoch: int = 0
     """Of its latest attachment, as far as is known: the next must be later."""
     session: SessionState | None = None
+    unsure: bool = False
+    """A broker that may have the session could not be asked."""
 
 
 class Farewell(Message, frozen=True, tag="farewell"):

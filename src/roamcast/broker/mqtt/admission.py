@@ -191,7 +191,8 @@ class Admission:
         state, anew = answer.session, given.clean_start
         epoch = max(0, min(answer.epoch, NUMBER_MAX))
         if not answer.found or state is None:
-            self._begin(given, "restarted" if answer.found or anew else "first", epoch)
+            # What cannot be reached learns when it is back that the client has begun anew.
+            self._begin(given, "restarted" if answer.found or answer.unsure or anew else "first", epoch)
         elif state.user != given.user:
             self._deny(given, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
         elif anew or state.stays or not self._is_possible(client, state):

@@ -29,6 +29,7 @@ from roamcast.broker.mqtt.inputs import (
     AnyGiven,
     Arrived,
     Asked,
+    Fetched,
     Finished,
     Fired,
     Forbidden,
@@ -148,6 +149,8 @@ class Core:
                 self.border.admission.look_around()
             case Fired(timer):
                 self._fired(timer)
+            case Fetched(peer, number):
+                self.border.linking.fetched(peer, number)
             case Announced(topic):
                 self.border.announcing.announce(topic)
             case Restarted():

@@ -121,6 +121,20 @@ class Cut(ServerEffect, frozen=True, gc=False):
     peer: str
 
 
+class SetAside(ServerEffect, frozen=True, gc=False):
+    """Messages that wait for a neighbour, to be stored with the input that brought this about."""
+
+    number: int
+    body: bytes
+
+
+class Fetch(ServerEffect, frozen=True, gc=False):
+    """What was set aside under a number is wanted, for a neighbour (`Fetched`)."""
+
+    peer: str
+    number: int
+
+
 class CaughtUp(ServerEffect, frozen=True, gc=False):
     """All that these publishers had said on these topics by then is performed (`ahead.py`)."""
 
@@ -148,6 +162,8 @@ AnyEffect: TypeAlias = (
     | Hand
     | Tell
     | Cut
+    | SetAside
+    | Fetch
     | CaughtUp
     | Remark
 )

@@ -149,6 +149,13 @@ class Fired(Given, frozen=True, tag="fired", gc=False):
     timer: str
 
 
+class Fetched(Given, frozen=True, tag="fetched", gc=False):
+    """Messages for a neighbour that were set aside are at hand: the number says which."""
+
+    peer: str
+    number: int
+
+
 class Announced(Given, frozen=True, tag="announced", gc=False):
     """A message of QoS 0 is published to a topic, which other brokers must hear of first (R1)."""
 
@@ -178,6 +185,7 @@ AnyGiven: TypeAlias = (
     | Fired
     | Announced
     | Restarted
+    | Fetched
 )
 
 

@@ -21,9 +21,9 @@ from roamcast.broker.messages import (
     Routed,
     Sequenced,
 )
-from roamcast.broker.mqtt.effects import Remark
+from roamcast.broker.mqtt.effects import Fetch, Remark, SetAside
 from roamcast.model.event import Event
-from roamcast.node.boundary import Input, LinkDown, LinkUp, Message, Received, TimerFired
+from roamcast.node.boundary import Does, Input, LinkDown, LinkUp, Message, Received, Send, TimerFired
 
 if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
@@ -41,6 +41,7 @@ class Linking:
         """Neighbours with whom a stream began since somebody looked."""
         self.touched: dict[str, None] = {}
         """Clients of whom a neighbour or a timer has said something since somebody looked."""
+        border.neighbours.disk = self
 
     def _give(self, given: Input) -> None:
         border = self.border
@@ -91,9 +92,12 @@ class Linking:
             self.met[peer] = None
             return
         for carried in streams.of[peer].waiting:
-            # It goes once more, behind the log again.
-            for event in events_in(carried.message):
-                self.border.goes_ahead(event.publisher.host, event.subject)
+            self._goes_behind_the_log(carried.message)
+
+    def _goes_behind_the_log(self, message: BrokerMessage) -> None:
+        """It goes late, or once more."""
+        for event in events_in(message):
+            self.border.goes_ahead(event.publisher.host, event.subject)
 
     def changed(self, peer: str, up: bool) -> None:
         self._give(LinkUp(peer) if up else LinkDown(peer))
@@ -104,9 +108,29 @@ class Linking:
         self._give(TimerFired(timer))
 
     def in_step_with(self, peer: str) -> bool:
-        """Whether it has said hello on its link, so that it is known what it has heard."""
+        """Whether it has said hello on its link, so that it is known what it has heard, and nothing waits for room
+        under way to it."""
         stream = self.border.neighbours.streams.of.get(peer)
-        return stream is not None and stream.up
+        return stream is not None and stream.up and not (stream.tail or stream.aside)
+
+    # What waits for neighbours on the disk.
+
+    def set_aside(self, number: int, body: bytes) -> None:
+        self.border.emit(SetAside(number, body))
+
+    def fetch(self, peer: str, number: int) -> None:
+        self.border.emit(Fetch(peer, number))
+
+    def goes_late(self, sends: Sequence[Does]) -> None:
+        for each in sends:
+            if isinstance(each, Send) and isinstance(each.message, Sequenced):
+                self._goes_behind_the_log(each.message.message)
+
+    def fetched(self, peer: str, number: int) -> None:
+        body = b"" if self.border.read_aside is None else self.border.read_aside(number)
+        if not body:
+            self.border.emit(Remark("segment_missing", f"{peer}: part {number} of what waits for it cannot be read"))
+        self.border.finish(self.border.neighbours.fetched(peer, number, body))
 
 
 def events_in(message: BrokerMessage) -> list[Event]:

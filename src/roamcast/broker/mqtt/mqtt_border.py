@@ -5,7 +5,7 @@ with the numbers that it has in the windows of all who get it, an accepted publi
 are asked of neighbours for all clients together, and judged exactly here (`audience.py`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from roamcast.broker.border import AWAY, HOPS_MAX, Border
 from roamcast.broker.broker import Broker
@@ -45,7 +45,7 @@ from roamcast.mqtt.messages import Form, Message
 from roamcast.node import boundary
 from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, SetTimer
 
-FLEETING = ("ahead", "cpu_budget")
+FLEETING = ("ahead", "cpu_budget", "read_aside")
 """What the server gives a border anew, and no snapshot holds."""
 
 
@@ -55,7 +55,8 @@ class MqttBorder(Border):
     ahead: Ahead | None = None
     cpu_budget: CpuBudget | None = None
     """What modulators may take; None where a log is read again, for then it was decided."""
-    """Of this life of the process alone."""
+    read_aside: Callable[[int], bytes] | None = None
+    """What was set aside under a number, once that is at hand (`Fetched`); empty if it cannot be read."""
 
     def __init__(self, broker: Broker, events: Events, params: CoreParams, graph: MovementGraph | None) -> None:
         super().__init__(broker)

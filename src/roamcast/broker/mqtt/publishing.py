@@ -87,6 +87,11 @@ class Publishing:
             return None
 
     def _publish(self, session: Session, event: Event, message: Message, packet_id: int) -> None:
+        # A will is kept all the same: nobody could send it again.
+        if packet_id and (full := self._full(event)):
+            text = f"too much waits for the broker '{full}', which is not there; try again later"
+            self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
+            return
         self.border.observation.published(session.client, event, message)
         if self.announcing.on:
             self.announcing.announce(event.subject)
@@ -112,6 +117,14 @@ class Publishing:
             session.unaccepted.pop(session.serial, None)
             text = "too many publications wait until it is known who wants them"
             self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
+
+    def _full(self, event: Event) -> str | None:
+        """Which neighbour that should get it can have no more waiting for it."""
+        neighbours = self.border.neighbours
+        if not neighbours.full:
+            return None
+        wanting = neighbours.router.to_neighbours(Notified(event, 0), CLIENT)
+        return next((peer for peer, _ in wanting if neighbours.streams.of[peer].full), None)
 
     # QoS 1 to sessions that end with their connections.
 
@@ -188,7 +201,7 @@ class Publishing:
 
     def _same_route(self, publisher: Session, topic: str) -> Route | None:
         """Who gets all messages of a topic; None if that depends on each, or something may hold them back."""
-        if self.announcing.on or self.border.ids is not None:
+        if self.announcing.on or self.border.ids is not None or self.border.neighbours.full:
             return None
         if self.keeping.groups.members or publisher.attachment.awaits is not None or publisher.publications:
             return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from roamcast.broker.logical.following import FORMER_MAX
 from roamcast.broker.mqtt.walking import Walking
+from roamcast.broker.stream import Stream, size_bytes
 
 if TYPE_CHECKING:
     from roamcast.broker.mqtt.core import Core
@@ -35,7 +36,20 @@ def to_14(core: "Core") -> None:
         vars(session).setdefault("came_us", 0)
 
 
-UPGRADES: Mapping[int, Callable[["Core"], None]] = {12: to_13, 13: to_14}
+def to_15(core: "Core") -> None:
+    """What waits for a neighbour may be on the disk."""
+    neighbours = core.broker.neighbours
+    neighbours.disk, neighbours.segments, neighbours.confirming = core.border.linking, 0, {}
+    neighbours.router.lost = {}
+    for stream in neighbours.streams.of.values():
+        known = vars(stream)
+        new = vars(Stream(stream.peer, stream.peer_life))
+        known.pop("spared", None)
+        vars(stream).update({**new, **known})
+        stream.waiting_bytes = sum([size_bytes(each.message) for each in stream.waiting])
+
+
+UPGRADES: Mapping[int, Callable[["Core"], None]] = {12: to_13, 13: to_14, 14: to_15}
 
 
 def upgrade(core: "Core", version: int, to: int) -> None:

@@ -90,7 +90,7 @@ class ResubscribingBroker:
                 self.clients.pop(peer, None)
                 return neighbours.link_down(now_us, peer)
             case TimerFired(name):
-                return neighbours.give_up(name.split(":", 1)[1])
+                return neighbours.patience_over(now_us, name.split(":", 1)[1])
             case _:
                 return []
 

@@ -1,8 +1,9 @@
 """A whole copy of a broker's log in one file, of one that runs or one that is stopped, in a directory or a database.
 
-    roamcast backup 1          the first line
+    roamcast backup 2          the first line
     S length body              the snapshot, if there is one
     B length body              each batch behind it, in order
+    G length number body       each segment that either refers to; its number has eight bytes
     E length checksum          over everything before; without it the file is not whole
 
 Lengths have eight bytes. What is read is checked as when a broker starts, so a copy is made of a log that is whole,
@@ -34,7 +35,9 @@ from roamcast.server.storage.postgres.log import PostgresLog, snapshot_of
 from roamcast.server.storage.settings import StorageSettings
 from roamcast.server.storage.store import Loaded, LogStore, is_postgres
 
-FIRST_LINE = b"roamcast backup 1\n"
+FIRST_LINE = b"roamcast backup 2\n"
+BEFORE = b"roamcast backup 1\n"
+"""Without segments."""
 LENGTH_BYTES = 8
 PART = "restore.part"
 """In a data directory: what has not been restored as a whole yet."""
@@ -156,6 +159,9 @@ def fill(log: LogStore, records: Iterator[tuple[bytes, bytes]]) -> int:
     for kind, body in records:
         if kind == b"S":
             log.snapshot(body)
+        elif kind == b"G":
+            log.append_all(group, [(int.from_bytes(body[:LENGTH_BYTES]), body[LENGTH_BYTES:])])
+            group = []
         else:
             count += 1
             group.append(body)
@@ -184,6 +190,8 @@ def write(file: Path, loaded: Loaded) -> int:
         for body in loaded.batches:
             count += 1
             put(b"B" + len(body).to_bytes(LENGTH_BYTES) + body)
+        for number, body in loaded.segments:
+            put(b"G" + (LENGTH_BYTES + len(body)).to_bytes(LENGTH_BYTES) + number.to_bytes(LENGTH_BYTES) + body)
         end = checksum.digest()
         output.write(b"E" + len(end).to_bytes(LENGTH_BYTES) + end)
         output.flush()
@@ -197,7 +205,7 @@ def read(file: Path) -> Iterator[tuple[bytes, bytes]]:
         size_bytes = file.stat().st_size
         with file.open("rb") as given:
             checksum = blake2b(first := given.readline(len(FIRST_LINE)))
-            if first != FIRST_LINE:
+            if first not in (FIRST_LINE, BEFORE):
                 raise StorageError(f"{file}: no backup of a broker of this version")
             while True:
                 head = given.read(1 + LENGTH_BYTES)

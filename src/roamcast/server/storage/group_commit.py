@@ -21,8 +21,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from roamcast.server.storage.errors import LeaseLost, StorageFull
-from roamcast.server.storage.store import LogStore
+from roamcast.server.storage.errors import LeaseLost, StorageError, StorageFull
+from roamcast.server.storage.store import LogStore, Needed, Segment
 
 GROUP_BYTES_MAX = 8 * 1024 * 1024
 
@@ -34,8 +34,15 @@ class Entry(Struct, frozen=True):
 
     body: bytes
     done: Done
-    kind: Literal["batch", "snapshot", "refused"] = "batch"
+    kind: Literal["batch", "snapshot", "refused", "read"] = "batch"
     behind: int = 0
+    segments: tuple[Segment, ...] = ()
+    needed: Needed | None = None
+    read: Callable[[], None] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.body) + sum([len(body) for _, body in self.segments])
 
 
 class GroupCommit:
@@ -66,12 +73,34 @@ class GroupCommit:
         self.waiting_bytes = 0
         """What is submitted and not told to be safe; a broker that sees it grow reads less from its clients."""
 
-    def submit(self, batch: bytes, done: Done) -> None:
-        self._add(Entry(batch, done))
+    def submit(self, batch: bytes, done: Done, segments: tuple[Segment, ...] = ()) -> None:
+        self._add(Entry(batch, done, segments=segments))
 
-    def snapshot(self, state: bytes, behind: int, done: Done) -> None:
+    def snapshot(
+        self,
+        state: bytes,
+        behind: int,
+        done: Done,
+        segments: tuple[Segment, ...] = (),
+        needed: Needed | None = None,
+    ) -> None:
         """`state` is what all batches submitted so far lead to, but for the last `behind`; it takes their place."""
-        self._add(Entry(state, done, "snapshot", behind))
+        self._add(Entry(state, done, "snapshot", behind, segments, needed))
+
+    def fetch(self, number: int, then: Callable[[bytes | None], None]) -> None:
+        """`then` gets a segment that was stored before; empty if it is missing, None if it cannot be read now."""
+        found = list[bytes]()
+
+        def read() -> None:
+            try:
+                found.append(self._log.segment(number))
+            except LeaseLost:
+                raise
+            except StorageError:
+                found.append(b"")
+
+        if not self._closed:
+            self._add(Entry(b"", lambda _: then(found[0] if found else None), "read", read=read))
 
     def abandon(self) -> None:
         """Nothing is written any more, and nobody told. A commit that is under way may never end."""
@@ -94,12 +123,12 @@ class GroupCommit:
             return
         if self._closed:
             raise RuntimeError("the log is closed")
-        too_much = self.waiting_bytes + len(entry.body) > self._waiting_bytes_max
+        too_much = self.waiting_bytes + entry.size_bytes > self._waiting_bytes_max
         # A snapshot makes room, so it is never refused for being large.
         if too_much and self._in_flight and entry.kind == "batch":
             entry = Entry(b"", entry.done, "refused")
         self._waiting.append(entry)
-        self.waiting_bytes += len(entry.body)
+        self.waiting_bytes += entry.size_bytes
         if not self._in_flight:
             self._idle.clear()
             self._start()
@@ -107,9 +136,9 @@ class GroupCommit:
     def _start(self) -> None:
         """Put the next group in flight: one snapshot, or batches up to the next snapshot or a fair size."""
         group = [self._waiting.popleft()]
-        size_bytes = len(group[0].body)
+        size_bytes = group[0].size_bytes
         while self._waiting and group[0].kind == self._waiting[0].kind == "batch":
-            size_bytes += len(self._waiting[0].body)
+            size_bytes += self._waiting[0].size_bytes
             if size_bytes > GROUP_BYTES_MAX:
                 break
             group.append(self._waiting.popleft())
@@ -131,9 +160,15 @@ class GroupCommit:
         try:
             match group[0].kind:
                 case "batch":
-                    self._log.append_all([entry.body for entry in group])
+                    self._log.append_all(
+                        [entry.body for entry in group], [each for entry in group for each in entry.segments]
+                    )
                 case "snapshot":
-                    self._log.snapshot(group[0].body, group[0].behind)
+                    first = group[0]
+                    self._log.snapshot(first.body, first.behind, first.segments, first.needed)
+                case "read":
+                    assert group[0].read is not None
+                    group[0].read()
                 case "refused":
                     raise StorageFull(f"{self._log.place}: the disk is slower than what is to be written to it")
         except Exception as problem:
@@ -152,7 +187,7 @@ class GroupCommit:
             told = [*told, *self._waiting]
             self._waiting.clear()
         for entry in told:
-            self.waiting_bytes -= len(entry.body)
+            self.waiting_bytes -= entry.size_bytes
             self._tell(entry, failure)
         self._in_flight = []
         if self._waiting:

@@ -11,6 +11,9 @@ there must be is written with the first batch, with snapshots and at the end. Be
 gap. That none of the newest go missing unnoticed is seen to by `high_water.py`, and that none before them is damaged
 by `wal.py`.
 
+Segments are what the state refers to and does not hold. They are stored with the batch that made them, in one
+transaction, and go with the first snapshot that needs them no more.
+
 A snapshot and the removal of the batches that it covers are one transaction. It is not held to the quota, since it is
 what makes room; the free space that the quota asks for is kept for it.
 """
@@ -29,7 +32,7 @@ from msgspec import Struct
 from roamcast.server.storage.errors import DamagedLog, LogInUse, StorageError, StorageFull
 from roamcast.server.storage.high_water import HighWater
 from roamcast.server.storage.settings import StorageSettings
-from roamcast.server.storage.store import Loaded
+from roamcast.server.storage.store import Loaded, Needed, Segment
 from roamcast.server.storage.wal import check_wal
 
 FORMAT = 1
@@ -54,7 +57,10 @@ CREATE TABLE snapshot (covered INTEGER PRIMARY KEY, checksum BLOB, body BLOB) ST
 CREATE TABLE batches (number INTEGER PRIMARY KEY, checksum BLOB, body BLOB) STRICT;
 """
 
+SEGMENTS = "CREATE TABLE IF NOT EXISTS segments (number INTEGER PRIMARY KEY, checksum BLOB, body BLOB) STRICT"
+"""Made when there is the first, since files of earlier versions have none."""
 INSERT = "INSERT INTO batches VALUES (?, ?, ?)"
+INSERT_SEGMENT = "REPLACE INTO segments VALUES (?, ?, ?)"
 
 Row: TypeAlias = tuple[object, ...]
 Opened = TypeVar("Opened", bound="Log")
@@ -138,7 +144,20 @@ class Log:
         if self._state.covered:
             row = self._read("SELECT * FROM snapshot WHERE covered = ?", self._state.covered)
             snapshot = self._body(next(row, None), self._state.covered, "the snapshot")
-        return Loaded(snapshot, self._batches(), self._state.life)
+        return Loaded(snapshot, self._batches(), self._state.life, self._segments())
+
+    def segment(self, number: int) -> bytes:
+        rows = self._read("SELECT * FROM segments WHERE number = ?", number) if self._has_segments() else iter(())
+        return self._body(next(rows, None), number, f"segment {number}")
+
+    def _segments(self) -> Iterator[Segment]:
+        if self._has_segments():
+            for row in self._read("SELECT * FROM segments WHERE number > ? ORDER BY number", 0):
+                number = int(str(row[0]))
+                yield number, self._body(row, number, f"segment {number}")
+
+    def _has_segments(self) -> bool:
+        return self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'segments'").fetchone() is not None
 
     def _batches(self) -> Iterator[bytes]:
         state = self._state
@@ -165,17 +184,18 @@ class Log:
     def append(self, batch: bytes) -> None:
         self.append_all([batch])
 
-    def append_all(self, batches: Sequence[bytes]) -> None:
+    def append_all(self, batches: Sequence[bytes], segments: Sequence[Segment] = ()) -> None:
         """All of them or none, safe on disk when it returns; `StorageFull` when there is no room."""
-        self._check_room(batches)
+        self._check_room([*batches, *(body for _, body in segments)])
         last = self._last + len(batches)
         rows: list[Row] = [
             (number, checksum(number, body), body) for number, body in enumerate(batches, self._last + 1)
         ]
-        if self._state_is_stored and len(rows) == 1:
+        if self._state_is_stored and len(rows) == 1 and not segments:
             self._append_one(rows[0])
         else:
-            self._commit(State(self._state.life, self._state.covered, last), [(INSERT, rows)])
+            changes = [(INSERT, rows), *storing(segments)]
+            self._commit(State(self._state.life, self._state.covered, last), changes)
         self._last = last
         if self._high_water is not None:
             self._high_water.write(last)
@@ -187,7 +207,9 @@ class Log:
         except sqlite3.DatabaseError as problem:
             raise self._explained(problem) from problem
 
-    def snapshot(self, state: bytes, behind: int = 0) -> None:
+    def snapshot(
+        self, state: bytes, behind: int = 0, segments: Sequence[Segment] = (), needed: Needed | None = None
+    ) -> None:
         """`state` stands from now on for all batches so far but the last `behind`; `StorageFull` when the disk has no
         room for it."""
         if len(state) > BODY_BYTES_MAX:
@@ -204,10 +226,18 @@ class Log:
                 ("DELETE FROM snapshot", [()]),
                 ("INSERT INTO snapshot VALUES (?, ?, ?)", [(covered, checksum(covered, state), state)]),
                 ("DELETE FROM batches WHERE number <= ?", [(covered,)]),
+                *storing(segments),
+                *self._dropping(needed),
             ],
         )
         self._last, self._room_bytes = last, 0
         self._give_back()
+
+    def _dropping(self, needed: Needed | None) -> list[tuple[str, list[Row]]]:
+        if needed is None or not needed.last or not self._has_segments():
+            return []
+        numbers = [row[0] for row in self._database.execute("SELECT number FROM segments")]
+        return [("DELETE FROM segments WHERE number = ?", [(each,) for each in numbers if needed.drops(each)])]
 
     def _commit(self, state: State, changes: list[tuple[str, list[Row]]]) -> None:
         database = self._database
@@ -284,6 +314,13 @@ class Log:
         if self._high_water is not None:
             self._high_water.close()
         os.close(self._lock)
+
+
+def storing(segments: Sequence[Segment]) -> list[tuple[str, list[Row]]]:
+    if not segments:
+        return []
+    rows: list[Row] = [(number, checksum(number, body), body) for number, body in segments]
+    return [(SEGMENTS, [()]), (INSERT_SEGMENT, rows)]
 
 
 def checksum(number: int, body: bytes) -> bytes:

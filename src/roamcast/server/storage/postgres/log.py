@@ -25,10 +25,10 @@ from msgspec.structs import replace
 from roamcast.server.storage.errors import DamagedLog, StorageError, StorageFull, Unreachable
 from roamcast.server.storage.postgres.database import Database, Link, Session
 from roamcast.server.storage.postgres.lease import Lease
-from roamcast.server.storage.postgres.reading import Reader, State, link_of, piece_checksum
+from roamcast.server.storage.postgres.reading import Reader, State, link_of, piece_checksum, segment_checksum
 from roamcast.server.storage.postgres.schema import prepare, version
 from roamcast.server.storage.settings import StorageSettings
-from roamcast.server.storage.store import Loaded
+from roamcast.server.storage.store import Loaded, Needed, Segment
 
 BATCH_BYTES_MAX = 256 * 1024 * 1024
 """A quarter of what PostgreSQL takes in one value, since a dump writes two characters for a byte."""
@@ -58,6 +58,13 @@ MOVE = f"WITH {HELD}, {MOVED} SELECT broker FROM moved"
 DROP_SNAPSHOT = "DELETE FROM roamcast.snapshots WHERE broker = %(broker)s"
 ADD_PIECE = "INSERT INTO roamcast.snapshots VALUES (%(broker)s, %(piece)s, %(piece_checksum)b, %(body)b)"
 DROP_BATCHES = "DELETE FROM roamcast.batches WHERE broker = %(broker)s AND number <= %(covered)s"
+ADD_SEGMENTS = """
+INSERT INTO roamcast.segments (broker, number, checksum, body)
+SELECT %(broker)s, each.*
+FROM unnest(%(segments)b::bigint[], %(checksums)b::bytea[], %(segment_bodies)b::bytea[]) each
+ON CONFLICT (broker, number) DO UPDATE SET checksum = excluded.checksum, body = excluded.body
+"""
+DROP_SEGMENTS = "DELETE FROM roamcast.segments WHERE broker = %(broker)s AND number = ANY(%(dropped)b::bigint[])"
 FIRST = """
 INSERT INTO roamcast.logs (broker, life, covered, covered_chain, last, chain, checksum)
 VALUES (%(broker)s, %(life)s, %(covered)s, %(covered_chain)b, %(last)s, %(chain)b, %(checksum)b)
@@ -114,12 +121,15 @@ class PostgresLog:
     def load(self) -> Loaded:
         snapshot = self._reader.snapshot(self._state)
         self._used_bytes = len(snapshot or b"")
-        return Loaded(snapshot, self._batches(), self._state.life)
+        return Loaded(snapshot, self._batches(), self._state.life, self._reader.segments())
 
     def _batches(self) -> Iterator[bytes]:
         for body in self._reader.batches(self._state):
             self._used_bytes += len(body) + ROW_BYTES
             yield body
+
+    def segment(self, number: int) -> bytes:
+        return self._reader.segment(number)
 
     def _ask(self, query: LiteralString, given: Mapping[str, object]) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self._do(lambda link: link.execute(query, given, binary=True).fetchall())
@@ -130,9 +140,9 @@ class PostgresLog:
     def append(self, batch: bytes) -> None:
         self.append_all([batch])
 
-    def append_all(self, batches: Sequence[bytes]) -> None:
+    def append_all(self, batches: Sequence[bytes], segments: Sequence[Segment] = ()) -> None:
         """All of them or none, safe in the database when it returns; `StorageFull` when there is no room."""
-        wanted = sum(map(len, batches)) + ROW_BYTES * len(batches)
+        wanted = sum(map(len, batches)) + ROW_BYTES * len(batches) + bytes_of(segments)
         self._check_room(batches, wanted)
         chain, chains = self._state.chain, list[bytes]()
         for number, body in enumerate(batches, self._state.last + 1):
@@ -144,8 +154,18 @@ class PostgresLog:
             "chains": chains,
             "bodies": list(batches),
         }
-        self._commit(after, lambda link: link.execute(APPEND, given, prepare=True).rowcount == len(batches))
+        if segments:
+            self._commit(after, lambda link: self._append_with(link, given | given_of(segments), len(batches)))
+        else:
+            self._commit(after, lambda link: link.execute(APPEND, given, prepare=True).rowcount == len(batches))
         self._used_bytes += wanted
+
+    def _append_with(self, link: Link, given: dict[str, Any], count: int) -> bool:
+        with link.transaction():
+            if link.execute(APPEND, given).rowcount != count:
+                return False
+            link.execute(ADD_SEGMENTS, given)
+        return True
 
     def _check_room(self, batches: Sequence[bytes], wanted: int) -> None:
         if max(map(len, batches), default=0) > BATCH_BYTES_MAX:
@@ -156,7 +176,9 @@ class PostgresLog:
                 f"{self._settings.bytes_max}"
             )
 
-    def snapshot(self, state: bytes, behind: int = 0) -> None:
+    def snapshot(
+        self, state: bytes, behind: int = 0, segments: Sequence[Segment] = (), needed: Needed | None = None
+    ) -> None:
         """`state` stands from now on for all batches so far but the last `behind`; `StorageFull` when the database
         has no room for it."""
         before = self._state
@@ -168,11 +190,13 @@ class PostgresLog:
         chain = before.chain if behind == 0 else self._chain_at(covered)
         after = replace(before, covered=covered, covered_chain=chain, last=last)
         kept_bytes = self._bytes_behind(covered) if behind else 0
-        self._commit(after, lambda link: self._write_snapshot(link, after, state))
-        self._used_bytes = len(state) + kept_bytes
+        dropped = [] if needed is None or not needed.last else list(filter(needed.drops, self._reader.numbers()))
+        more = given_of(segments) | {"dropped": dropped}
+        self._commit(after, lambda link: self._write_snapshot(link, after, state, more))
+        self._used_bytes = len(state) + kept_bytes + self._segments_bytes()
 
-    def _write_snapshot(self, link: Link, after: State, state: bytes) -> bool:
-        given = self._given(after)
+    def _write_snapshot(self, link: Link, after: State, state: bytes, more: dict[str, Any]) -> bool:
+        given = self._given(after) | more
         with link.transaction():
             # The lease first: without it nothing else may be done.
             if link.execute(MOVE, given).fetchone() is None:
@@ -185,6 +209,10 @@ class PostgresLog:
                     checksum = piece_checksum(after.covered, piece, body)
                     link.execute(ADD_PIECE, given | {"piece": piece, "piece_checksum": checksum, "body": body})
                 link.execute(DROP_BATCHES, given)
+                if given["segments"]:
+                    link.execute(ADD_SEGMENTS, given)
+                if given["dropped"]:
+                    link.execute(DROP_SEGMENTS, given)
         return True
 
     def _chain_at(self, number: int) -> bytes:
@@ -201,6 +229,11 @@ class PostgresLog:
             SELECT coalesce(sum(length(body) + %s), 0) FROM roamcast.batches WHERE broker = %s AND number > %s
         """
         row = self._do(lambda link: link.execute(query, (ROW_BYTES, self._database.name, number)).fetchone())
+        return 0 if row is None else int(row[0])
+
+    def _segments_bytes(self) -> int:
+        query = "SELECT coalesce(sum(length(body) + %s), 0) FROM roamcast.segments WHERE broker = %s"
+        row = self._do(lambda link: link.execute(query, (ROW_BYTES, self._database.name)).fetchone())
         return 0 if row is None else int(row[0])
 
     def _move(self, after: State) -> None:
@@ -289,6 +322,18 @@ def snapshot_of(database: Database) -> Iterator[Loaded]:
         state = reader.state()
         if state is None:
             raise StorageError(f"{database.place}: there is no log of a broker called '{database.name}' in it")
-        yield Loaded(reader.snapshot(state), reader.batches(state), state.life)
+        yield Loaded(reader.snapshot(state), reader.batches(state), state.life, reader.segments())
     finally:
         session.close()
+
+
+def bytes_of(segments: Sequence[Segment]) -> int:
+    return sum([len(body) + ROW_BYTES for _, body in segments])
+
+
+def given_of(segments: Sequence[Segment]) -> dict[str, object]:
+    return {
+        "segments": [number for number, _ in segments],
+        "checksums": [segment_checksum(number, body) for number, body in segments],
+        "segment_bodies": [body for _, body in segments],
+    }

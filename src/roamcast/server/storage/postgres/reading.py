@@ -7,6 +7,7 @@ from typing import Any, LiteralString, TypeAlias
 from msgspec import Struct
 
 from roamcast.server.storage.errors import DamagedLog
+from roamcast.server.storage.store import Segment
 
 CHECKSUM_BYTES = 16
 READ_ROWS = 64
@@ -18,6 +19,8 @@ BATCHES = """
 SELECT number, chain, body FROM roamcast.batches
 WHERE broker = %(broker)s AND number > %(behind)s ORDER BY number LIMIT %(rows)s
 """
+SEGMENT = "SELECT body, checksum FROM roamcast.segments WHERE broker = %(broker)s AND number = %(number)s"
+NUMBERS = "SELECT number FROM roamcast.segments WHERE broker = %(broker)s ORDER BY number"
 
 Ask: TypeAlias = Callable[[LiteralString, Mapping[str, object]], list[tuple[Any, ...]]]
 
@@ -85,6 +88,22 @@ class Reader:
         if (number, chain) != (state.last, state.chain):
             raise DamagedLog(self.place, f"the log ends with batch {number}, and {state.last} were safe")
 
+    def segment(self, number: int) -> bytes:
+        rows = self._ask(SEGMENT, {"broker": self._name, "number": number})
+        if not rows:
+            raise DamagedLog(self.place, f"segment {number} is missing")
+        body, checksum = map(bytes, rows[0])
+        if checksum != segment_checksum(number, body):
+            raise DamagedLog(self.place, f"segment {number} is damaged: its checksum is wrong")
+        return body
+
+    def numbers(self) -> list[int]:
+        return [row[0] for row in self._ask(NUMBERS, {"broker": self._name})]
+
+    def segments(self) -> Iterator[Segment]:
+        for number in self.numbers():
+            yield number, self.segment(number)
+
 
 def link_of(chain: bytes, number: int, body: bytes) -> bytes:
     """The next link of the chain: nothing else than this number and body behind all those before has it."""
@@ -94,3 +113,7 @@ def link_of(chain: bytes, number: int, body: bytes) -> bytes:
 def piece_checksum(covered: int, piece: int, body: bytes) -> bytes:
     key, salt = piece.to_bytes(8, "big"), covered.to_bytes(16, "big")
     return blake2b(body, digest_size=CHECKSUM_BYTES, key=key, salt=salt).digest()
+
+
+def segment_checksum(number: int, body: bytes) -> bytes:
+    return blake2b(body, digest_size=CHECKSUM_BYTES, salt=number.to_bytes(16, "big")).digest()

@@ -12,11 +12,13 @@ DROP = (
     "DELETE FROM roamcast.logs WHERE broker = %(broker)s",
     "DELETE FROM roamcast.snapshots WHERE broker = %(broker)s",
     "DELETE FROM roamcast.batches WHERE broker = %(broker)s",
+    "DELETE FROM roamcast.segments WHERE broker = %(broker)s",
 )
 RENAME = (
     "UPDATE roamcast.logs SET broker = %(broker)s WHERE broker = %(part)s",
     "UPDATE roamcast.snapshots SET broker = %(broker)s WHERE broker = %(part)s",
     "UPDATE roamcast.batches SET broker = %(broker)s WHERE broker = %(part)s",
+    "UPDATE roamcast.segments SET broker = %(broker)s WHERE broker = %(part)s",
 )
 
 

@@ -42,18 +42,28 @@ ALTER TABLE roamcast.batches ALTER body SET STORAGE EXTERNAL;
 ALTER TABLE roamcast.snapshots ALTER body SET STORAGE EXTERNAL;
 """
 
+SEGMENTS = """
+CREATE TABLE IF NOT EXISTS roamcast.segments (
+    broker text, number bigint, checksum bytea NOT NULL, body bytea NOT NULL, PRIMARY KEY (broker, number)
+);
+ALTER TABLE roamcast.segments ALTER body SET STORAGE EXTERNAL;
+"""
+"""Added since; a broker that does not know it is not disturbed."""
+
 
 def prepare(link: Link, place: str) -> None:
     """Makes the tables if there are none; raises `StorageError` for those of another version."""
     import psycopg
 
-    if version(link) is None:
+    if version(link) is None or not has_segments(link):
         try:
             with link.transaction():
                 link.execute("SELECT pg_advisory_xact_lock(%s)", [MAKING_LOCK])
                 if version(link) is None:
                     link.execute(TABLES)
                     link.execute("INSERT INTO roamcast.format (version) VALUES (%s)", [FORMAT])
+                if version(link) == FORMAT and not has_segments(link):
+                    link.execute(SEGMENTS)
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.DuplicateTable) as problem:
             raise StorageError(
                 f"{place}: the tables cannot be made: {one_line(problem)}. Give the broker's role a database of its "
@@ -65,6 +75,11 @@ def prepare(link: Link, place: str) -> None:
             f"{place}: its tables are of version {found}, and this roamcast knows {FORMAT}. Nothing was changed: "
             "start the roamcast that made them, or give this one another database"
         )
+
+
+def has_segments(link: Link) -> bool:
+    row = link.execute("SELECT to_regclass('roamcast.segments') IS NOT NULL").fetchone()
+    return row is not None and bool(row[0])
 
 
 def version(link: Link) -> int | None:
