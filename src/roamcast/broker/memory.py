@@ -52,9 +52,15 @@ class Memory:
         self.answers: dict[str, Remembered] = {}
         """To questions of this broker, by client, since somebody looked."""
 
-    def ask(self, client: str, number: int) -> list[Does]:
-        """`number` tells this question from others about the client."""
-        return self._ask(Remember(client, number, (self.host,)), None)
+    def ask(self, client: str, number: int, hurries: bool = False) -> list[Does]:
+        """`number` tells this question from others about the client. Who `hurries` is told at once where somebody
+        cannot be asked."""
+        return self._ask(Remember(client, number, (self.host,), hurries), None)
+
+    def unanswered(self, client: str) -> list[str]:
+        """The neighbours that have not answered yet what this broker asked them."""
+        asked = [each.asked for key, each in self.questions.items() if key[:2] == (self.host, client)]
+        return sorted(set().union(*asked))
 
     def hear(self, message: Remember | Remembered, sender: str) -> list[Does]:
         if isinstance(message, Remembered):
@@ -78,7 +84,8 @@ class Memory:
             others = []
         else:
             others = [peer for peer in self.neighbours.router.neighbours if peer != sender]
-        here = [peer for peer in others if peer not in self.neighbours.router.lost]
+        streams, lost = self.neighbours.streams.of, self.neighbours.router.lost
+        here = [peer for peer in others if peer not in lost and (streams[peer].up or not question.hurries)]
         unsure = len(here) < len(others)
         if not here:
             return self._answer(replace(answer, unsure=unsure))

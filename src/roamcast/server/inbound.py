@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 CLIENT_ID_BYTES_MAX = 256
 """Names of clients travel between brokers, many in one message."""
+UNREACHABLE = "unreachable"
+"""The user property of CONNECT with which a client says what it wants when its session cannot be reached."""
 LOGGED_CHARS_MAX = 256
 """Of a name that nobody has looked at yet, in the log."""
 
@@ -106,7 +108,13 @@ class Inbound:
             message = message_of_will(connect.will, now_us)
             will = WillMessage(message, connect.will.delay_s, connect.will.message_expiry_s)
         is_new = not connect.client_id
-        self.server.give(Arrived(client, connect.clean_start, expiry_s, will, is_new, socket.arrival, user))
+        said = dict(connect.user_properties).get(UNREACHABLE, "")
+        unreachable = (
+            said if said in ("wait", "anew") else ("anew" if self.server.core.params.unreachable == "anew" else "")
+        )
+        self.server.give(
+            Arrived(client, connect.clean_start, expiry_s, will, is_new, socket.arrival, user, unreachable)
+        )
 
     def _turn_away(self, socket: ClientSocket, connect: packets.Connect, refusal: tuple[Reason, str]) -> None:
         client = connect.client_id[:LOGGED_CHARS_MAX] or "no client id"

@@ -39,6 +39,7 @@ QUIET = (
     "late_replay",
     "stale_attachment",
     "parcel_stopped",
+    "session_unreachable",
 )
 WARNINGS = ("neighbour_lost", "stream_full")
 LOSSES = ("neighbour_gone", "segment_missing")

@@ -183,7 +183,7 @@ class Outbound:
             return
         del self.server.arriving[effect.client]
         if isinstance(effect, Deny):
-            if effect.reason in TRY_AGAIN:
+            if effect.reason in TRY_AGAIN and not effect.explains:
                 socket.mqtt.hang_up()
             else:
                 socket.mqtt.refuse(now_us, effect.reason, effect.text)

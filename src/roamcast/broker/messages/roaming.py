@@ -57,6 +57,8 @@ class Remember(Message, frozen=True, tag="remember"):
     client: str
     number: int
     path: tuple[str, ...]
+    hurries: bool = False
+    """Nobody is waited for whose link is down."""
 
 
 class Remembered(Message, frozen=True, tag="remembered"):

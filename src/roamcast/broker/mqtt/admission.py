@@ -3,7 +3,8 @@
 A client whose session is here is admitted at once. Of any other its session is looked for
 (`broker/memory.py`) and, when it is found, fetched by relocation; CONNACK follows when all of it is here.
 A client whose session cannot be looked for in time is sent away to try again: to let it in without its session would
-lose what waits for it. When its session was found and then could not be fetched, that is lost, and it is told so.
+lose what waits for it. One that has said that it would rather begin anew does so at once; its old session ends when
+its broker is back. When its session was found and then could not be fetched, that is lost, and it is told so.
 
 One that starts clean wants no session, but the one that it ends must be its own user's, and what it does now must
 count as later than what it did there, whatever the clocks say. So that session is looked for too, and not for long.
@@ -58,10 +59,12 @@ class Admission:
         client = given.client
         session, sought = self.border.sessions.get(client), self.sought.get(client)
         known = session if session is not None else sought
-        if known is not None and known.user != given.user:
+        # Other brokers may have a session that is not found here, and may be down.
+        owner = self.border.owners.user_of(client) if known is None else known.user
+        if owner != given.user and (known is not None or owner is not None):
             self._deny(given, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
             return
-        if sought is not None and not given.clean_start:
+        if sought is not None and not begins_anew(given):
             self.sought[client] = given
             return
         if sought is not None:
@@ -101,7 +104,7 @@ class Admission:
         session.arrival, session.user = given.arrival, given.user
 
     def _deny(self, given: Arrived, reason: Reason, text: str) -> None:
-        self.border.emit(Deny(given.client, reason, text, given.arrival))
+        self.border.emit(Deny(given.client, reason, text, given.arrival, given.unreachable == "wait"))
 
     def _begin(self, given: Arrived, came: Came, known_epoch: int = 0) -> None:
         session = self._attach(given.client, came, known_epoch)
@@ -109,6 +112,7 @@ class Admission:
             self._deny(given, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
             return
         self._arrange(session, given)
+        self.border.owners.began(session)
         if came == "restarted":
             # Another broker may have had a session of it, and does not know how it ended.
             self.border.observation.gone(session.client)
@@ -149,9 +153,9 @@ class Admission:
         if foretold is not None:
             self._remembered(Remembered(client, 0, (), True, foretold.epoch, foretold.session))
             return
-        wait_us = min(self.reminder_wait_us, ANEW_WAIT_US) if given.clean_start else self.reminder_wait_us
+        wait_us = min(self.reminder_wait_us, ANEW_WAIT_US) if begins_anew(given) else self.reminder_wait_us
         self.border.timers.set(f"reminder:{client}", self.border.now_us + wait_us)
-        self.border.finish(self.border.broker.memory.ask(client, self.border.now_us))
+        self.border.finish(self.border.broker.memory.ask(client, self.border.now_us, given.unreachable == "anew"))
         self.look_around()
 
     def _seek_no_more(self, client: str) -> Arrived | None:
@@ -162,10 +166,12 @@ class Admission:
         given = self._seek_no_more(client)
         if given is None:
             return
-        if given.clean_start:
+        if begins_anew(given):
             self._begin(given, "restarted")
         else:
-            text = "a broker that may have the session cannot be reached; try again"
+            behind = ", ".join(self.border.broker.memory.unanswered(client)) or "another broker"
+            text = f"the session may be at {behind} or behind it, which does not answer; try again"
+            self.border.emit(Remark("session_unreachable", f"{client}: {text}"))
             self._deny(given, Reason.SERVER_UNAVAILABLE, text)
 
     def look_around(self) -> None:
@@ -318,6 +324,7 @@ class Admission:
         self._cancel(session.client)
         self.subscribing.groups.left(session.client, session.asked)
         self.subscribing.forget(session)
+        self.border.owners.over(session.client)
         session.attachment.attached = False
         self.border.linking.fired(AWAY + session.client)
         self.border.departed.remove(session)
@@ -343,3 +350,8 @@ class Admission:
         for interest in session.subscriptions.values():
             if interest.asked is not None:
                 observation.subscribed(interest.asked, replace(interest.wanted, issued_us=now_us))
+
+
+def begins_anew(given: Arrived) -> bool:
+    """Whether it would rather begin anew than wait for a session that cannot be reached."""
+    return given.clean_start or given.unreachable == "anew"

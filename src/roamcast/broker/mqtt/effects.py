@@ -36,6 +36,8 @@ class Deny(ServerEffect, frozen=True, gc=False):
     reason: Reason
     text: str
     arrival: int = 0
+    explains: bool = False
+    """It wants to be told also where it only comes too early."""
 
 
 class Dismiss(ServerEffect, frozen=True, gc=False):

@@ -34,6 +34,9 @@ class Arrived(Given, frozen=True, tag="arrived", gc=False):
     """Which of the client's connections waits for the answer."""
     user: str | None = None
     """Who it is, where that was found out: a session is its user's."""
+    unreachable: str = ""
+    """What it wants when a broker that may have its session is not reached: `anew`, to begin anew at once; `wait`, to
+    be told what is waited for; empty, to come again until it is known."""
 
 
 class Left(Given, frozen=True, tag="left", gc=False):

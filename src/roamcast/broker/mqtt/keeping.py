@@ -1,4 +1,4 @@
-"""What every broker must have: retained messages and those that last, spread over all brokers (docs/PROTOCOL.md, 8).
+"""What every broker must have: retained messages, those that last, and owners of client ids (docs/PROTOCOL.md, 8).
 
 The event of such a message has an id that ends with `TO_ALL` and goes to every broker, whoever wants it there. A
 neighbour that is met for the first time, or anew, is given everything that is kept here, in pieces; what is news to
@@ -15,6 +15,7 @@ from roamcast.broker.mqtt.effects import Remark
 from roamcast.broker.mqtt.events import TO_ALL, Events
 from roamcast.broker.mqtt.groups import GROUP_TOPIC, Groups
 from roamcast.broker.mqtt.lasting import LOOK_EVERY_US, TIMER, Lasting
+from roamcast.broker.mqtt.owners import OWNER_TOPIC, Owners
 from roamcast.broker.mqtt.properties import is_lasting
 from roamcast.broker.mqtt.retained import Retained
 from roamcast.broker.router import PeerMessages
@@ -34,9 +35,16 @@ _event_decoder = msgspec.msgpack.Decoder(Event)
 
 class Keeping:
     def __init__(
-        self, border: "MqttBorder", events: Events, retained: Retained, lasting: Lasting, groups: Groups
+        self,
+        border: "MqttBorder",
+        events: Events,
+        retained: Retained,
+        lasting: Lasting,
+        groups: Groups,
+        owners: Owners,
     ) -> None:
         self.border = border
+        self.owners = owners
         self.groups = groups
         self.events = events
         self.retained = retained
@@ -47,7 +55,7 @@ class Keeping:
         """An event that goes to all has come here; whether clients may want it."""
         if event.subject != KEPT_TOPIC:
             self._keep(event)
-            return True
+            return not event.subject.startswith(OWNER_TOPIC)
         try:
             for each in _decoder.decode(event.body or b""):
                 self._keep(_event_decoder.decode(each))
@@ -58,6 +66,10 @@ class Keeping:
     def _keep(self, event: Event) -> None:
         message = self.events.message_of(event)
         if message is None:
+            return
+        if message.topic.startswith(OWNER_TOPIC):
+            if not self.owners.keep(event, message):
+                self.border.emit(Remark("owner_dropped", message.topic))
             return
         if message.retain and not self.retained.keep(event, message, self.border.now_us):
             self.border.emit(Remark("retained_dropped", message.topic))
@@ -76,13 +88,15 @@ class Keeping:
     def hand_over(self) -> None:
         """To neighbours that were met since somebody looked."""
         met, self.border.linking.met = self.border.linking.met, {}
+        if met:
+            self.owners.gather()
         for peer in met:
             if peer in self.border.neighbours.router.neighbours:
                 self._hand_over(peer)
 
     def _hand_over(self, peer: str) -> None:
         neighbours, now_us = self.border.neighbours, self.border.now_us
-        kept = [*self.retained.all(), *self.lasting.all()]
+        kept = [*self.retained.all(), *self.lasting.all(), *self.owners.all()]
         outgoing: PeerMessages = []
         for body in pieces(kept):
             event = Event(self.events.next_id(True), KEPT_TOPIC, Context(self.border.host), now_us, now_us, body=body)

@@ -26,6 +26,7 @@ from roamcast.broker.mqtt.lasting import Lasting
 from roamcast.broker.mqtt.linking import Linking
 from roamcast.broker.mqtt.local_delivery import LocalDelivery
 from roamcast.broker.mqtt.observation import Observation
+from roamcast.broker.mqtt.owners import Owners
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.publishing import Publishing
 from roamcast.broker.mqtt.retained import Retained
@@ -84,7 +85,8 @@ class MqttBorder(Border):
         self.retained = Retained(params.retained_messages_max, params.retained_bytes_max)
         self.lasting = Lasting(params.lasting_messages_max, params.lasting_bytes_max)
         self.groups = Groups(self, self.events, self.retained)
-        self.keeping = Keeping(self, self.events, self.retained, self.lasting, self.groups)
+        self.owners = Owners(self, self.events)
+        self.keeping = Keeping(self, self.events, self.retained, self.lasting, self.groups, self.owners)
         self.announcing = Announcing(self, params.advertised_topics_max, params.advertised_idle_s)
         self.local = LocalDelivery(self, self.audience, self.events, self.keeping)
         self.publishing = self.publishing_kind(self, self.audience, self.local, self.keeping, self.announcing)

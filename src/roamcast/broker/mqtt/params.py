@@ -1,5 +1,7 @@
 """What a broker grants its MQTT clients, as the settings say."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from roamcast.broker.modulators.limits import Limits
@@ -24,6 +26,10 @@ class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):
     """What a modulator of a subscription is granted."""
     reminder_wait_s: float = 10.0
     """How long a client that comes waits until it is known where its session is; then it is to try again later."""
+
+    unreachable: Literal["wait", "anew"] = "wait"
+    """What a client does that does not say it itself, when a broker that may have its session is not reached: `anew`
+    lets it begin anew at once."""
 
     def __post_init__(self) -> None:
         if self.advertised_topics_max < 1:

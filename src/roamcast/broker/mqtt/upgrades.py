@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from roamcast.broker.logical.following import FORMER_MAX
+from roamcast.broker.mqtt.owners import Owners
 from roamcast.broker.mqtt.walking import Walking
 from roamcast.broker.stream import Stream, size_bytes
 
@@ -37,7 +38,8 @@ def to_14(core: "Core") -> None:
 
 
 def to_15(core: "Core") -> None:
-    """What waits for a neighbour may be on the disk."""
+    """What waits for a neighbour may be on the disk, and brokers tell each other whose client ids are."""
+    core.border.owners = core.border.keeping.owners = Owners(core.border, core.events)
     neighbours = core.broker.neighbours
     neighbours.disk, neighbours.segments, neighbours.confirming = core.border.linking, 0, {}
     neighbours.router.lost = {}

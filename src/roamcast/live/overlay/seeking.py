@@ -58,7 +58,7 @@ class Seeking(Memory):
         """Sessions that other processes have now: since when, and what was known of them then."""
         self._asked = 0
 
-    def ask(self, client: str, number: int) -> list[Does]:
+    def ask(self, client: str, number: int, hurries: bool = False) -> list[Does]:
         self.open[client] = None
         self.holders.pop(client, None)
         self.again(client)
