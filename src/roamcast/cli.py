@@ -23,6 +23,7 @@ from roamcast.cli_live import brokers, passwd
 from roamcast.cli_map import Map
 from roamcast.cli_node import key, node
 from roamcast.cli_pipeline import audit, pipeline, what_if
+from roamcast.extras import advice
 from roamcast.model.filter import BadFilter, parse_text
 from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
 
@@ -108,4 +109,11 @@ app.command()(chaos)
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except ImportError as problem:
+        said = advice(problem, sys.argv[1:2])
+        if said is None:
+            raise
+        complaints.print(f"[red]{escape(said)}[/red]", soft_wrap=True)
+        sys.exit(EXIT_BAD_INPUT)

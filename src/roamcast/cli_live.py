@@ -69,8 +69,9 @@ def broker(
     """
     if context.invoked_subcommand is not None:
         return
+    from roamcast.event_loop import run
     from roamcast.server.storage import LeaseLost
-    from roamcast.serving import MISTAKES, configure_log, run, serve, settings_of
+    from roamcast.serving import MISTAKES, configure_log, serve, settings_of
 
     try:
         given = partial(settings_of, config, mqtt_port, data, http_port, name, journal, log_level, studio)

@@ -16,13 +16,13 @@ import tempfile
 import time
 import webbrowser
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from re import match
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from roamcast.extras import EXTRAS, install, installed, missing_of, required
 from roamcast.ports import owner_of
 
 State: TypeAlias = Literal["ok", "warn", "fail"]
@@ -59,31 +59,35 @@ def python_check() -> Finding:
 
 
 def packages_check() -> Finding:
-    """Those that roamcast asks for, without the extras."""
+    """Those that every installation needs."""
     try:
-        asked = [each for each in requires("roamcast") or () if "extra ==" not in each]
+        names = required()
     except PackageNotFoundError:
         advice = "install it: `make install` in a clone, or `pip install .`"
         return Finding("packages", "warn", "roamcast runs from its source and is not installed", advice)
-    names = [found[0] for each in asked if (found := match(r"[\w.-]+", each)) and "win32" not in each]
     missing = [name for name in names if not installed(name)]
     if missing:
         return Finding("packages", "fail", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
     return Finding("packages", "ok", f"all {len(names)} are installed")
 
 
-def installed(name: str) -> bool:
+def extras_check() -> Finding:
+    """Which parts of roamcast can run here."""
     try:
-        version(name)
+        absent = [extra for extra in EXTRAS if missing_of(extra)]
     except PackageNotFoundError:
-        return False
-    return True
+        return Finding("extras", "warn", "not looked at: roamcast runs from its source", "make install")
+    here = ", ".join(extra for extra in EXTRAS if extra not in absent)
+    if absent:
+        said = f"missing: {', '.join(absent)}; installed: {here or 'none'}"
+        return Finding("extras", "warn", said, f"pip install 'roamcast[{','.join(absent)}]'")
+    return Finding("extras", "ok", f"{here} are installed")
 
 
 def java_check() -> Finding:
     """Only what runs on Spark needs it."""
     if importlib.util.find_spec("pyspark") is None:
-        return Finding("java", "warn", "not looked at: pyspark is missing", "pip install 'pyspark[connect]'")
+        return Finding("java", "warn", "not looked at: pyspark is missing", install("spark"))
     from roamcast.spark.session import check_java
     from roamcast.spark.tables import BadPipeline
 
@@ -244,6 +248,7 @@ def checks(data: Path) -> list[Check]:
     return [
         python_check,
         packages_check,
+        extras_check,
         java_check,
         port_check("MQTT port", 1883, "roamcast broker --mqtt-port 1884"),
         port_check("HTTP port", 8080, "roamcast broker --http-port 8081"),

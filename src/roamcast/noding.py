@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.markup import escape
 
+from roamcast.event_loop import run
 from roamcast.journal.records import BadJournal
 from roamcast.live.adhoc.drops import Reason
 from roamcast.live.adhoc.interfaces import BadInterface
@@ -52,7 +53,6 @@ from roamcast.node_options import (
     whereabouts_of,
 )
 from roamcast.server.transport.tls import BadTls, trusting
-from roamcast.serving import run
 from roamcast.sim.applications import Applications, BadApplication
 from roamcast.sim.scenario import BadScenario
 from roamcast.terminal import complaints

@@ -8,11 +8,10 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import structlog
 from msgspec.structs import replace
@@ -125,15 +124,6 @@ def configure_log(level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=LogLines,
     )
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(work)
-    else:
-        uvloop.run(work)
 
 
 def has_terminal() -> bool:

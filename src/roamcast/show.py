@@ -1,16 +1,20 @@
 """What the command line shows: results and explanations as tables for a terminal."""
 
+from typing import TYPE_CHECKING
+
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from roamcast.model.filter.explain import Explanation
-from roamcast.sim.run import Result
-from roamcast.sim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from roamcast.sim.run import Result
+    from roamcast.sim.scenario import Scenario
 
 
-def result_table(result: Result, scenario: Scenario, *, passed: bool) -> RenderableType:
+def result_table(result: "Result", scenario: "Scenario", *, passed: bool) -> RenderableType:
     table = Table(show_header=False, box=None, padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -44,7 +48,7 @@ def result_table(result: Result, scenario: Scenario, *, passed: bool) -> Rendera
     return Panel(Group(*about, table, Text(), footer), title=title, title_align="left", expand=False)
 
 
-def verdict(scenario: Scenario, passed: bool) -> str:
+def verdict(scenario: "Scenario", passed: bool) -> str:
     if not passed:
         return "not all checks passed"
     return f"checks passed: {', '.join(scenario.checks)}" if scenario.checks else "no checks asked for"
@@ -54,7 +58,7 @@ def milliseconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f} ms"
 
 
-def messages_of(result: Result) -> str:
+def messages_of(result: "Result") -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in result.messages.items())
 
 

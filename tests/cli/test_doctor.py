@@ -19,7 +19,7 @@ def test_l6_the_doctor_looks_at_everything_and_says_so_in_json(tmp_path: Path) -
     found = [Finding(**each) for each in json.loads(output)]
     assert code == int(any(each.state == "fail" for each in found))
     names = [each.name for each in found]
-    assert names[:5] == ["python", "packages", "java", "MQTT port", "HTTP port"]
+    assert names[:6] == ["python", "packages", "extras", "java", "MQTT port", "HTTP port"]
     assert {"multicast on loopback", "disk", "clock", "open files", "uvloop", "numba", "wasmtime", "browser"} <= {
         *names
     }

@@ -8,6 +8,10 @@ wanted = expected(prepared).cache()                 # event_id, subscription_id,
 audit(wanted, journal, prepared.settings).where("expected AND times = 0").show()
 """
 
+from roamcast.extras import needs
+
+needs("spark", "pyspark", "pyarrow", "numba", "pandas")
+
 from roamcast.spark.audit import audit, totals
 from roamcast.spark.ingest import ingest
 from roamcast.spark.journal import Journal, ingested, read_journal
