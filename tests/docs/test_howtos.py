@@ -17,9 +17,11 @@ from roamcast.experiments.experiment import Experiment, Findings, Row
 from roamcast.model.filter import parse_text
 from roamcast.model.filter.write import to_text
 from roamcast.server.settings import settings_from
+from tests.docs.following import Reader
 from tests.docs.pages import ROOT, blocks, text_of
 
 HOWTOS = sorted((ROOT / "docs/howto").glob("*.md"))
+NUMBER = re.compile(r"(?<=:)\d+\.?\d*(?=[,}])|(?<=\[)\d+\.\d+(?=,60)")
 NEEDED = {"name": "north", "data": "data"}
 
 
@@ -78,6 +80,24 @@ def test_p4_the_experiment_of_the_how_to_runs_and_is_judged() -> None:
     assert len(rows) == 3
     assert all(row.figures["arrived"] <= row.figures["expected"] for row in rows)
     assert "%" in experiment.claims[0].judge(Findings(rows)).measured
+
+
+class AtAnotherTime(Reader):
+    """Two runs differ in when things happen, and a little in where."""
+
+    def compare(self, block: str) -> None:
+        for reader in self.waiting:
+            self.finish(reader)
+        self.waiting.clear()
+        assert [NUMBER.sub("0", line) for line in self.printed] == [NUMBER.sub("0", x) for x in block.splitlines()]
+        self.printed.clear()
+
+
+@pytest.mark.process
+def test_l6_the_how_to_of_fences_tells_that_a_van_left(tmp_path: Path) -> None:
+    reader = AtAnotherTime(tmp_path)
+    reader.follow(text_of("docs/howto/FENCES.md"))
+    assert len(reader.ran) == 7
 
 
 @pytest.mark.parametrize("page", HOWTOS, ids=lambda page: page.stem)

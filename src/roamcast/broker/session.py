@@ -22,7 +22,7 @@ from roamcast.broker.logical.template import NOWHERE, State
 from roamcast.broker.mesh.prediction import Status, Trip
 from roamcast.broker.messages import Numbered, Pub, Relocate, Replay
 from roamcast.broker.modulators.running import Modulators
-from roamcast.broker.transfer import Interest, SessionState
+from roamcast.broker.transfer import FenceStay, Interest, SessionState
 from roamcast.broker.window import Delivery, Window
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -116,6 +116,10 @@ class Session:
         """Where it said that it will connect next, in a mesh."""
         self.came_us = 0
         """When it connected here, in a mesh."""
+        self.fence_stays: dict[str, FenceStay] = {}
+        """By the name of a fence that its client is in, or may be."""
+        self.fences_known = -1
+        """Which fences there were here when it was last looked where its client is (`mqtt/fencing.py`)."""
 
     @property
     def ends_with_connection(self) -> bool:
@@ -164,6 +168,7 @@ class Session:
             self.ends_with_connection,
             self.window.next_number - 1 if self.connected else self.observed_through,
             self.client_state.residence_us or self.residence_us,
+            tuple(self.fence_stays.items()),
         )
 
     def _seen(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -175,6 +180,7 @@ class Session:
             self.context = state.context
         self.observed_through = state.observed_through
         self.residence_us = state.residence_us
+        self.fence_stays = dict(state.fence_stays)
         self.received.clear()
         self.received.update(dict.fromkeys(state.received))
         for event_id, names in state.seen:

@@ -6,6 +6,7 @@ from msgspec import Struct
 from roamcast.broker.logical.template import DURATION_US_MAX
 from roamcast.broker.window import NUMBER_MAX, WindowState
 from roamcast.model.context import Context
+from roamcast.model.fence import Stay
 from roamcast.model.subscription import Subscription
 from roamcast.mqtt import messages
 from roamcast.mqtt.packets import PACKET_ID_MAX
@@ -29,6 +30,14 @@ class Interest(Struct, frozen=True, array_like=True):
     def name(self) -> str:
         """By which its client knows it."""
         return self.wanted.id if self.asked is None else self.asked.filter.text
+
+
+class FenceStay(Struct, frozen=True, array_like=True):
+    """What is known of a client and a fence that it is in, or may be."""
+
+    since_us: int
+    """When the fence was defined: of another fence of this name nothing is known."""
+    stay: Stay
 
 
 def interest_of(wanted: Subscription, asked: messages.Subscription) -> Interest:
@@ -60,6 +69,8 @@ class SessionState(Struct, frozen=True, array_like=True):
     """The last delivery that observers were told of."""
     residence_us: int = 0
     """How long the client stays at a place, where brokers follow it."""
+    fence_stays: tuple[tuple[str, FenceStay], ...] = ()
+    """By the name of a fence."""
 
 
 def check(state: SessionState, client: str) -> None:

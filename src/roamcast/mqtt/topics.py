@@ -3,7 +3,7 @@
 A filter may use `+` for one level and, at its end, `#` for any number of levels; neither matches a first level that
 begins with `$`. Before a filter may stand `$share/<group>/` (one of the group's members gets each message) and
 `$roam/<name>/` (a second subscription of the same session on the same filter, told apart by its name), in this order
-when there are both.
+when there are both. Some names are none: they begin topics of the broker's own, such as `$roam/fence/#`.
 """
 
 from collections.abc import Iterable
@@ -14,6 +14,8 @@ from roamcast.mqtt.reasons import BadPacket, MalformedPacket, Reason
 
 SHARE = "$share"
 ROAM = "$roam"
+OWN_LEVELS = ("fence", "fences")
+"""What follows `$roam` in topics that can be subscribed to, and is no name."""
 LEVELS_MAX = 16
 LEVEL_COUNT = -1
 
@@ -64,13 +66,19 @@ def parse_filter(text: str) -> TopicFilter:
     group, name = None, None
     if pattern == SHARE or pattern.startswith(SHARE + "/"):
         group, pattern = _after_prefix(pattern, SHARE)
-    if pattern == ROAM or pattern.startswith(ROAM + "/"):
+    if (pattern == ROAM or pattern.startswith(ROAM + "/")) and not is_own(pattern):
         name, pattern = _after_prefix(pattern, ROAM)
-    if name is not None and pattern.split("/", 1)[0] in (SHARE, ROAM):
+    if name is not None and pattern.split("/", 1)[0] in (SHARE, ROAM) and not is_own(pattern):
         raise BadTopicFilter(f"after {ROAM}/<name>/ comes a plain topic filter")
     if group is not None and pattern.split("/", 1)[0] == SHARE:
         raise BadTopicFilter(f"{SHARE} stands once in a filter")
     return TopicFilter(text, pattern, group, name)
+
+
+def is_own(pattern: str) -> bool:
+    """Whether a filter that begins with `$roam` is a plain one, for topics of the broker's own."""
+    levels = pattern.split("/", 2)
+    return len(levels) > 1 and levels[0] == ROAM and levels[1] in OWN_LEVELS
 
 
 def _after_prefix(text: str, prefix: str) -> tuple[str, str]:

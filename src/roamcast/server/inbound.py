@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from roamcast.broker.mqtt.admission import OTHERS
 from roamcast.broker.mqtt.content import REPORT_TOPIC, BadReport, context_reported
+from roamcast.broker.mqtt.fencing import DEFINITIONS
 from roamcast.broker.mqtt.inputs import (
     Announced,
     Arrived,
@@ -237,7 +238,9 @@ class Inbound:
 
     def _refusal(self, client: ClientSocket, event: events.Published) -> Refusal:
         message = event.message
-        if message.topic.startswith("$") and message.topic != REPORT_TOPIC:
+        if message.topic.startswith(DEFINITIONS) and not message.retain:
+            return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': a fence is a retained message"
+        if message.topic.startswith("$") and not is_open(message.topic):
             return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
         if self.server.write_ahead.full is not None and (message.qos or message.retain or is_lasting(message)):
             return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.server.write_ahead.full}"
@@ -314,3 +317,8 @@ class Inbound:
         if asked.filter.group is not None and not self.server.limits.shared_available:
             return Reason.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
         return self.server.access.may_subscribe(client, asked, self.server.now_us())
+
+
+def is_open(topic: str) -> bool:
+    """Whether clients may publish to a topic of the broker's own."""
+    return topic == REPORT_TOPIC or topic.startswith(DEFINITIONS)

@@ -141,6 +141,7 @@ class Admission:
         session.seen = {event_id: names for event_id, names in session.seen.items() if event_id in lasting}
         self.border.observation.moved(session.context.at(self.border.now_us, self.border.space))
         self.travelling.admitted(session)
+        self.border.fencing.look_later(session)
         self.border.observation.waited_for(session)
         self.border.emit(Admit(client, session, present, session.arrival, session.window.next_number - 1))
 
@@ -282,6 +283,7 @@ class Admission:
             self.subscribing.audience.moved(session.context)
             self.border.observation.moved(session.context)
             self.border.walking.moved(session)
+            self.border.fencing.moved(session, before, session.context)
         self._away(session)
         if given.in_order:
             session.will = None

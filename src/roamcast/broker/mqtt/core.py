@@ -196,6 +196,7 @@ class Core:
             "advertised": self.border.announcing.look_for_idle,
             "poll": self.border.travelling.poll,
             "report": self.border.travelling.trip_over,
+            "fence": self.border.fencing.time_over,
         }
         if kind in own:
             own[kind](timer.split(":", 1)[1])
@@ -206,7 +207,7 @@ class Core:
     def reported(self, now_us: int, context: Context) -> bool:
         """A report that need not be an input of its own: the last one of each client is enough for what comes after
         it (`ReportedTogether`), as long as no neighbour or overlay can ask what was before, nobody keeps a journal,
-        measures its stays, and no trip is told to a mesh. False if it must be given."""
+        measures its stays, no trip is told to a mesh, and it passes no fence. False if it must be given."""
         border = self.border
         if border.observation.on or border.has_neighbours() or border.travelling.mesh is not None:
             return False
@@ -214,7 +215,9 @@ class Core:
             return False
         border.now_us = now_us
         try:
-            self.border.subscribing.moved(context)
+            if border.fencing.would_change(context):
+                return False
+            border.subscribing.moved(context, judged=True)
         except Exception:
             # As an input it fails again, where what has to follow from that is known.
             return False
@@ -291,6 +294,7 @@ class Core:
             upgrade(core, version, STATE_VERSION)
         except Exception as problem:
             raise BadState(f"the stored state of version {version} cannot be read: {problem!r}") from problem
+        core.border.fencing.restore()
         return core
 
     def next_timer(self) -> tuple[int, str] | None:

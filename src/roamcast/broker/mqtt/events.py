@@ -63,6 +63,13 @@ class Events:
             raise BadProperty(f"{len(message.payload)} bytes of payload are too many to be passed on")
         return event
 
+    def event_for(self, publisher: Context, message: Message, now_us: int, attributes: dict[str, Value]) -> Event:
+        """Of a message that the broker itself publishes on behalf of a client, with attributes that are known."""
+        event_id = self.next_id(False)
+        self._messages.put(event_id, message, len(message.payload))
+        body = _encoder.encode(message)
+        return Event(event_id, message.topic, publisher, now_us, now_us, attributes, body=body)
+
     def passing_event_of(self, publisher: Context, message: Message, now_us: int, travels: bool) -> Event:
         """The same of a message of QoS 0. Its id has the time of the first: nothing of it outlives the process.
 

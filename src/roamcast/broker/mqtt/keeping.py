@@ -13,6 +13,7 @@ import msgspec
 from roamcast.broker.messages import Notified
 from roamcast.broker.mqtt.effects import Remark
 from roamcast.broker.mqtt.events import TO_ALL, Events
+from roamcast.broker.mqtt.fencing import DEFINITIONS
 from roamcast.broker.mqtt.groups import GROUP_TOPIC, Groups
 from roamcast.broker.mqtt.lasting import LOOK_EVERY_US, TIMER, Lasting
 from roamcast.broker.mqtt.owners import OWNER_TOPIC, Owners
@@ -76,6 +77,8 @@ class Keeping:
         elif message.topic.startswith(GROUP_TOPIC):
             from_here = event.publisher.host == self.border.host
             self.groups.heard(message.topic, self.retained.payload_of(message.topic), from_here)
+        if message.retain and message.topic.startswith(DEFINITIONS):
+            self.border.fencing.heard(message.topic)
         if is_lasting(message) and event.expires_us > self.border.now_us:
             if not self.lasting.keep(event, message):
                 self.border.emit(Remark("lasting_dropped", message.topic))

@@ -18,6 +18,7 @@ from roamcast.broker.mqtt.announcing import Announcing
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.effects import Acknowledge, AnyEffect, Cut, Deliver, Release, Remark, Tell
 from roamcast.broker.mqtt.events import Events
+from roamcast.broker.mqtt.fencing import Fencing
 from roamcast.broker.mqtt.forms import RETAINED, asked_by, form_of
 from roamcast.broker.mqtt.groups import Groups
 from roamcast.broker.mqtt.inputs import Received
@@ -87,6 +88,7 @@ class MqttBorder(Border):
         self.groups = Groups(self, self.events, self.retained)
         self.owners = Owners(self, self.events)
         self.keeping = Keeping(self, self.events, self.retained, self.lasting, self.groups, self.owners)
+        self.fencing = Fencing(self, self.events)
         self.announcing = Announcing(self, params.advertised_topics_max, params.advertised_idle_s)
         self.local = LocalDelivery(self, self.audience, self.events, self.keeping)
         self.publishing = self.publishing_kind(self, self.audience, self.local, self.keeping, self.announcing)
@@ -215,6 +217,7 @@ class MqttBorder(Border):
     def close(self, session: Session) -> list[Does]:
         self.announcing.leave_behind(session)
         self.walking.forget(session.client)
+        self.fencing.forget(session.client)
         self.departed.append(session)
         return super().close(session)
 

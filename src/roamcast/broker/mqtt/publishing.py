@@ -12,6 +12,7 @@ from roamcast.broker.mqtt.audience import PLANS_MAX, Audience
 from roamcast.broker.mqtt.content import REPORT_TOPIC, BadReport, context_reported
 from roamcast.broker.mqtt.effects import Accept, Acknowledge, Complete, Remark, Tell
 from roamcast.broker.mqtt.events import LARGE_BYTES, asks_origin
+from roamcast.broker.mqtt.fencing import DEFINITIONS
 from roamcast.broker.mqtt.inputs import Published, PublishedTogether, Released
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.local_delivery import LocalDelivery
@@ -21,7 +22,8 @@ from roamcast.broker.mqtt.wishes import AskedBy, Entry, Plan, Recipients, Route,
 from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
 from roamcast.model.event import Event
-from roamcast.model.values import BadValue
+from roamcast.model.fence_text import BadFence
+from roamcast.model.values import BadValue, Value
 from roamcast.mqtt.batches import Batch, batch_of, merged
 from roamcast.mqtt.messages import SECOND_US, Message, WillMessage
 from roamcast.mqtt.reasons import Reason
@@ -60,6 +62,8 @@ class Publishing:
             session.received[packet_id] = None
         if message.topic == REPORT_TOPIC:
             self._report(session, message, packet_id)
+            return
+        if message.topic.startswith(DEFINITIONS) and not self._may_define(session, message, packet_id):
             return
         if message.user_properties and message.qos and self.events.is_copy(None, message):
             self.border.emit(Acknowledge(given.client, packet_id))
@@ -280,6 +284,29 @@ class Publishing:
             return
         self.border.subscribing.moved(context)
         self.border.emit(Acknowledge(session.client, packet_id))
+
+    def _may_define(self, session: Session, message: Message, packet_id: int) -> bool:
+        """Whether it can be a fence."""
+        try:
+            self.border.fencing.check(message)
+        except BadFence as problem:
+            self._refuse(session, message, packet_id, Reason.PAYLOAD_FORMAT_INVALID, str(problem))
+            return False
+        return True
+
+    def publish_for(self, session: Session, message: Message, attributes: dict[str, Value]) -> None:
+        """What the broker says on behalf of a client: in the order of what that publishes itself."""
+        message = self._with_choice(message, False)
+        event = self.events.event_for(session.context, message, self.border.now_us, attributes)
+        self.border.observation.published(session.client, event, message)
+        if self.announcing.on:
+            self.announcing.announce(event.subject)
+        session.serial = max(self.border.now_us, session.serial + 1, session.published + 1)
+        self.border.finish(self.border.publish(session, Pub(session.serial, event)))
+        if session.publications or session.refused:
+            self.announcing.published(session)
+            if was_refused(session, session.serial):
+                self.border.emit(Remark("publication_dropped", f"{session.client}: {message.topic}"))
 
     def released(self, given: Released) -> None:
         session = self.border.sessions.get(given.client)

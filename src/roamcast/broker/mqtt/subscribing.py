@@ -196,17 +196,25 @@ class Subscribing:
             self._withdraw(session, text)
 
     def reported(self, given: Reported | ReportedTogether) -> None:
-        for context in (given.context,) if isinstance(given, Reported) else given.contexts:
-            self.moved(context)
+        if isinstance(given, Reported):
+            self.moved(given.context)
+            return
+        for context in given.contexts:
+            self.moved(context, judged=True)
 
-    def moved(self, context: Context) -> None:
+    def moved(self, context: Context, judged: bool = False) -> None:
+        """`judged` says that it is known to pass no fence."""
         session = self.border.sessions.get(context.host)
         if session is not None:
-            session.context = context
+            before, session.context = session.context, context
             self.audience.moved(context, self.border.has_neighbours())
             self.border.observation.moved(context)
             self.border.walking.moved(session)
             self.travelling.moved(session)
+            if judged:
+                self.border.fencing.passed_over(session)
+            else:
+                self.border.fencing.moved(session, before, context)
 
     def welcome(self, session: Session) -> None:
         """A client that was here before, or elsewhere: what it wants is known."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from roamcast.broker.logical.following import FORMER_MAX
+from roamcast.broker.mqtt.fencing import Fencing
 from roamcast.broker.mqtt.owners import Owners
 from roamcast.broker.mqtt.walking import Walking
 from roamcast.broker.stream import Stream, size_bytes
@@ -38,7 +39,8 @@ def to_14(core: "Core") -> None:
 
 
 def to_15(core: "Core") -> None:
-    """What waits for a neighbour may be on the disk, and brokers tell each other whose client ids are."""
+    """What waits for a neighbour may be on the disk, brokers tell each other whose client ids are, and they know
+    fences, and sessions those that their clients are in."""
     core.border.owners = core.border.keeping.owners = Owners(core.border, core.events)
     neighbours = core.broker.neighbours
     neighbours.disk, neighbours.segments, neighbours.confirming = core.border.linking, 0, {}
@@ -49,6 +51,9 @@ def to_15(core: "Core") -> None:
         known.pop("spared", None)
         vars(stream).update({**new, **known})
         stream.waiting_bytes = sum([size_bytes(each.message) for each in stream.waiting])
+    core.border.fencing = Fencing(core.border, core.events)
+    for session in core.border.sessions.values():
+        session.fence_stays, session.fences_known = {}, -1
 
 
 UPGRADES: Mapping[int, Callable[["Core"], None]] = {12: to_13, 13: to_14, 14: to_15}

@@ -130,8 +130,8 @@ class OverlaySubscribing(Subscribing):
         super()._withdraw(session, name)
         self.border.guests.unsubscribe(session, name)
 
-    def moved(self, context: Context) -> None:
-        super().moved(context)
+    def moved(self, context: Context, judged: bool = False) -> None:
+        super().moved(context, judged)
         session = self.border.sessions.get(context.host)
         if session is not None:
             self.border.guests.moved(session)

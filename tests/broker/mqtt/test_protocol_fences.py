@@ -1,0 +1,299 @@
+"""docs/PROTOCOL.md, section 18: fences at brokers, and who is told that one was passed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from roamcast.broker.mqtt.inputs import AnyGiven
+from roamcast.mqtt.packets import PubAck
+from roamcast.mqtt.reasons import Reason
+from tests.broker.mqtt.scene import Scene, last, published
+from tests.broker.mqtt.stage import SimClient
+
+YARD = [[-50, -50], [50, -50], [50, 50], [-50, 50], [-50, -50]]
+
+
+def yard(**properties: object) -> dict[str, Any]:
+    geometry = {"type": "Polygon", "coordinates": [YARD]}
+    return {"type": "Feature", "geometry": geometry, "properties": {"hysteresis_m": 0, **properties}}
+
+
+def put(scene: Scene, client: SimClient, name: str = "yard", given: object = None, **properties: Any) -> Reason:
+    body = yard(**properties) if given is None else given
+    reason = scene.publish(client, f"$roam/fences/{name}", json.dumps(body).encode(), retain=True)
+    assert reason is not None
+    return reason
+
+
+def delete(scene: Scene, client: SimClient, name: str = "yard") -> None:
+    assert scene.publish(client, f"$roam/fences/{name}", b"", retain=True) is Reason.SUCCESS
+
+
+def told(client: SimClient) -> list[str]:
+    """Fence and transition, in order."""
+    return [each.topic.removeprefix("$roam/fence/") for each in published(client)]
+
+
+def at(scene: Scene, client: SimClient, x: float, **attributes: object) -> None:
+    said: dict[str, object] = {"position": [x, 0]}
+    if attributes:
+        said["attributes"] = attributes
+    scene.publish(client, "$roam/me", said, qos=0)
+
+
+def watched(brokers: str = "a", **properties: Any) -> tuple[Scene, SimClient, SimClient]:
+    """A yard, somebody who is told at the last broker, and a van at the first."""
+    scene = Scene(brokers)
+    reader = scene.client("reader", brokers[-1])
+    assert scene.subscribe(reader, "$roam/fence/#", 2) == (Reason.GRANTED_QOS_2,)
+    assert put(scene, reader, **properties) is Reason.SUCCESS
+    return scene, reader, scene.client("van-7", brokers[0])
+
+
+# What is told.
+
+
+@pytest.mark.parametrize("brokers", ["a", "abc"])
+def test_a_client_that_goes_in_and_out_is_told_of_at_every_broker_p98(brokers: str) -> None:
+    scene, reader, van = watched(brokers)
+    for x in (-200, 0, 200):
+        at(scene, van, x, kind="van")
+    assert told(reader) == ["yard/enter", "yard/leave"]
+    enter, leave = (json.loads(each) for each in reader.taken)
+    assert (enter["host"], enter["fence"], enter["transition"], enter["kind"]) == ("van-7", "yard", "enter", "van")
+    assert enter["position"] == [-50, 0]
+    assert leave["position"] == [50, 0]
+    assert leave["dwell_s"] == pytest.approx((leave["time"] - enter["time"]) / 1e6)
+
+
+def test_the_moment_is_on_the_way_and_not_at_a_report_p99() -> None:
+    scene, reader, van = watched()
+    at(scene, van, -150)
+    before_us = scene.stage.loop.now_us
+    scene.rest(9.5)
+    at(scene, van, 50)
+    (enter,) = map(json.loads, reader.taken)
+    assert enter["time"] % 1_000 == 0
+    assert enter["time"] - before_us == pytest.approx(4.5e6, abs=0.3e6)
+
+
+def test_a_way_through_between_two_reports_is_a_cross_p99() -> None:
+    scene, reader, van = watched(on=["cross"])
+    at(scene, van, -200)
+    at(scene, van, 200)
+    assert told(reader) == ["yard/cross"]
+
+
+def test_filters_and_qos_are_those_of_any_subscription_p98() -> None:
+    scene, _, van = watched()
+    other = scene.client("other")
+    scene.subscribe(other, "$roam/fence/+/leave", 0, filter="host = 'van-7' AND dwell_s >= 0")
+    for x in (-200, 0, 200):
+        at(scene, van, x)
+    assert [(each.topic, each.qos) for each in published(other)] == [("$roam/fence/yard/leave", 0)]
+
+
+def test_what_is_around_a_transition_finds_it_by_place_p98() -> None:
+    scene, _, van = watched()
+    near, far = scene.client("near"), scene.client("far")
+    for client, x in ((near, -40), (far, 900)):
+        scene.report(client, position=[x, 0])
+        scene.subscribe(client, "$roam/fence/yard/enter", filter="near(position, 100)")
+    at(scene, van, -200)
+    at(scene, van, 0)
+    assert "van-7" in [json.loads(each)["host"] for each in near.taken]
+    assert "van-7" not in [json.loads(each)["host"] for each in far.taken]
+
+
+def test_only_hosts_that_the_fence_asks_for_are_judged_p100() -> None:
+    scene, reader, van = watched(hosts="kind = 'van'")
+    for x in (-200, 0):
+        at(scene, van, x, kind="bus")
+    assert told(reader) == []
+    at(scene, van, 10, kind="van")
+    assert told(reader) == ["yard/enter"]
+
+
+def test_dwell_is_told_when_its_time_is_over_and_nothing_is_said_p99() -> None:
+    scene, reader, van = watched(on=["dwell"], dwell_s=60)
+    at(scene, van, 0)
+    scene.rest(59.0)
+    assert told(reader) == []
+    scene.rest(1.0)
+    assert told(reader) == ["yard/dwell"]
+    scene.rest(200.0)
+    at(scene, van, 1)
+    assert told(reader) == ["yard/dwell"]
+
+
+def test_a_time_outside_makes_a_leave_when_it_is_over_p99() -> None:
+    scene, reader, van = watched(hysteresis_m=None, outside_s=30)
+    at(scene, van, 0)
+    at(scene, van, 100)
+    scene.rest(20.0)
+    assert told(reader) == ["yard/enter"]
+    scene.rest(12.0)
+    assert told(reader) == ["yard/enter", "yard/leave"]
+
+
+def test_jitter_at_the_border_is_told_of_once_p99() -> None:
+    scene, reader, van = watched(hysteresis_m=None)
+    for number in range(30):
+        at(scene, van, -50 + (20 if number % 2 else -20))
+    assert told(reader) == ["yard/enter"]
+
+
+# What a fence is.
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        (b"{", "GeoJSON"),
+        (json.dumps({"type": "Feature", "geometry": None}).encode(), "geometry is missing"),
+        (json.dumps(yard(on=["exit"])).encode(), "on is"),
+        (json.dumps({"type": "Feature", "properties": {"anchor": "b", "radius_m": 5}}).encode(), "move with a host"),
+    ],
+)
+def test_what_is_no_fence_is_refused_in_words_p101(payload: bytes, words: str) -> None:
+    scene = Scene()
+    client = scene.client("c")
+    assert scene.publish(client, "$roam/fences/yard", payload, retain=True) is Reason.PAYLOAD_FORMAT_INVALID
+    assert words in (last(client, PubAck).reason_text or "")
+
+
+def test_a_fence_is_retained_and_does_not_expire_p101() -> None:
+    scene = Scene()
+    client = scene.client("c")
+    body = json.dumps(yard()).encode()
+    assert scene.publish(client, "$roam/fences/yard", body) is Reason.TOPIC_NAME_INVALID
+    answer = scene.publish(client, "$roam/fences/yard", body, retain=True, expiry_s=9)
+    assert answer is Reason.PAYLOAD_FORMAT_INVALID
+
+
+@pytest.mark.parametrize("topic", ["$roam/fence/yard/enter", "$roam/fence/x", "$roam/fences"])
+def test_nobody_else_says_that_a_fence_was_passed_p101(topic: str) -> None:
+    scene = Scene()
+    assert scene.publish(scene.client("c"), topic, b"{}", retain=True) is Reason.TOPIC_NAME_INVALID
+
+
+def test_fences_can_be_listed_as_retained_messages_p101() -> None:
+    scene, reader, _ = watched("ab")
+    put(scene, reader, "north")
+    other = scene.client("other", "a")
+    scene.subscribe(other, "$roam/fences/#")
+    assert [each.topic for each in published(other)] == ["$roam/fences/yard", "$roam/fences/north"]
+
+
+def test_a_second_subscription_may_have_a_name_p11() -> None:
+    scene, reader, van = watched()
+    scene.subscribe(reader, "$roam/second/$roam/fence/+/enter", 2)
+    at(scene, van, 0)
+    assert told(reader) == ["yard/enter"]
+
+
+def test_a_fence_of_a_collection_has_its_name_before_its_own_p101() -> None:
+    scene, reader, van = watched()
+    delete(scene, reader)
+    features = [{**yard(), "id": "one"}, {**yard(), "id": "two"}]
+    assert put(scene, reader, "depots", {"type": "FeatureCollection", "features": features}) is Reason.SUCCESS
+    at(scene, van, 0)
+    assert told(reader) == ["depots/one/enter", "depots/two/enter"]
+
+
+def test_a_fence_that_was_deleted_tells_nothing_p101() -> None:
+    scene, reader, van = watched("ab")
+    at(scene, van, 0)
+    delete(scene, reader)
+    at(scene, van, 200)
+    assert told(reader) == ["yard/enter"]
+
+
+def test_a_new_fence_sees_the_next_report_as_the_first_p100() -> None:
+    scene, reader, van = watched()
+    at(scene, van, 0)
+    put(scene, reader, "late")
+    at(scene, van, 1)
+    at(scene, van, 2)
+    assert told(reader) == ["yard/enter", "late/enter"]
+
+
+def test_a_fence_that_is_defined_anew_begins_anew_p100() -> None:
+    scene, reader, van = watched()
+    at(scene, van, 0)
+    put(scene, reader)
+    at(scene, van, 1)
+    assert told(reader) == ["yard/enter", "yard/enter"]
+
+
+# Once, whatever happens.
+
+
+def test_reports_that_pass_no_fence_are_not_inputs_of_their_own_p102(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, _, van = watched()
+    server = scene.stage.brokers["a"].server
+    given: list[str] = []
+    give = server.give
+
+    def noting(one: AnyGiven) -> None:
+        given.append(type(one).__name__)
+        give(one)
+
+    monkeypatch.setattr(server, "give", noting)
+    for x in (-400, -300, -200, 0, 10, 20, 30, 300, 400):
+        at(scene, van, x)
+    assert given.count("Reported") == 2
+
+
+def test_a_client_that_roams_inside_a_fence_is_told_of_once_p102() -> None:
+    scene, reader, van = watched("abc", dwell_s=60)
+    at(scene, van, -200)
+    at(scene, van, 0)
+    scene.move(van, "c")
+    at(scene, van, 10)
+    scene.rest(100.0)
+    scene.move(van, "b")
+    at(scene, van, 200)
+    assert told(reader) == ["yard/enter", "yard/dwell", "yard/leave"]
+
+
+def test_the_way_goes_on_at_the_next_broker_p102() -> None:
+    scene, reader, van = watched("ab", on=["cross"])
+    at(scene, van, -200)
+    scene.move(van, "b")
+    at(scene, van, 200)
+    assert told(reader) == ["yard/cross"]
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_broker_that_was_killed_knows_who_is_inside_p102(snapshot: bool) -> None:
+    scene, reader, van = watched("ab", dwell_s=60)
+    at(scene, van, -200)
+    at(scene, van, 0)
+    broker = scene.stage.brokers["a"]
+    if snapshot:
+        broker.server.write_ahead.snapshot()
+        scene.rest()
+    broker.kill()
+    scene.rest()
+    broker.start()
+    scene.stage.heal()
+    scene.rest(100.0)
+    scene.move(van, "a")
+    at(scene, van, 200)
+    assert told(reader) == ["yard/enter", "yard/dwell", "yard/leave"]
+
+
+def test_a_log_that_is_read_again_makes_no_way_that_nobody_went_p102() -> None:
+    """Around the yard, with reports of which only the last is logged."""
+    scene, reader, van = watched("ab", on=["enter", "cross"])
+    for x, y in ((-200, 0), (-200, 300), (200, 300), (200, 0)):
+        scene.publish(van, "$roam/me", {"position": [x, y]}, qos=0)
+    broker = scene.stage.brokers["a"]
+    broker.kill()
+    scene.rest()
+    broker.start()
+    scene.stage.heal()
+    scene.rest(5.0)
+    assert told(reader) == []
