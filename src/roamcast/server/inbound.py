@@ -24,7 +24,7 @@ from roamcast.broker.mqtt.inputs import (
     Reported,
     Withdrew,
 )
-from roamcast.broker.mqtt.properties import is_lasting
+from roamcast.broker.mqtt.properties import must_reach_all
 from roamcast.broker.mqtt.travelling import SAID_NAMES
 from roamcast.broker.session import Session
 from roamcast.model.context import Context
@@ -177,7 +177,7 @@ class Inbound:
             return
         if self.server.trackers is not None:
             self._tracked(self.server.trackers, client, message)
-        if message.qos or message.retain or is_lasting(message):
+        if message.qos or must_reach_all(message):
             if self.server.core.border.publishing.needs_log(name, message):
                 self.server.give(Published(name, packet_id, message))
                 self.server.backpressure.said(client)
@@ -242,7 +242,7 @@ class Inbound:
             return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': a fence is a retained message"
         if message.topic.startswith("$") and not is_open(message.topic):
             return Reason.TOPIC_NAME_INVALID, f"'{message.topic}': topics that begin with $ are the broker's own"
-        if self.server.write_ahead.full is not None and (message.qos or message.retain or is_lasting(message)):
+        if self.server.write_ahead.full is not None and (message.qos or must_reach_all(message)):
             return Reason.QUOTA_EXCEEDED, f"the broker cannot store anything: {self.server.write_ahead.full}"
         return self.server.access.may_publish(client, message, self.context_of(client.name), self.server.now_us())
 

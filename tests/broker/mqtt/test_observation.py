@@ -102,6 +102,15 @@ def test_p2_a_message_holds_at_its_publication_unless_it_lasts() -> None:
     assert [event.instantaneous for _, event in told(scene).of("published")] == [True, False, True]
 
 
+def test_p2_a_withdrawn_message_is_told_as_that_and_its_withdrawal_is_no_event() -> None:
+    scene = watched()
+    writer = scene.client("w")
+    scene.publish(writer, "t", b"2", expiry_s=60, persist="true", id="7")
+    scene.publish(writer, "t", b"", withdraw="7")
+    ((_, event),) = told(scene).of("published")
+    assert told(scene).of("withdrawn") == [("w", event.id)]
+
+
 def test_p2_shared_subscriptions_are_not_in_the_journal() -> None:
     scene = watched()
     member, plain = scene.client("m"), scene.client("p")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from roamcast.broker.mqtt.lasting import Lasting
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.retained import ENDED_MAX, Retained
 from roamcast.model.context import Context
@@ -187,6 +188,125 @@ def test_after_its_expiry_nobody_gets_it_and_nothing_is_kept_p44() -> None:
     for broker in scene.stage.brokers.values():
         core = broker.server.core
         assert (len(core.border.lasting), core.border.lasting.bytes, len(core.border.timers)) == (0, 0, 0)
+
+
+def lasting_at(scene: Scene) -> list[int]:
+    return [len(broker.server.core.border.lasting) for broker in scene.stage.brokers.values()]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_what_its_publisher_withdraws_nobody_gets_any_more_at_any_broker_p44(qos: int) -> None:
+    scene = Scene("abc")
+    writer, early, late = scene.client("writer", "a"), scene.client("early", "c"), scene.client("late", "c")
+    scene.subscribe(early, "t", qos=2)
+    scene.publish(writer, "t", b"jam", expiry_s=600, persist="true", id="7")
+    scene.publish(writer, "t", b"ice", expiry_s=600, persist="true", id="8")
+    scene.rest(3.0)
+    scene.publish(writer, "t", b"", qos=qos, withdraw="7")
+    scene.rest(3.0)
+    assert lasting_at(scene) == [1, 1, 1]
+    scene.subscribe(late, "t", qos=2)
+    scene.rest(3.0)
+    assert (early.taken, late.taken) == ([b"jam", b"ice"], [b"ice"])
+    assert early.copies == []
+
+
+def test_only_the_publisher_of_a_message_withdraws_it_by_its_topic_and_id_p44() -> None:
+    scene = Scene("ab")
+    writer, other = scene.client("writer", "a"), scene.client("other", "b")
+    scene.publish(writer, "t", b"jam", expiry_s=600, persist="true", id="7")
+    scene.publish(other, "t", b"", withdraw="7")
+    scene.publish(writer, "u", b"", withdraw="7")
+    scene.publish(writer, "t", b"", withdraw="8")
+    scene.rest(3.0)
+    assert lasting_at(scene) == [1, 1]
+
+
+def test_what_is_withdrawn_does_not_wait_for_a_client_that_is_away_p44() -> None:
+    scene = Scene("ab")
+    writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
+    scene.subscribe(reader, "t", qos=1)
+    reader.drop()
+    scene.rest()
+    scene.publish(writer, "t", b"jam", expiry_s=600, persist="true", id="7")
+    scene.publish(writer, "t", b"ice", expiry_s=600, persist="true", id="8")
+    scene.rest(3.0)
+    scene.publish(writer, "t", b"", withdraw="7")
+    scene.rest(3.0)
+    scene.move(reader, "b")
+    scene.rest(3.0)
+    assert reader.taken == [b"ice"]
+
+
+def test_a_broker_that_was_cut_off_does_not_bring_back_what_was_withdrawn_p44() -> None:
+    scene = Scene("abc")
+    writer, late = scene.client("writer", "a"), scene.client("late", "a")
+    scene.publish(writer, "t", b"jam", expiry_s=600, persist="true", id="7")
+    scene.rest(3.0)
+    scene.stage.unlink("a", "b")
+    scene.rest(70.0)
+    scene.publish(writer, "t", b"", withdraw="7")
+    scene.rest(3.0)
+    assert lasting_at(scene) == [0, 1, 1]
+    scene.stage.heal()
+    scene.rest(5.0)
+    assert lasting_at(scene) == [0, 0, 0]
+    scene.subscribe(late, "t", qos=1)
+    scene.rest(3.0)
+    assert late.taken == []
+
+
+def test_what_was_withdrawn_stays_so_after_a_restart_p44() -> None:
+    scene = Scene()
+    writer = scene.client("writer")
+    scene.publish(writer, "t", b"jam", expiry_s=600, persist="true", id="7")
+    scene.publish(writer, "t", b"", withdraw="7")
+    broker = scene.stage.brokers["a"]
+    broker.server.write_ahead.snapshot()
+    scene.rest()
+    broker.kill()
+    scene.stage.heal()
+    scene.rest()
+    lasting = scene.stage.brokers["a"].server.core.border.lasting
+    assert (len(lasting), [own_id for _, _, own_id in lasting.ended]) == (0, ["7"])
+
+
+def test_a_withdrawal_holds_for_what_was_published_before_it_in_whatever_order_they_come_p44() -> None:
+    before = (event_at(1, "a.1.1!"), Message("t", b"jam", user_properties=(("id", "7"),)))
+    after = (event_at(3, "a.1.3!"), Message("t", b"jam", user_properties=(("id", "7"),)))
+    lasting = Lasting(10, 1_000)
+    assert lasting.keep(*before)
+    assert lasting.withdraw(event_at(2, "b.1.1!"), "7") == ["a.1.1!"]
+    assert lasting.bytes == 0
+    assert lasting.is_withdrawn(*before)
+    assert not lasting.is_withdrawn(*after)
+    for number in range(ENDED_MAX + 5):
+        lasting.withdraw(event_at(2, "b.1.1!"), f"{number}")
+    assert len(lasting.ended) == ENDED_MAX
+
+
+def test_a_retained_topic_that_is_emptied_ends_what_of_it_lasts_p38() -> None:
+    scene = Scene("ab")
+    writer, other, reader = scene.client("writer", "a"), scene.client("other", "b"), scene.client("reader", "b")
+    scene.publish(writer, "t", b"jam", retain=True, expiry_s=600, persist="true")
+    scene.publish(writer, "t", b"ice", expiry_s=600, persist="true")
+    scene.rest(3.0)
+    scene.publish(other, "t", b"", retain=True)
+    scene.rest(3.0)
+    assert lasting_at(scene) == [1, 1]
+    scene.subscribe(reader, "t")
+    scene.rest(3.0)
+    assert reader.taken == [b"ice"]
+
+
+def test_a_withdrawal_that_makes_no_sense_is_refused_p16_p44() -> None:
+    scene = Scene()
+    writer = scene.client("writer")
+    assert scene.publish(writer, "t", b"", withdraw="") is Reason.IMPLEMENTATION_SPECIFIC_ERROR
+    assert scene.publish(writer, "t", b"", withdraw="7", retain=True) is Reason.IMPLEMENTATION_SPECIFIC_ERROR
+    refused = scene.publish(writer, "t", b"", withdraw="7", persist="true", expiry_s=60)
+    assert refused is Reason.IMPLEMENTATION_SPECIFIC_ERROR
+    assert scene.publish(writer, "t", b"", withdraw="7") is Reason.SUCCESS
 
 
 def test_a_shared_subscription_has_its_turn_when_the_message_is_published_p45() -> None:

@@ -30,7 +30,7 @@ REGIONS: st.SearchStrategy[Region] = st.one_of(
     RADII.map(lambda radius_m: Anchored(Circle(Point(0, 0), radius_m), "me")),
 )
 FILTERS: st.SearchStrategy[Filter] = st.sampled_from(
-    ["kind = 'bus'", "speed > 3.5 AND NOT busy", "name LIKE 'a%'", "speed > neighbours.avg('speed')", "n IN (1, 2)"]
+    ["kind = 'bus'", "speed > 3.5 AND NOT busy", "name LIKE 'a%'", "speed > me.speed", "n IN (1, 2)"]
 ).map(parse_text)
 VALUES: st.SearchStrategy[Value] = st.one_of(
     st.booleans(),

@@ -209,6 +209,30 @@ def test_l2_applications_written_for_a_port_run_on_brokers(tmp_path: Path) -> No
     in_town(tmp_path, "ab", work)
 
 
+def test_c3_an_application_on_brokers_withdraws_what_it_raised_with_a_lifetime(tmp_path: Path) -> None:
+    class Parking:
+        def start(self, port: Port) -> None:
+            port.announce(EventType("parking", {"street": ContentType.STRING}))
+            taken = port.raise_("parking", {"street": "Gone"}, lifetime_s=600)
+            port.raise_("parking", {"street": "Oak"}, lifetime_s=600)
+            port.withdraw(taken.id)
+
+    async def work(made: Town) -> None:
+        async with Client("p", [made.address("a")]) as owner, Client("driver", [made.address("b")]) as driver:
+            ground = BrokerGround(owner)
+            await ground.move(Point(0, 0))
+            running = asyncio.create_task(ground.run(Parking()))
+            await asyncio.sleep(0)
+            await ground.settled()
+            free = await driver.subscribe("parking")
+            assert [event.attributes["street"] for event in await take(free, 1)] == ["Oak"]
+            kept = await owner.publish("parking", {"street": "Ash"}, expiry_s=600, persist=True)
+            await owner.withdraw("parking", kept)
+            await stopped(running)
+
+    in_town(tmp_path, "ab", work)
+
+
 def test_l2_what_brokers_cannot_carry_is_said_at_the_call(tmp_path: Path) -> None:
     class Boxed:
         def start(self, port: Port) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from roamcast.broker.modulators.running import MADE_OF
 from roamcast.broker.mqtt.content import attributes_of
-from roamcast.broker.mqtt.properties import BadProperty, check_lasting, is_lasting, scopes_of
+from roamcast.broker.mqtt.properties import BadProperty, check_lasting, must_reach_all, scopes_of
 from roamcast.broker.window import Delivery
 from roamcast.model.context import Context
 from roamcast.model.event import Event
@@ -57,7 +57,7 @@ class Events:
     def event_of(self, publisher: Context, message: Message, now_us: int) -> Event:
         """Raises `BadProperty`."""
         check_lasting(message)
-        event_id = self.next_id(message.retain or is_lasting(message))
+        event_id = self.next_id(must_reach_all(message))
         event = self._event(event_id, publisher, message, now_us, True)
         if len(message.payload) > LARGE_BYTES and len(_encoder.encode(event)) > EVENT_BYTES_MAX:
             raise BadProperty(f"{len(message.payload)} bytes of payload are too many to be passed on")

@@ -17,11 +17,12 @@ from roamcast.broker.mqtt.fencing import DEFINITIONS
 from roamcast.broker.mqtt.groups import GROUP_TOPIC, Groups
 from roamcast.broker.mqtt.lasting import LOOK_EVERY_US, TIMER, Lasting
 from roamcast.broker.mqtt.owners import OWNER_TOPIC, Owners
-from roamcast.broker.mqtt.properties import is_lasting
-from roamcast.broker.mqtt.retained import Retained
+from roamcast.broker.mqtt.properties import is_lasting, withdrawn_by
+from roamcast.broker.mqtt.retained import Retained, order_of
 from roamcast.broker.router import PeerMessages
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+from roamcast.mqtt.messages import Message
 
 if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
@@ -55,8 +56,7 @@ class Keeping:
     def take(self, event: Event) -> bool:
         """An event that goes to all has come here; whether clients may want it."""
         if event.subject != KEPT_TOPIC:
-            self._keep(event)
-            return not event.subject.startswith(OWNER_TOPIC)
+            return self._keep(event)
         try:
             for each in _decoder.decode(event.body or b""):
                 self._keep(_event_decoder.decode(each))
@@ -64,14 +64,18 @@ class Keeping:
             self.border.emit(Remark("bad_hand_over", f"{event.id}: {problem}"))
         return False
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: Event) -> bool:
         message = self.events.message_of(event)
         if message is None:
-            return
+            return False
         if message.topic.startswith(OWNER_TOPIC):
             if not self.owners.keep(event, message):
                 self.border.emit(Remark("owner_dropped", message.topic))
-            return
+            return False
+        withdrawn = withdrawn_by(message)
+        if withdrawn:
+            self._end(self.lasting.withdraw(event, withdrawn))
+            return False
         if message.retain and not self.retained.keep(event, message, self.border.now_us):
             self.border.emit(Remark("retained_dropped", message.topic))
         elif message.topic.startswith(GROUP_TOPIC):
@@ -79,10 +83,43 @@ class Keeping:
             self.groups.heard(message.topic, self.retained.payload_of(message.topic), from_here)
         if message.retain and message.topic.startswith(DEFINITIONS):
             self.border.fencing.heard(message.topic)
-        if is_lasting(message) and event.expires_us > self.border.now_us:
+        if message.retain and not message.payload:
+            self._end(self.lasting.empty(event))
+        if not is_lasting(message):
+            return True
+        if self._is_over(event, message):
+            return False
+        if event.expires_us > self.border.now_us:
             if not self.lasting.keep(event, message):
                 self.border.emit(Remark("lasting_dropped", message.topic))
             self.look_later()
+        return True
+
+    def _is_over(self, event: Event, message: Message) -> bool:
+        """Whether it was withdrawn before it came here."""
+        emptied = self.retained.ended.get(message.topic) if message.retain else None
+        if emptied is not None and order_of(event) < order_of(emptied):
+            return True
+        return self.lasting.is_withdrawn(event, message)
+
+    def ended_by(self, event: Event, message: Message) -> list[Event]:
+        """What a message of a client here is about to end."""
+        withdrawn = withdrawn_by(message)
+        if withdrawn:
+            return self.lasting.named(event, withdrawn)
+        return self.lasting.retained_on(event.subject) if message.retain and not message.payload else []
+
+    def _end(self, event_ids: list[str]) -> None:
+        """Nobody gets them any more. What waits for clients that are away goes; what was sent stays sent."""
+        over = frozenset(event_ids)
+        for session in self.border.sessions.values() if over else ():
+            for each in event_ids:
+                session.seen.pop(each, None)
+            if not session.connected:
+                window = session.window
+                for number, delivery in window.after(window.sent_through):
+                    if delivery.event.id in over:
+                        window.finish(number)
 
     def look_later(self) -> None:
         if len(self.lasting) and TIMER not in self.border.timers:

@@ -202,7 +202,7 @@ class LocalDelivery:
         for event_id in lasting.expire(border.now_us):
             for each in border.sessions.values():
                 each.seen.pop(event_id, None)
-        events = list(lasting.all())
+        events = lasting.events()
         for event, recipients in zip(events, self.audience.of_lasting(events, border.now_us), strict=True):
             message = self.events.message_of(event)
             if message is not None:

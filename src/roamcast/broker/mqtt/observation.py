@@ -105,6 +105,12 @@ class Observation:
                 event = replace(event, expires_us=event.published_us)
             self.observers.published(self.border.now_us, client, event)
 
+    def withdrawn(self, event: Event) -> None:
+        """By its publisher, or whoever emptied its topic."""
+        if self.observers.all:
+            self.flush()
+            self.observers.withdrawn(self.border.now_us, event.publisher.host, event.id)
+
     def delivered(self, client: str, event: Event, asked: Iterable[Asked]) -> None:
         if not self.observers.all:
             return

@@ -20,7 +20,10 @@ from roamcast.mqtt.packets import Pairs
 
 SUBSCRIBE_NAMES = ("filter", "interest", "publishers", "modulator", "expiry", ORIGIN_PROPERTY)
 PERSIST = "persist"
-PUBLISH_NAMES = ("relevance", "audience", "persist")
+WITHDRAW = "withdraw"
+OWN_ID = "id"
+"""A publisher's own name for a message, by which it can withdraw it."""
+PUBLISH_NAMES = ("relevance", "audience", PERSIST, WITHDRAW)
 
 
 ID_SIGN = "\0"
@@ -109,9 +112,30 @@ def is_lasting(message: Message) -> bool:
     return bool(message.user_properties) and (PERSIST, "true") in message.user_properties
 
 
+def must_reach_all(message: Message) -> bool:
+    """Whether every broker must have it: what is retained, lasts, or withdraws what lasts."""
+    return message.retain or (bool(message.user_properties) and (is_lasting(message) or withdrawn_by(message) != ""))
+
+
+def withdrawn_by(message: Message) -> str:
+    """The `id` of the message that this one withdraws; empty for any other message."""
+    return value_of(message, WITHDRAW)
+
+
+def own_id_of(message: Message) -> str:
+    return value_of(message, OWN_ID)
+
+
+def value_of(message: Message, name: str) -> str:
+    return next((value for each, value in message.user_properties if each == name), "")
+
+
 def check_lasting(message: Message) -> None:
     """Raises `BadProperty`."""
-    said = ours(message.user_properties, (PERSIST,)).get(PERSIST, "false")
+    found = ours(message.user_properties, (PERSIST, WITHDRAW, ORIGIN_PROPERTY))
+    if WITHDRAW in found and (not found[WITHDRAW] or len(found) > 1 or message.retain):
+        raise BadProperty(f"{WITHDRAW}: give the id of an own message, in one that neither lasts nor is retained")
+    said = found.get(PERSIST, "false")
     if said not in ("true", "false"):
         raise BadProperty(f"{PERSIST}: '{said}' is neither true nor false")
     if said == "true" and message.expires_us is None:

@@ -17,7 +17,7 @@ from roamcast.broker.mqtt.inputs import Published, PublishedTogether, Released
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.local_delivery import LocalDelivery
 from roamcast.broker.mqtt.passing import Passing
-from roamcast.broker.mqtt.properties import BadProperty, is_lasting
+from roamcast.broker.mqtt.properties import BadProperty, is_lasting, withdrawn_by
 from roamcast.broker.mqtt.wishes import AskedBy, Entry, Plan, Recipients, Route, alike, asked_of
 from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session
@@ -96,7 +96,10 @@ class Publishing:
             text = f"too much waits for the broker '{full}', which is not there; try again later"
             self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
             return
-        self.border.observation.published(session.client, event, message)
+        for ended in self.keeping.ended_by(event, message):
+            self.border.observation.withdrawn(ended)
+        if not withdrawn_by(message):
+            self.border.observation.published(session.client, event, message)
         if self.announcing.on:
             self.announcing.announce(event.subject)
         if message.qos == 0 and not goes_to_all(event):

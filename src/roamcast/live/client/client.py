@@ -31,6 +31,7 @@ from roamcast.live.client.itinerary import Itinerary
 from roamcast.live.client.line import address_of
 from roamcast.live.client.packing import (
     ID,
+    PERSIST,
     RETAINED_ALWAYS,
     RETAINED_NEVER,
     Report,
@@ -39,6 +40,7 @@ from roamcast.live.client.packing import (
     publication,
     sendable_bytes,
     subscription_packet,
+    withdrawal,
 )
 from roamcast.live.client.session import Arrived, Confirmed, Expired, Result, Withdrawn
 from roamcast.location.clean import Cleaner, Limits
@@ -179,17 +181,24 @@ class Client:
         audience: ScopeLike | None = None,
         expiry_s: int | None = None,
         retain: bool = False,
+        persist: bool = False,
         properties: Sequence[tuple[str, str]] = (),
         own_id: str | None = None,
-    ) -> None:
-        """Returns when a broker has it for good; with QoS 0, when it has left. Raises `PublicationRefused`, and
-        `PublicationExpired` if no broker could be reached within `expiry_s`. An event that has an id already keeps it
-        with `own_id`."""
+    ) -> str:
+        """Answers with its id when a broker has it for good; with QoS 0, when it has left. Raises
+        `PublicationRefused`, and `PublicationExpired` if no broker could be reached within `expiry_s`. With `persist`
+        it lasts until then, for whoever comes to want it. An event that has an id already keeps it with `own_id`."""
         self._published += 1
         own_id = own_id or f"{self.name}.{self._life}.{self._published}"
         scopes = {"relevance": relevance, "audience": audience}
-        packet = publication(self.name, own_id, subject, content, scopes, tuple(properties))
+        pairs = ((PERSIST, "true"), *properties) if persist else tuple(properties)
+        packet = publication(self.name, own_id, subject, content, scopes, pairs)
         await self._publish(replace(packet, qos=qos, retain=retain, message_expiry_s=expiry_s))
+        return own_id
+
+    async def withdraw(self, subject: str, event_id: str, *, qos: int = 1) -> None:
+        """Ends an event that was published with `persist`, everywhere: who has not got it yet does not get it."""
+        await self._publish(withdrawal(subject, event_id, qos))
 
     async def move(
         self,

@@ -7,7 +7,8 @@
 
 The same class runs in the simulator and on ad hoc nodes. Brokers know no announcements: an announced proximity is the
 audience of each event, and a broker can carry only circles around a client. An event tells its publisher's name and
-place beside its content, for whoever reads it; what brokers match by is what the publisher reported to them.
+place beside its content, for whoever reads it; what brokers match by is what the publisher reported to them. An event
+with a lifetime lasts at the brokers and can be withdrawn, but for brokers of an overlay, where nothing lasts.
 """
 
 import asyncio
@@ -40,6 +41,8 @@ PUBLISHER = "publisher"
 """The user property that tells who published an event, and where that was then."""
 ACTIONS_MAX = 10_000
 """What an application may have asked for that no broker has answered yet."""
+LASTING_MAX = 10_000
+"""Events with a lifetime that can be withdrawn, the latest."""
 SECOND_US = 1_000_000
 
 
@@ -63,14 +66,20 @@ class BrokerGround:
         space: Space | None = None,
         say: Callable[[str], None] = print,
         now_us: Callable[[], int] | None = None,
+        overlay: bool = False,
     ) -> None:
+        """`overlay`: its brokers are of an overlay, which takes nothing that lasts."""
         self.client = client
+        self.overlay = overlay
         self.space: Space = space or Plane()
         self.now_us = now_us or SteadyClock().now_us
         self.say = say
         self.actions_dropped = 0
+        self._lasting: dict[str, tuple[str, str]] = {}
+        """By the id of an event that was raised with a lifetime, its subject and what brokers know it by."""
+        self._life = self.now_us()
         self._context = Context(client.name)
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[object], None] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def move(
@@ -129,8 +138,8 @@ class BrokerGround:
                 self._subscribe(subscription)
             case Unsubscribe(subscription_id):
                 self._do(self._unsubscribe(subscription_id))
-            case Withdraw():
-                raise BadValue("brokers cannot withdraw an event; raise it with a shorter lifetime")
+            case Withdraw(event_id):
+                self._withdraw(event_id)
             case Announce() | Unannounce():
                 return
             case _:
@@ -151,15 +160,31 @@ class BrokerGround:
     def _publish(self, event: Event) -> None:
         lives_us = event.expires_us - event.published_us
         pairs = [(PUBLISHER, _encoder.encode(_publisher(event.publisher)).decode())]
+        expiry_s = math.ceil(lives_us / SECOND_US) if 0 < lives_us < FOREVER_US // 2 else None
+        lasts = expiry_s is not None and not self.overlay
+        # The application counts its events anew when it is started again.
+        own_id = f"{event.id}.{self._life:x}"
+        if lasts:
+            if len(self._lasting) >= LASTING_MAX:
+                del self._lasting[next(iter(self._lasting))]
+            self._lasting[event.id] = (event.subject, own_id)
         publication = self.client.publish(
             event.subject,
             event.attributes,
             relevance=self._said(event.relevance),
             audience=self._said(event.audience),
-            expiry_s=math.ceil(lives_us / SECOND_US) if 0 < lives_us < FOREVER_US // 2 else None,
+            expiry_s=expiry_s,
+            persist=lasts,
             properties=pairs,
+            own_id=own_id,
         )
         self._do(publication)
+
+    def _withdraw(self, event_id: str) -> None:
+        """One without a lifetime has ended already."""
+        known = self._lasting.pop(event_id, None)
+        if known is not None:
+            self._do(self.client.withdraw(*known))
 
     def _subscribe(self, subscription: Subscription) -> None:
         lives_us = subscription.expires_us - subscription.issued_us
@@ -188,17 +213,17 @@ class BrokerGround:
             if subscription.label == subscription_id:
                 await subscription.unsubscribe()
 
-    def _do(self, work: Coroutine[object, object, None]) -> None:
+    def _do(self, work: Coroutine[object, object, object]) -> None:
         """In the order in which it was asked for: each begins at once, and what it sends is sent in that order."""
         if len(self._tasks) >= ACTIONS_MAX:
             work.close()
             self.actions_dropped += 1
             return
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._done)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[object]) -> None:
         self._tasks.pop(task, None)
         problem = None if task.cancelled() else task.exception()
         if isinstance(problem, PublicationRefused | PublicationExpired):

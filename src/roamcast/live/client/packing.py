@@ -16,6 +16,7 @@ from roamcast.mqtt.reasons import Reason
 
 ID = "id"
 """The user property with the publisher's own name for an event: what comes twice by QoS 1 is known by it."""
+PERSIST, WITHDRAW = "persist", "withdraw"
 REPORT_TOPIC = "$roam/me"
 RETAINED_ALWAYS, RETAINED_NEVER = 0, 2
 
@@ -33,6 +34,10 @@ def publication(
     payload = bytes(content) if isinstance(content, bytes | bytearray | memoryview) else payload_of(content)
     pairs = ((ID, own_id), *properties, *_scope_pairs(client, scopes))
     return Publish(subject, payload, user_properties=pairs)
+
+
+def withdrawal(subject: str, event_id: str, qos: int) -> Publish:
+    return Publish(subject, b"", qos, user_properties=((WITHDRAW, event_id),))
 
 
 def subscription_packet(
