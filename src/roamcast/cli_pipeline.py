@@ -60,13 +60,13 @@ def working(
 
     from roamcast.spark.chores import Chores
     from roamcast.spark.files import missing_package
-    from roamcast.spark.session import settings_given, unreadable_file, without_java_frames
+    from roamcast.spark.session import pairs_given, unreadable_file, without_java_frames
     from roamcast.spark.tables import BadPipeline
 
     try:
         if not quiet and complaints.is_terminal:
             complaints.print("[dim]starting Spark[/dim]")
-        chores = Chores(directory, master, remote, None if quiet else complaints, settings_given(conf))
+        chores = Chores(directory, master, remote, None if quiet else complaints, pairs_given("--conf", conf))
         yield chores
         show_cut(chores.cut)
     except BadPipeline as problem:
@@ -231,6 +231,22 @@ def watch_command(
     )
 
 
+@pipeline.command("export")
+@on_journal
+def export_command(
+    chores: Any,
+    table: Annotated[str, typer.Argument(help="One of those that `pipeline jobs` lists, or of the journal.")],
+    to: Annotated[str, typer.Argument(help="A path, an address, or a name in a catalog: `lake.audits.verdicts`.")],
+    kind: Annotated[str, typer.Option("--format", help="As Spark calls it: delta, iceberg, csv, kafka.")] = "parquet",
+    options: Annotated[
+        list[str] | None, typer.Option("--option", help="Of the format, as NAME=VALUE; may be given several times.")
+    ] = None,
+) -> Answer:
+    """Write one of the tables in another format, or into a catalog. Formats of packages need these: `--conf`."""
+    place = chores.export(table, kind, to, options)
+    return {"table": table, "place": place}, f"{table}: {place}"
+
+
 @pipeline.command("jobs")
 def jobs_command(json: Json = False) -> None:
     """List the tables that are computed, and what each is computed from."""
@@ -299,7 +315,8 @@ def what_if(
     """Say what an ideal system would have delivered if people had wished for something else, and the difference.
 
     The same hosts move and publish as in the journal; subscriptions, scopes or lifetimes are changed. Shows who
-    gains and loses how many deliveries; the table `what_if` in JOURNAL/what-if has each of them.
+    gains and loses how many deliveries, here and on a page (`what-if/index.html`); the table `what_if` beside it has
+    each of them.
 
     Exit codes: as `roamcast audit`.
     """
@@ -307,11 +324,11 @@ def what_if(
 
     given = wishes_of(changes or [], wishes)
     show_doubts(chores.ingest())
-    found, place = chores.what_if(period_ms, until_s, given)
-    return found, lambda: show_what_if(found, place)
+    found, table, page = chores.what_if(period_ms, until_s, given)
+    return found, lambda: show_what_if(found, table, page)
 
 
-def show_what_if(found: "WhatIf", place: str) -> None:
+def show_what_if(found: "WhatIf", table: str, page: str | None) -> None:
     for title, lines in (("subject", found.subjects), ("client", found.clients)):
         grid = Grid(title, box=None, header_style="bold")
         for name in ("before", "after", "gained", "lost"):
@@ -321,7 +338,13 @@ def show_what_if(found: "WhatIf", place: str) -> None:
         console.print(grid)
         if len(lines) > SHOWN_MAX:
             console.print(f"[dim] these {SHOWN_MAX} differ most; --json has more, the table all[/dim]")
-    console.print(f"deliveries: {place}", soft_wrap=True, highlight=False)
+    console.print(f"deliveries: {table}", soft_wrap=True, highlight=False)
+    show_page(page)
+
+
+def show_page(place: str | None) -> None:
+    said = f"page: {place}" if place else "no page: pip install 'roamcast[spark]' for what draws it"
+    console.print(said, soft_wrap=True, highlight=False, markup=False)
 
 
 def show_summary(found: "Summary") -> None:
@@ -394,9 +417,10 @@ def show_audit(found: "Audit", place: str | None) -> None:
         ("unwanted", f"{total.unwanted:,}"),
         ("duplicates", f"{total.duplicates:,}"),
         ("delivery rate", percent(total.rate)),
-        ("delay", f"{milliseconds(total.latency_p50_us)}, 99 % within {milliseconds(total.latency_p99_us)}"),
+        ("at once", f"{percent(found.at_once)} (within a turn of a host's loop: its records have one time)"),
+        ("90 % within", milliseconds(total.latency_p90_us)),
+        ("99 % within", milliseconds(total.latency_p99_us)),
     ):
         grid.add_row(name, value)
     console.print(grid)
-    said = f"page: {place}" if place else "no page: pip install 'roamcast[spark]' for what draws it"
-    console.print(said, soft_wrap=True, highlight=False, markup=False)
+    show_page(place)

@@ -65,7 +65,9 @@ def expected_by_spark(spark: SparkSession, directory: Path, bucket_us: int | Non
     journal, settings = surveyed(spark, directory, period_us=PERIOD_US)
     if bucket_us is not None:
         borders = range(settings.first_us, settings.until_us + 1 + bucket_us, bucket_us)
-        settings = replace(settings, borders=tuple(borders))
+        # Every third bucket is divided into cells.
+        sides = tuple(1 + (number % 3 == 0) for number in range(len(borders) - 1))
+        settings = replace(settings, borders=tuple(borders), sides=sides)
     prepared = prepare(journal, str(directory), settings)
     tables = Tables(spark, str(directory))
     write_expected(tables, prepared)

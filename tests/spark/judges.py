@@ -17,6 +17,7 @@ from roamcast.model.region import Anchored, Box, Circle, Region
 from roamcast.model.scope import EVERYWHERE, Scope
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
+from roamcast.spark.oracle.cells import in_cell
 from roamcast.spark.oracle.expected import pair_rows
 from roamcast.spark.oracle.judge import Judge
 from roamcast.spark.settings import Settings
@@ -37,20 +38,28 @@ def once_only(table: Any) -> Any:
     return table.set_column(number, "again", pa.array(np.zeros(len(table), np.bool_)))
 
 
-def judges_of(world: Small, settings: Settings) -> Iterator[Judge]:
-    """A judge for each bucket in which there is something to judge."""
+def judges_of(world: Small, settings: Settings, side: int = 1) -> Iterator[Judge]:
+    """A judge for each bucket, or each cell of it, in which there is something to judge."""
     tracks, states, events, lives = tables_of(world)
     for start_us, stop_us in pairwise(settings.borders):
         cut = [clipped(table, start_us, stop_us) for table in (tracks, states, once_only(events), once_only(lives))]
-        if len(cut[2]) and len(cut[3]):
+        if not len(cut[2]) or not len(cut[3]):
+            continue
+        if side == 1:
             yield Judge(settings, start_us, stop_us, *cut)
+            continue
+        coded = cut[0].set_column(0, "host", cut[0]["host"].dictionary_encode())
+        for cell in range(side * side):
+            chosen = in_cell(cell, side, coded, cut[2], cut[3], settings.space, start_us, stop_us)
+            if all(map(len, chosen)):
+                yield Judge(settings, start_us, stop_us, coded, cut[1], *chosen)
 
 
-def found_by_judges(world: Small, buckets: int = 1, **changes: Any) -> dict[tuple[str, str], int]:
+def found_by_judges(world: Small, buckets: int = 1, side: int = 1, **changes: Any) -> dict[tuple[str, str], int]:
     """(event, subscription) → when the oracle says that it is delivered."""
     settings = replace(settings_for(world, buckets), **changes)
     found: dict[tuple[str, str], int] = {}
-    for judge in judges_of(world, settings):
+    for judge in judges_of(world, settings, side):
         for event, life, at_us in judge.matches():
             for row in pair_rows(judge.side.events, judge.side.lives, event, life, at_us).to_pylist():
                 key = row["event_id"], row["subscription_id"]

@@ -60,6 +60,25 @@ def test_p2_audit_of_a_simulation_agrees_with_it_and_leaves_a_page(spark: SparkS
     assert (code, json.loads(output)["streamed"]) == (0, counted["expected"])
 
 
+def test_p7_a_table_is_exported_and_a_format_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    journal, _ = simulated(tmp_path)
+    assert invoke("pipeline", "ingest", str(journal))[0] == 0
+    command = ("pipeline", "export", str(journal), "runs")
+    code, _, _ = invoke(*command, str(tmp_path / "runs"), "--format", "json")
+    assert code == 0
+    (file,) = (tmp_path / "runs").glob("*.json")
+    assert json.loads(file.read_text())["space"] == "plane"
+    for kind, to, package in (
+        ("delta", "/d", "io.delta:delta-spark"),
+        ("kafka", "topic", "spark-sql-kafka-0-10"),
+    ):
+        code, _, complaints = invoke(*command, to, "--format", kind)
+        assert code == EXIT_BAD_INPUT
+        assert package in complaints
+    code, _, complaints = invoke(*command, "nowhere")
+    assert "'nowhere': give a path" in complaints
+
+
 @pytest.mark.slow
 def test_p10_a_live_audit_counts_what_is_judged_and_not_under_way(spark: SparkSession, tmp_path: Path) -> None:
     """With a port of its own, on which Prometheus reads the same."""

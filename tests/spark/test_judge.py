@@ -29,6 +29,18 @@ def test_p2_c6_judges_equal_the_definition_where_the_kernel_settles_most() -> No
         assert found_by_judges(world, 1 + seed % 3) == expected(world), f"seed {seed}"
 
 
+@pytest.mark.parametrize("space", [Plane(), Earth()], ids=["plane", "earth"])
+def test_p2_the_cells_of_a_crowded_bucket_find_together_what_all_of_it_does(space: Plane | Earth) -> None:
+    left_out = 0
+    for seed in range(200, 220):
+        world = aimed_world(seed) if isinstance(space, Plane) else small_world(seed, space=space)
+        assert found_by_judges(world, 1 + seed % 2, side=2 + seed % 2) == expected(world), f"seed {seed}"
+        settings = settings_for(world, 1)
+        whole = sum(len(judge.side.events) for judge in judges_of(world, settings))
+        left_out += any(len(judge.side.events) < whole for judge in judges_of(world, settings, 2))
+    assert left_out > 3
+
+
 @pytest.mark.slow
 def test_p2_without_the_compiled_kernel_the_results_are_the_same() -> None:
     for seed in range(100, 130):

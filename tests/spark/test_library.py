@@ -19,7 +19,7 @@ from roamcast.model.values import Point
 from roamcast.spark import expected, positions, prepare, read_journal, register, settings_of
 from roamcast.spark.positions import write_geoparquet
 from roamcast.spark.published import Tables
-from roamcast.spark.settings import Survey, borders_of
+from roamcast.spark.settings import CROWDED, Cut, Survey
 from tests.spark.chain import many_worlds, pairs_of, write_journal
 from tests.spark.test_commands import simulated
 from tests.spark.test_ingest import ROWS, segment, written
@@ -103,8 +103,22 @@ def test_p2_buckets_follow_the_work_and_not_the_clock(spark: SparkSession, tmp_p
     assert found is not None
     assert (found.hosts, found.first_us, found.last_us) == (1, 0, 19_000)
     busy_us = 3_600 * SECOND_US
-    pieces = pa.table({"first_us": [0, busy_us], "last_us": [busy_us, busy_us + SECOND_US], "buckets": [1.0, 9.0]})
-    borders = borders_of(Survey(1, 0, busy_us + SECOND_US, pieces), 0, busy_us + SECOND_US, 1_000)
+    borders = cut_of([(0, busy_us, 1.0), (busy_us, busy_us + SECOND_US, 9.0)], busy_us + SECOND_US).borders
     assert borders[0] == 0
     assert borders[-1] > busy_us + SECOND_US
     assert sum(border >= busy_us - SECOND_US for border in borders) >= len(borders) - 2
+
+
+def test_p2_only_a_crowded_moment_is_divided_into_cells() -> None:
+    """What happens at once cannot be cut in time; what lasts is."""
+    hour_us = 3_600 * SECOND_US
+    assert cut_of([(0, hour_us, 900.0)], hour_us).sides == ()
+    found = cut_of([(0, hour_us, 4.0), (hour_us // 2, hour_us // 2, 9.0 * CROWDED)], hour_us)
+    assert max(found.sides) in (3, 4)
+    assert found.sides.count(1) == len(found.sides) - 1
+
+
+def cut_of(pieces: list[tuple[int, int, float]], until_us: int) -> Cut:
+    first, last, worth = (list(each) for each in zip(*pieces, strict=True))
+    table = pa.table({"first_us": first, "last_us": last, "buckets": worth, "load": worth})
+    return Cut.of(Survey(1, 0, until_us, table), 0, until_us, 1_000)

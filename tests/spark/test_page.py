@@ -13,10 +13,12 @@ import pytest
 from msgspec import structs
 
 from roamcast.spark.ingest import Summary
-from roamcast.spark.page import page
+from roamcast.spark.page import page, what_if_page
 from roamcast.spark.quality import Clock, Gap, Quality
 from roamcast.spark.report import Audit, Example, Line
 from roamcast.spark.tables import BadPipeline
+from roamcast.spark.what_if import Difference, WhatIf
+from roamcast.spark.wishes import SubscriptionRule, Wishes
 from tests.studio.town import CHROMIUM, FLAGS
 
 if TYPE_CHECKING:
@@ -101,6 +103,25 @@ def test_doubts_about_the_data_are_shown_with_reasons() -> None:
         assert said in shown
     clean = Quality(Summary(1, 10, 0, 0, 0, 0, ()), (), ())
     assert "Nothing is missing" in page(structs.replace(example_audit(), quality=clean))
+
+
+def test_delays_that_no_clock_tells_apart_are_at_once() -> None:
+    """And the page says what that means, and how many there are."""
+    shown = page(example_audit())
+    assert ">0 µs<" not in shown
+    assert re.search(r"at once<b>50\.2%</b>", shown)
+
+
+def test_what_if_names_changes_and_escapes_names() -> None:
+    """P7: what is changed, by whom, and who gains and loses; of the same template as the audit."""
+    lines = (Difference("<i>car-1</i>", 10, 13, 4, 1), Difference("car-2", 5, 5, 0, 0))
+    found = WhatIf("out/town", Difference("all", 15, 18, 4, 1), (lines[1],), lines)
+    wishes = Wishes((SubscriptionRule(of="car-1*", near=300.0),))
+    shown = what_if_page(found, wishes)
+    assert "{&#34;near&#34;:300.0,&#34;of&#34;:&#34;car-1*&#34;}" in shown
+    assert "<i>" not in shown
+    assert shown.count("<svg") == 1
+    assert "prefers-color-scheme: dark" in shown
 
 
 def test_streets_of_a_file_are_drawn(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from roamcast.spark.session import (
     connected,
     defaults,
     package_archive,
+    pairs_given,
     quiet_start,
-    settings_given,
 )
 from roamcast.spark.tables import BadPipeline
 
@@ -137,11 +137,25 @@ def test_p7_settings_of_users_are_read_from_options_and_from_their_file(
     (tmp_path / "spark-defaults.conf").write_text("# ours\nspark.ui.enabled  false\nspark.driver.memory=3g\n\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert defaults() == {"spark.ui.enabled": "false", "spark.driver.memory": "3g"}
-    assert settings_given(["a=b=c", "d="]) == {"a": "b=c", "d": ""}
-    with pytest.raises(BadPipeline, match="--conf is 'a'; give KEY=VALUE"):
-        settings_given(["a"])
+    assert pairs_given("--conf", ["a=b=c", "d="]) == {"a": "b=c", "d": ""}
+    with pytest.raises(BadPipeline, match="--conf is 'a'; give NAME=VALUE"):
+        pairs_given("--conf", ["a"])
 
 
-def test_p7_a_file_system_that_spark_lacks_is_named_with_its_package() -> None:
-    assert "hadoop-aws" in (missing_package('No FileSystem for scheme "s3a"') or "")
+@pytest.mark.parametrize(
+    ("said", "package"),
+    [
+        ('No FileSystem for scheme "s3a"', "org.apache.hadoop:hadoop-aws"),
+        ("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", "hadoop-aws"),
+        ("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta. Make sure", "io.delta:delta-spark_2.13"),
+        ("Failed to find data source: kafka. Please deploy", "org.apache.spark:spark-sql-kafka-0-10_2.13"),
+        (
+            "Cannot find catalog plugin class for catalog 'lake': org.apache.iceberg.spark.SparkCatalog.",
+            "org.apache.iceberg:iceberg-spark-runtime",
+        ),
+        ("Failed to find the data source: floppy.", "a package that has it"),
+    ],
+)
+def test_p7_what_spark_lacks_is_named_with_its_package(said: str, package: str) -> None:
+    assert package in (missing_package(said) or "")
     assert missing_package("something else") is None

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from roamcast.journal import Journal, Move, Published, Record, Run, Subscribed
+from roamcast.journal import Delivered, Journal, Move, Published, Record, Run, Subscribed
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Earth, Plane
@@ -16,7 +16,8 @@ from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point
 from roamcast.spark.published import Tables
 from roamcast.spark.stream import Judged, horizon_us, stream
-from roamcast.spark.tables import SEGMENTS, STREAMED, BadPipeline
+from roamcast.spark.tables import SEGMENTS, STREAMED, WATCHED, BadPipeline
+from roamcast.spark.watch import Watched, watch
 from tests.spark.chain import Expected, many_worlds, pairs_of, write_journal
 from tests.spark.worlds import PERIOD_US, SECOND_US
 
@@ -28,15 +29,19 @@ def steps(spark: SparkSession, whole: Path, journal: Path, parts: Iterable[set[i
     tables = Tables(spark, str(journal))
     counts = []
     for numbers in parts:
-        for path in sorted(whole.rglob("*.parquet")):
-            if int(path.stem[-8:]) in numbers:
-                place = journal / path.relative_to(whole)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, place)
-        for path in (whole / "v2").iterdir():
-            (journal / "v2" / path.name).mkdir(parents=True, exist_ok=True)
+        appear(whole, journal, numbers)
         counts.append(stream(tables, period_us=PERIOD_US).pairs)
     return pairs_of(tables.read(STREAMED)), counts
+
+
+def appear(whole: Path, journal: Path, numbers: set[int]) -> None:
+    for path in sorted(whole.rglob("*.parquet")):
+        if int(path.stem[-8:]) in numbers:
+            place = journal / path.relative_to(whole)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, place)
+    for path in (whole / "v2").iterdir():
+        (journal / "v2" / path.name).mkdir(parents=True, exist_ok=True)
 
 
 @pytest.mark.slow
@@ -103,6 +108,32 @@ def test_p5_a_step_that_was_killed_has_not_happened(
     assert [tuple(row) for row in tables.read(STREAMED).collect()] == [("e", "s", "h", SECOND_US)]
     again = stream(tables)
     assert (again.pairs, again.until_us) == (1, 9 * SECOND_US + 1)
+
+
+@pytest.mark.slow
+def test_p10_rounds_of_a_live_audit_count_together_what_one_audit_does(spark: SparkSession, tmp_path: Path) -> None:
+    """With a delivery in a later round than its pair, and pairs that are closed and carried no more."""
+    records: list[Record] = [Move(host, 0, Point(0.0, 0.0)) for host in ("a", "b")]
+    records.append(Subscribed("b", 0, Subscription("s", "b", "x", 0, FOREVER_US)))
+    deliveries = [(second, f"e{second}", "s") for second in range(1, 12)]
+    for second, event, subscription in (*deliveries, (5, "e4", "s"), (2, "e1", "nobody's")):
+        records.append(Delivered("b", second * SECOND_US + 90_000, event, subscription, "b"))
+    for second in range(1, 13):
+        at_us = second * SECOND_US
+        records.append(Published("a", at_us, Event(f"e{second}", "x", Context("a", Point(0.0, 0.0)), at_us, at_us)))
+    whole, journal = tmp_path / "whole", tmp_path / "journal"
+    with Journal(whole, Run("run", 0, Plane(), 1), durable=False, segment_rows_max=3) as written:
+        for record in sorted(records, key=lambda each: each.at_us):
+            written.record(record)
+        written.end(12 * SECOND_US)
+    tables, found = Tables(spark, str(journal)), Watched()
+    for numbers in ({0, 1, 2}, {3, 4, 5}, set(range(6, 20))):
+        appear(whole, journal, numbers)
+        found = watch(
+            tables, period_us=PERIOD_US, bucket_us=SECOND_US, late_us=SECOND_US, grace_us=-1, kept_us=SECOND_US
+        )
+    assert found == Watched(expected=12, delivered=12, missed=1, unwanted=1, duplicates=1)
+    assert 0 < tables.read(WATCHED).count() < 13
 
 
 def ledger(*rows: tuple[str, int, int, int, int, int | None]) -> pa.Table:

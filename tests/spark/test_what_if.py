@@ -135,6 +135,9 @@ def test_l6_what_if_says_who_gains_and_who_loses(spark: SparkSession, tmp_path: 
     nothing = {"value": "all", "before": counted["expected"], "after": 0, "gained": 0, "lost": counted["expected"]}
     assert found["total"] == nothing
     assert sum(line["lost"] for line in found["clients"]) == counted["expected"]
+    page = (journal / "what-if" / "index.html").read_text()
+    assert "{&#34;subject&#34;:&#34;nothing/#&#34;}" in page
+    assert "<svg" in page
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ class Line(Struct, frozen=True):
     missed: int
     duplicates: int
     unwanted: int
-    latency_p50_us: int | None
     latency_p99_us: int | None
 
 

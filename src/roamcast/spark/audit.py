@@ -28,6 +28,8 @@ DIGITS = 3
 """Of a latency that percentiles tell: they are at most one in a hundred too small."""
 PAIR = ("event_id", "subscription_id")
 UNKNOWN = "unknown"
+COUNTS = ("expected", "delivered", "missed", "unwanted", "duplicates")
+DIMENSIONS = ("subject", "place", "time", "delay")
 
 
 def audit(expected: DataFrame, journal: Journal, settings: Settings) -> DataFrame:
@@ -75,16 +77,13 @@ def audit(expected: DataFrame, journal: Journal, settings: Settings) -> DataFram
 
 
 def totals(verdicts: DataFrame, settings: Settings) -> DataFrame:
-    """Every verdict counts once in each dimension: in all, in its subject, its place, its time, and its delay.
-
-    Counted by latency first, with few digits: what is left are few rows, and percentiles are theirs."""
-    dimensions = ("subject", "place", "time", "delay")
+    """Every verdict counts once in each dimension: in all, in its subject, its place, its time, and its delay."""
     keyed = with_keys(verdicts, settings)
     arrived = F.col("times") > 0
     counted = keyed.groupingSets(
-        [["about_us"], *(["about_us", name] for name in dimensions)], "about_us", *dimensions
+        [["about_us"], *(["about_us", name] for name in DIMENSIONS)], "about_us", *DIMENSIONS
     ).agg(
-        F.concat_ws(" ", *(F.when(F.grouping(name) == 0, name) for name in dimensions)).alias("dimension"),
+        F.concat_ws(" ", *(F.when(F.grouping(name) == 0, name) for name in DIMENSIONS)).alias("dimension"),
         F.count_if("expected").alias("expected"),
         F.count_if(arrived).alias("delivered"),
         F.count_if(F.col("expected") & ~arrived).alias("missed"),
@@ -93,19 +92,23 @@ def totals(verdicts: DataFrame, settings: Settings) -> DataFrame:
         F.count("about_us").alias("timed"),
         F.max("latency_us").alias("latency_max_us"),
     )
+    return summed(counted, settings)
+
+
+def summed(counted: DataFrame, settings: Settings) -> DataFrame:
+    """Totals of what was counted by latency with few digits: these are few rows, and percentiles are theirs."""
     named = counted.withColumns(
         {
             "dimension": F.when(F.col("dimension") == "", "all").otherwise(F.col("dimension")),
             "value": F.when(F.col("dimension") == "", "all").otherwise(
-                F.coalesce("subject", *(F.col(name).cast("string") for name in dimensions[1:]), F.lit(UNKNOWN))
+                F.coalesce("subject", *(F.col(name).cast("string") for name in DIMENSIONS[1:]), F.lit(UNKNOWN))
             ),
         }
     ).where("dimension <> 'delay' OR delay IS NOT NULL")
-    counts = ("expected", "delivered", "missed", "unwanted", "duplicates")
     found = named.groupBy("dimension", "value").agg(
         F.first("place").alias("place"),
         F.first(F.coalesce("time", "delay")).alias("at_us"),
-        *(F.sum(name).alias(name) for name in counts),
+        *(F.sum(name).alias(name) for name in COUNTS),
         F.percentile("about_us", [0.5, 0.9, 0.99], F.col("timed")).alias("percentiles"),
         F.max("latency_max_us").alias("latency_max_us"),
     )
@@ -124,12 +127,13 @@ def totals(verdicts: DataFrame, settings: Settings) -> DataFrame:
 
 def with_keys(verdicts: DataFrame, settings: Settings) -> DataFrame:
     """Verdicts with what they count in: the number of a cell, the beginnings of a slice and of a step of delays."""
-    slice_us = max(1, -(-(settings.until_us - settings.first_us + 1) // TIME_SLICES))
+    slice_us = slice_us_of(settings)
     first_us = F.lit(settings.first_us)
     slice_ = F.floor((F.col("published_us") - first_us) / F.lit(slice_us))
     (west, width), (south, height) = sides(settings)
     column, row = (
-        F.least(F.floor((F.col(name) - low) / size), F.lit(CELLS_PER_SIDE - 1).cast("bigint"))
+        # The least of nothing and a number would be the number.
+        F.when(F.col(name).isNotNull(), F.least(F.floor((F.col(name) - low) / size), F.lit(CELLS_PER_SIDE - 1)))
         for name, low, size in (("x", west, width), ("y", south, height))
     )
     late, power = F.col("latency_us"), F.log10(F.greatest("latency_us", F.lit(1)))
@@ -146,6 +150,10 @@ def with_keys(verdicts: DataFrame, settings: Settings) -> DataFrame:
         F.when(late < 1, 0).when(late >= 1, step).cast("bigint").alias("delay"),
         (F.floor(late / unit) * unit).cast("bigint").alias("about_us"),
     )
+
+
+def slice_us_of(settings: Settings) -> int:
+    return max(1, -(-(settings.until_us - settings.first_us + 1) // TIME_SLICES))
 
 
 def sides(settings: Settings) -> tuple[tuple[float, float], tuple[float, float]]:

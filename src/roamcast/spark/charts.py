@@ -24,6 +24,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 from roamcast.spark.audit import DELAY_STEPS
 from roamcast.spark.report import Audit, Line
 from roamcast.spark.tables import BadPipeline
+from roamcast.spark.what_if import Difference
 
 INK, QUIET, GRID, PAPER = "#010101", "#010102", "#010103", "#010104"
 VARIABLES = {INK: "var(--ink)", QUIET: "var(--quiet)", GRID: "var(--grid)", PAPER: "var(--paper)"}
@@ -34,6 +35,7 @@ WIDTH_IN = 4.6
 EPOCH_US = 946_684_800_000_000
 """Times after the year 2000 are of a calendar; others count from when a simulation began."""
 METRES_PER_DEGREE = 111_195.0
+CHANGES_MAX, NAME_MAX = 12, 24
 STYLE: Any = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -192,6 +194,27 @@ def delay_chart(lines: Sequence[Line]) -> str | None:
         axes.set_ylabel("of deliveries")
 
     return drawn("deliveries by delay", 2.4, draw)
+
+
+def change_chart(name: str, lines: Sequence[Difference]) -> str | None:
+    """What the lines that differ most gain, to the right, and lose, to the left."""
+    some = [line for line in lines if line.gained or line.lost][:CHANGES_MAX][::-1]
+    if not some:
+        return None
+    names = [line.value if len(line.value) <= NAME_MAX else f"{line.value[: NAME_MAX - 1]}…" for line in some]
+
+    def draw(axes: Any) -> None:
+        rows = range(len(some))
+        axes.barh(rows, [line.gained for line in some], color=EXPECTED_COLOUR, label="gained")
+        axes.barh(rows, [-line.lost for line in some], color=MISSED_COLOUR, label="lost")
+        axes.set_yticks(rows, names)
+        axes.axvline(0, color=QUIET, linewidth=0.8)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):g}"))
+        axes.set_xlabel("deliveries")
+        axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
+
+    return drawn(name, 1.2 + 0.22 * len(some), draw)
 
 
 def short(us: float) -> str:

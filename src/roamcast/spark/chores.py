@@ -1,6 +1,7 @@
 """What the commands do: the usual steps, from a journal's directory to an answer."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -8,8 +9,8 @@ from prometheus_client import start_http_server
 from rich.console import Console
 
 from roamcast.journal.schema import VERSION_DIRECTORY
-from roamcast.spark.audit import audit, totals
 from roamcast.spark.compact import Compacted, compact
+from roamcast.spark.export import export, table_of
 from roamcast.spark.files import address, file_system, infos_in, write_bytes
 from roamcast.spark.ingest import Summary, ingest
 from roamcast.spark.journal import Journal, ingested
@@ -18,16 +19,17 @@ from roamcast.spark.movement import write_movement
 from roamcast.spark.movement_file import Learned, read_learned, settings_for, write_model
 from roamcast.spark.movement_tables import CELL_M
 from roamcast.spark.oracle.expected import write_expected
-from roamcast.spark.page import page
+from roamcast.spark.page import page, what_if_page
 from roamcast.spark.positions import positions, write_geoparquet
 from roamcast.spark.prepare import Prepared, prepare
 from roamcast.spark.progress import Bar, Quiet
 from roamcast.spark.published import TABLES_DIRECTORY, Tables
 from roamcast.spark.report import Audit, read_audit, ways_of
-from roamcast.spark.session import open_session
+from roamcast.spark.session import open_session, pairs_given
 from roamcast.spark.settings import PERIOD_US, Settings, Survey, settings_of
 from roamcast.spark.stream import Judged, stream
-from roamcast.spark.tables import EXPECTED, SEGMENTS, STREAMED, TOTALS, VERDICTS, WHAT_IF, BadPipeline
+from roamcast.spark.tables import EXPECTED, SEGMENTS, STREAMED, WHAT_IF, BadPipeline
+from roamcast.spark.verdicts import write_verdicts
 from roamcast.spark.watch import Page, Watched, watch
 from roamcast.spark.what_if import WhatIf, read_what_if, what_if
 from roamcast.spark.wishes import Wishes, changed
@@ -80,8 +82,8 @@ class Chores:
             write_expected(self.tables, prepared)
         return prepared
 
-    def what_if(self, period_ms: float, until_s: float | None, wishes: Wishes) -> tuple[WhatIf, str]:
-        """The difference that other wishes make, and where its table is."""
+    def what_if(self, period_ms: float, until_s: float | None, wishes: Wishes) -> tuple[WhatIf, str, str | None]:
+        """The difference that other wishes make, where its table is, and where its page."""
         journal, settings = self.settings(period_ms, until_s)
         other = changed(journal, wishes, settings.space)
         tables = Tables(self.spark, f"{self.tables.journal}/what-if")
@@ -91,7 +93,8 @@ class Chores:
         with self.watcher.watching("difference", 4, 4):
             pairs = what_if(self.tables.read(EXPECTED), tables.read(EXPECTED), journal)
             place = tables.write(WHAT_IF, pairs, wishes=msgspec.to_builtins(wishes))
-        return read_what_if(tables.read(WHAT_IF), self.tables.journal), place
+        found = read_what_if(tables.read(WHAT_IF), self.tables.journal)
+        return found, place, leave_page(f"{tables.journal}/index.html", lambda: what_if_page(found, wishes))
 
     def audit(
         self,
@@ -108,17 +111,11 @@ class Chores:
         check_directory(place)
         prepared = self.expect(journal, settings, 4)
         with self.watcher.watching("verdicts", 3, 4):
-            self.tables.write(VERDICTS, audit(self.tables.read(EXPECTED), journal, settings))
+            write_verdicts(self.tables, settings)
         with self.watcher.watching("totals", 4, 4):
-            self.tables.write(TOTALS, totals(self.tables.read(VERDICTS), settings))
             found = read_audit(self.tables, journal, settings)
         write_bytes(f"{place}/audit.json", msgspec.json.encode(found))
-        try:
-            shown = page(found, ways_of(prepared), streets, zone)
-        except ModuleNotFoundError:
-            return found, None
-        write_bytes(f"{place}/index.html", shown.encode())
-        return found, f"{place}/index.html"
+        return found, leave_page(f"{place}/index.html", lambda: page(found, ways_of(prepared), streets, zone))
 
     def positions(self, resolution: int) -> tuple[int, str]:
         """How many positions there are as GeoParquet, and where."""
@@ -126,6 +123,14 @@ class Chores:
         with self.watcher.watching("positions", 1, 1):
             found = positions(journal, settings.space, resolution)
             return write_geoparquet(self.tables, found, settings.space)
+
+    def export(self, table: str, kind: str, to: str, options: list[str] | None) -> str:
+        """Where a table is, in another format."""
+        self.check_ingested()
+        place = address(to) if "/" in to and "://" not in to else to
+        with self.watcher.watching("export", 1, 1):
+            export(table_of(self.tables, table), kind, place, pairs_given("--option", options))
+        return place
 
     def movement(
         self,
@@ -164,13 +169,12 @@ class Chores:
     ) -> tuple[Judged, str]:
         """How far the stream has come, and where the deliveries that it found are listed."""
         check_follow(follow_s)
-        bucket_us, late_us = microseconds("--bucket", bucket_s, 1e6, 1), microseconds("--late", late_s, 1e6)
-        period_us = microseconds("--period-ms", period_ms, 1e3, 1)
+        steps = pace(period_ms, bucket_s, late_s)
         with self.watcher.watching("stream", 1, 1):
-            judged = stream(self.tables, period_us=period_us, bucket_us=bucket_us, late_us=late_us)
+            judged = stream(self.tables, **steps)
             while follow_s is not None:
                 time.sleep(follow_s)
-                judged = stream(self.tables, period_us=period_us, bucket_us=bucket_us, late_us=late_us)
+                judged = stream(self.tables, **steps)
         return judged, self.tables.place(STREAMED.name)
 
     def watch(
@@ -178,13 +182,11 @@ class Chores:
     ) -> Watched:
         """The live audit, round after round, on a page for Prometheus; without `follow_s` one round."""
         check_follow(follow_s)
-        bucket_us, late_us = microseconds("--bucket", bucket_s, 1e6, 1), microseconds("--late", late_s, 1e6)
-        period_us = microseconds("--period-ms", period_ms, 1e3, 1)
-        shown = Page()
+        steps, shown = pace(period_ms, bucket_s, late_s), Page()
         if port is not None:
             start_http_server(port, registry=shown.registry)
         while True:
-            found = watch(self.tables, period_us=period_us, bucket_us=bucket_us, late_us=late_us)
+            found = watch(self.tables, **steps)
             shown.show(found)
             if follow_s is None:
                 return found
@@ -206,6 +208,16 @@ class Chores:
             raise BadPipeline(f"{journal}: not ingested yet; run `roamcast pipeline ingest {journal}` first")
 
 
+def leave_page(file: str, drawn: Callable[[], str]) -> str | None:
+    """The file that has the page; None if what draws it is not installed."""
+    try:
+        shown = drawn()
+    except ModuleNotFoundError:
+        return None
+    write_bytes(file, shown.encode())
+    return file
+
+
 def check_directory(place: str) -> None:
     """Made if it is not there, before much is computed that could not be kept."""
     files, path = file_system(place)
@@ -213,6 +225,14 @@ def check_directory(place: str) -> None:
         files.create_dir(path, recursive=True)
     except OSError as problem:
         raise BadPipeline(f"{place}: cannot be a directory for the page: {problem}") from problem
+
+
+def pace(period_ms: float, bucket_s: float, late_s: float) -> dict[str, int]:
+    return {
+        "period_us": microseconds("--period-ms", period_ms, 1e3, 1),
+        "bucket_us": microseconds("--bucket", bucket_s, 1e6, 1),
+        "late_us": microseconds("--late", late_s, 1e6),
+    }
 
 
 def check_follow(follow_s: float | None) -> None:

@@ -103,7 +103,7 @@ class Chunks:
 
 def undamaged(place: str, file: str, first: int, rows: int, names: list[str]) -> Any:
     try:
-        return read_rows(place, file, first, rows, names)
+        return read_rows(place, file, first, rows, names, ("host",))
     except (pa.ArrowException, OSError) as problem:
         raise BadPipeline(f"{UNREADABLE_FILE} {place}/{file} : {problem}") from problem
 

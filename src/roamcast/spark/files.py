@@ -18,8 +18,20 @@ import pyarrow.parquet as pq
 from roamcast.spark.tables import BadPipeline
 
 HADOOP_TO_ARROW = {"s3a": "s3", "s3n": "s3", "wasbs": "abfs", "abfss": "abfs"}
-PACKAGES = {"s3a": "hadoop-aws", "s3n": "hadoop-aws", "gs": "gcs-connector", "abfss": "hadoop-azure"}
-"""The Java package without which Spark cannot read an address."""
+PACKAGES = {
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "s3n": "org.apache.hadoop:hadoop-aws",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+    "delta": "io.delta:delta-spark_2.13",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13",
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13",
+}
+"""The Java package without which Spark has no file system, format or catalog of this name."""
+MISSING = re.compile(
+    r'No FileSystem for scheme "(\w+)|Class org\.apache\.hadoop\.fs\.(\w+)'
+    r"|[Ff]ailed to find (?:the )?data source: (\w+)|plugin class for catalog .*\b(delta|iceberg)\b"
+)
 
 
 def address(directory: str) -> str:
@@ -41,14 +53,14 @@ def file_system(place: str) -> tuple[Any, str]:
 
 
 def missing_package(said: str) -> str | None:
-    """What to install if Spark says that it has no file system for a scheme."""
-    scheme = re.search(r'(?:No FileSystem for scheme "|Class org\.apache\.hadoop\.fs\.)(\w+)', said)
-    if scheme is None:
+    """What to install if Spark says that it lacks a file system, a format or a catalog."""
+    found = MISSING.search(said)
+    if found is None:
         return None
-    package = PACKAGES.get(scheme[1].lower(), "a Hadoop file system for it")
-    return (
-        f"Spark cannot read {scheme[1]}:// here; start it with the package {package} (--conf spark.jars.packages=…)"
-    )
+    name = next(group for group in found.groups() if group).lower()
+    package = PACKAGES.get(name)
+    advice = f"the package {package} in a version for this Spark" if package else "a package that has it"
+    return f"this Spark has no '{name}'; start it with {advice} (--conf spark.jars.packages={package or '…'}:VERSION)"
 
 
 def path_within(place: str) -> str:

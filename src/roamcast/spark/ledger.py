@@ -49,6 +49,11 @@ class Ledger:
         taken = self.taken
         return taken.filter(pc.and_(pc.equal(taken["table"], table), pc.greater(taken["rows"], 0)))
 
+    def after(self, batch: int) -> Any:
+        """Segments with rows that came after a batch."""
+        taken = self.taken
+        return taken.filter(pc.and_(pc.greater(taken["batch"], batch), pc.greater(taken["rows"], 0)))
+
     def files(self, table: str) -> list[str]:
         """The files that hold the rows of a table."""
         return sorted(self.of_table(table)["file"].unique().to_pylist())
@@ -97,11 +102,12 @@ def check_files(tables: Tables, ledger: Ledger, table: Table) -> None:
             raise BadPipeline(f"{tables.place(table.name)}: table '{table.name}' is missing its file {file}")
 
 
-def read_rows(place: str, file: str, first: int, rows: int, names: list[str] | None = None) -> Any:
-    """Some rows of a file, and some columns of them with coded hosts; only row groups that hold them are read."""
+def read_rows(
+    place: str, file: str, first: int, rows: int, names: list[str] | None = None, coded: tuple[str, ...] = ()
+) -> Any:
+    """Some rows of a file, and some of its columns, `coded` as dictionaries; other row groups are not read."""
     files, within = file_system(f"{place}/{file}")
-    dictionary = None if names is None else ["host"]
-    with files.open_input_file(within) as opened, pq.ParquetFile(opened, read_dictionary=dictionary) as parquet:
+    with files.open_input_file(within) as opened, pq.ParquetFile(opened, read_dictionary=list(coded)) as parquet:
         ends = np.cumsum([0, *(parquet.metadata.row_group(n).num_rows for n in range(parquet.num_row_groups))])
         wanted = np.flatnonzero((ends[1:] > first) & (ends[:-1] < first + rows))
         if not len(wanted):

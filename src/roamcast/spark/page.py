@@ -1,19 +1,59 @@
-"""The audit as a page for people: one file without scripts, links or fonts from elsewhere (`audit.html`)."""
+"""The audit and what-if as pages for people: one file each, without scripts, links or fonts from elsewhere."""
 
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from roamcast.spark.report import Audit, Line, duration, milliseconds, not_closed, percent
+from roamcast.spark.what_if import Difference, WhatIf
+from roamcast.spark.wishes import Wishes
 
 NOTHING = "–"
 
 
+def rendered(name: str, **values: Any) -> str:
+    """A template of `pages/`."""
+    from jinja2 import Environment, FunctionLoader  # of the extra `roamcast[spark]`, as matplotlib is
+
+    pages = files("roamcast.spark").joinpath("pages")
+    loader = FunctionLoader(lambda each: pages.joinpath(each).read_text())
+    return Environment(autoescape=True, loader=loader).get_template(name).render(**values)
+
+
+def what_if_page(found: WhatIf, wishes: Wishes) -> str:
+    """Who gains and who loses with these wishes."""
+    from roamcast.spark import charts
+
+    rules = [
+        (kind, msgspec.json.encode(rule).decode())
+        for kind in wishes.__struct_fields__
+        for rule in getattr(wishes, kind)
+    ]
+    parts = (("subject", found.subjects), ("client", found.clients))
+    return rendered(
+        "what_if.html",
+        found=found,
+        rules=rules,
+        figures=[(name, f"{getattr(found.total, name):,}") for name in COUNTS],
+        parts=[
+            (name, charts.change_chart(f"gained and lost by {name}", lines), [difference_row(line) for line in lines])
+            for name, lines in parts
+        ],
+    )
+
+
+COUNTS = ("before", "after", "gained", "lost")
+
+
+def difference_row(line: Difference) -> tuple[str, ...]:
+    return (line.value, *(f"{getattr(line, name):,}" for name in COUNTS))
+
+
 def page(audit: Audit, ways: Any = (), streets: Path | None = None, zone: str | None = None) -> str:
     """`ways`: stretches that hosts went, drawn where no file has streets. `zone`: of the times that are shown."""
-    from jinja2 import Environment  # of the extra `roamcast[spark]`, as matplotlib is
-
     from roamcast.spark import charts
 
     lines = charts.read_streets(streets)
@@ -30,7 +70,6 @@ def page(audit: Audit, ways: Any = (), streets: Path | None = None, zone: str | 
         ),
         (charts.delay_chart(audit.delays), "First deliveries made within a delay."),
     )
-    template = Environment(autoescape=True).from_string(files("roamcast.spark").joinpath("audit.html").read_text())
 
     def moment(us: int) -> datetime | None:
         return datetime.fromtimestamp(us / 1e6, of_data) if us > charts.EPOCH_US else None
@@ -38,7 +77,8 @@ def page(audit: Audit, ways: Any = (), streets: Path | None = None, zone: str | 
     first, last = moment(audit.first_us), moment(audit.until_us)
     dated = first is None or last is None or first.date() != last.date()
 
-    return template.render(
+    return rendered(
+        "audit.html",
         audit=audit,
         not_closed=not_closed(audit.cut),
         moment=lambda us: time_text(us, moment(us), dated=True),
@@ -76,11 +116,10 @@ def time_text(us: int, moment: datetime | None, *, dated: bool) -> str:
 def figures(audit: Audit) -> list[tuple[str, str]]:
     total = audit.total
     counts = ("expected", "delivered", "missed", "unwanted", "duplicates")
-    at_once = sum(line.delivered for line in audit.delays if not line.at_us)
     return [
         ("delivery rate", percent(total.rate)),
         *((name, f"{getattr(total, name):,}") for name in counts),
-        ("at once", percent(at_once / total.delivered if total.delivered else None)),
+        ("at once", percent(audit.at_once)),
         ("90 % within", milliseconds(total.latency_p90_us)),
         ("99 % within", milliseconds(total.latency_p99_us)),
     ]

@@ -79,13 +79,13 @@ def classic(master: str | None, conf: Mapping[str, str], data_bytes: int = 0) ->
     return spark
 
 
-def settings_given(conf: Sequence[str] | None) -> dict[str, str]:
-    """Settings as `--conf KEY=VALUE` gives them."""
+def pairs_given(option: str, given: Sequence[str] | None) -> dict[str, str]:
+    """Settings as an option gives them that may be given several times."""
     found = {}
-    for each in conf or ():
+    for each in given or ():
         key, sign, value = each.partition("=")
         if not sign or not key:
-            raise BadPipeline(f"--conf is '{each}'; give KEY=VALUE")
+            raise BadPipeline(f"{option} is '{each}'; give NAME=VALUE")
         found[key] = value
     return found
 

@@ -37,6 +37,8 @@ BUCKETS_MAX = 4_096
 TICKS = 8_192
 """Borders of buckets are multiples of this part of the whole, or of the period."""
 QUANTILES = 1_024
+CROWDED = 16
+"""Of so many buckets' load a bucket is divided: when all of that happens at once, or hosts are very many."""
 CUT_MAX = 5
 """Openings without an end that are named."""
 
@@ -70,6 +72,8 @@ class Settings:
     extent: Extent = NOWHERE
     compiled: bool = True
     """Whether swift events go to the compiled kernel; the results are the same."""
+    sides: tuple[int, ...] = ()
+    """Into how many columns and rows of cells each bucket is divided; none is if nothing is given."""
 
     @property
     def first_us(self) -> int:
@@ -84,6 +88,14 @@ class Settings:
     def leaves(self) -> int:
         """The bin of the first bucket; as many bins are of one bucket."""
         return 1 << (self.buckets - 1).bit_length()
+
+    def side_of(self, bucket: int) -> int:
+        return self.sides[bucket] if self.sides else 1
+
+    @property
+    def cells(self) -> list[tuple[int, int]]:
+        """What is judged at a time: buckets, and of those that are divided each cell."""
+        return [(bucket, cell) for bucket in range(self.buckets) for cell in range(self.side_of(bucket) ** 2)]
 
     def bucket_of(self, time_us: int) -> int:
         return min(max(bisect_right(self.borders, time_us) - 1, 0), self.buckets - 1)
@@ -111,6 +123,7 @@ class Settings:
             "extent": msgspec.convert(values["extent"], Extent),
             "borders": tuple(values["borders"]),
             "cut": tuple(values["cut"]),
+            "sides": tuple(values["sides"]),
         }
         return cls(**{**values, **rest})
 
@@ -123,7 +136,8 @@ class Survey:
     first_us: int
     last_us: int
     work: Any
-    """Stretches of time, columns `first_us`, `last_us`, `buckets`: how many buckets' worth of work lies in each."""
+    """Stretches of time, columns `first_us`, `last_us`, `buckets`: how many buckets' worth of work lies in each; and
+    `load`, the same where a bucket need not hold several moves of each host."""
 
     @classmethod
     def of_ledger(cls, ledger: Ledger) -> "Survey | None":
@@ -164,31 +178,53 @@ class Survey:
 
 
 def weighed(pieces: Any, hosts: int, rows: str) -> Any:
-    per_bucket = {"moves": max(MOVES_PER_BUCKET, MOVES_PER_HOST * hosts), "publications": EVENTS_PER_BUCKET}
-    weights = [
-        count / per_bucket[table] if table in per_bucket else 0.0
-        for table, count in zip(pieces["table"].to_pylist(), pieces[rows].to_pylist(), strict=True)
-    ]
-    return pa.table([pieces["first_us"], pieces["last_us"], pa.array(weights)], ["first_us", "last_us", "buckets"])
+    def worth(moves: int) -> Any:
+        per_bucket = {"moves": moves, "publications": EVENTS_PER_BUCKET}
+        weights = [
+            count / per_bucket[table] if table in per_bucket else 0.0
+            for table, count in zip(pieces["table"].to_pylist(), pieces[rows].to_pylist(), strict=True)
+        ]
+        return pa.array(weights)
+
+    several = worth(max(MOVES_PER_BUCKET, MOVES_PER_HOST * hosts))
+    names = ["first_us", "last_us", "buckets", "load"]
+    return pa.table([pieces["first_us"], pieces["last_us"], several, worth(MOVES_PER_BUCKET)], names)
 
 
-def borders_of(found: Survey, first_us: int, until_us: int, period_us: int) -> tuple[int, ...]:
-    """Where to cut, so that every bucket has about as much work; the last border is after the last moment."""
-    span_us = until_us + 1 - first_us
-    tick_us = -(-span_us // (TICKS * period_us)) * period_us
-    ticks = -(-span_us // tick_us)
+@dataclass(frozen=True)
+class Cut:
+    """Where time is cut into buckets, and which of them are divided into cells."""
+
+    borders: tuple[int, ...]
+    sides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, found: Survey, first_us: int, until_us: int, period_us: int) -> "Cut":
+        """Every bucket has about as much work; the last border is after the last moment. What is still too much for
+        one worker, since it happens at once, is divided."""
+        span_us = until_us + 1 - first_us
+        tick_us = -(-span_us // (TICKS * period_us)) * period_us
+        ticks = -(-span_us // tick_us)
+        work, load = (so_far(found.work, name, first_us, tick_us, ticks) for name in ("buckets", "load"))
+        count = int(np.clip(round(float(work[-1])), 1, min(BUCKETS_MAX, ticks)))
+        at = np.searchsorted(work, work[-1] * np.arange(1, count) / count) + 1
+        inner = np.unique(np.clip(at, 1, ticks - 1)) if ticks > 1 else np.zeros(0, np.int64)
+        loads = np.diff(np.concatenate([[0.0], load[inner - 1], load[-1:]]))
+        sides = np.ceil(np.sqrt(np.maximum(loads / CROWDED, 1.0))).astype(int)
+        borders = (first_us, *(first_us + inner * tick_us).tolist(), first_us + ticks * tick_us)
+        return cls(borders, tuple(sides.tolist()) if sides.max() > 1 else ())
+
+
+def so_far(pieces: Any, name: str, first_us: int, tick_us: int, ticks: int) -> Any:
+    """How much there is up to the end of each tick, if each piece is spread evenly over its time."""
     steps = np.zeros(ticks + 1)
     begin, end = (
-        np.clip((found.work[name].to_numpy() - first_us) // tick_us, 0, ticks - 1) for name in ("first_us", "last_us")
+        np.clip((pieces[each].to_numpy() - first_us) // tick_us, 0, ticks - 1) for each in ("first_us", "last_us")
     )
-    rate = found.work["buckets"].to_numpy() / (end - begin + 1)
+    rate = pieces[name].to_numpy() / (end - begin + 1)
     np.add.at(steps, begin, rate)
     np.add.at(steps, end + 1, -rate)
-    work = np.cumsum(np.cumsum(steps[:-1]))
-    count = int(np.clip(round(float(work[-1])), 1, min(BUCKETS_MAX, ticks)))
-    at = np.searchsorted(work, work[-1] * np.arange(1, count) / count) + 1
-    inner = np.unique(np.clip(at, 1, ticks - 1)) if ticks > 1 else np.zeros(0, np.int64)
-    return (first_us, *(first_us + inner * tick_us).tolist(), first_us + ticks * tick_us)
+    return np.cumsum(np.cumsum(steps[:-1]))
 
 
 def settings_of(
@@ -207,17 +243,18 @@ def settings_of(
             f"{journal.place}: its first record is of {found.first_us / 1e6:.6f} s; --until-s is {until_us / 1e6:.6f}"
         )
     first_us = found.first_us // period_us * period_us
-    borders = borders_of(found, first_us, until_us, period_us)
+    cut = Cut.of(found, first_us, until_us, period_us)
     world = told.world
     return Settings(
         space_of(world["space"]),
         world["neighbour_range_m"],
         graph_of(world["movement_graph"]),
-        borders,
+        cut.borders,
         until_us,
         period_us,
         told.cut,
         told.extent,
+        sides=cut.sides,
     )
 
 

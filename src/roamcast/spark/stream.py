@@ -32,7 +32,7 @@ from roamcast.spark.ledger import Ledger, read_rows
 from roamcast.spark.oracle.expected import expected
 from roamcast.spark.prepare import ORDER, WITHDRAWALS, Prepared, lasted, lay_out, lived
 from roamcast.spark.published import Tables
-from roamcast.spark.settings import PERIOD_US, Settings, Survey, borders_of, graph_of, told_by
+from roamcast.spark.settings import PERIOD_US, Cut, Settings, Survey, graph_of, told_by
 from roamcast.spark.tables import (
     CONTEXTS,
     DELIVERIES,
@@ -149,8 +149,7 @@ class Step:
         self.part = tables.draft(STREAMED.name)
         self.place = f"{tables.place(STREAMED.name)}/{self.part}"
         self.batch = ledger.next_batch() - 1
-        taken = ledger.taken
-        self.new = taken.filter(pc.and_(pc.greater(taken["batch"], before.batch), pc.greater(taken["rows"], 0)))
+        self.new = ledger.after(before.batch)
 
     def run(self, start_us: int, horizon: int, period_us: int, survey: Survey) -> Judged:
         journal = self.journal()
@@ -173,12 +172,7 @@ class Step:
         return Journal(**frames, deliveries=nothing, place=self.tables.journal)
 
     def records(self, table: Table) -> DataFrame:
-        new = (
-            self.new.filter(pc.equal(self.new["table"], table.name)).select(["file", "first_row", "rows"]).to_pylist()
-        )
-        spark = self.tables.spark
-        read = ReadNew(self.tables.place(table.name), table.name, new)
-        fresh = spark.range(0, 1, 1, 1).mapInArrow(read, table.struct)
+        fresh = since(self.tables, table, self.new)
         if self.version is None or table not in KINDS:
             return fresh
         return self.carried(table).unionByName(fresh)
@@ -236,11 +230,11 @@ class Step:
 def settings_between(start_us: int, horizon: int, period_us: int, survey: Survey, world: dict[str, Any]) -> Settings:
     work = survey.work
     here = work.filter(pc.and_(pc.less(work["first_us"], horizon), pc.greater_equal(work["last_us"], start_us)))
-    cut = borders_of(Survey(survey.hosts, survey.first_us, survey.last_us, here), start_us, horizon - 1, period_us)
+    cut = Cut.of(Survey(survey.hosts, survey.first_us, survey.last_us, here), start_us, horizon - 1, period_us)
     # A pair is looked at once in a moment: the last bucket ends where the next step begins.
-    borders = (*(border for border in cut if border < horizon), horizon)
+    borders = (*(border for border in cut.borders if border < horizon), horizon)
     graph, space = graph_of(world["movement_graph"]), space_of(world["space"])
-    return Settings(space, world["neighbour_range_m"], graph, borders, horizon - 1, period_us)
+    return Settings(space, world["neighbour_range_m"], graph, borders, horizon - 1, period_us, sides=cut.sides)
 
 
 def holding(records: DataFrame, later: Column) -> DataFrame:
@@ -251,6 +245,13 @@ def holding(records: DataFrame, later: Column) -> DataFrame:
 
 def write(frame: DataFrame, table: Table, place: str) -> None:
     as_declared(frame, table).write.parquet(place)
+
+
+def since(tables: Tables, table: Table, segments: Any) -> DataFrame:
+    """The rows of a table in these segments of the ledger."""
+    new = segments.filter(pc.equal(segments["table"], table.name)).select(["file", "first_row", "rows"]).to_pylist()
+    read = ReadNew(tables.place(table.name), table.name, new)
+    return tables.spark.range(0, 1, 1, 1).mapInArrow(read, table.struct)
 
 
 class ReadNew:

@@ -233,3 +233,16 @@ WHAT_IF = Table(
     ("expected", "publications"),
 )
 STREAMED = Table("streamed", EXPECTED.schema, "what an ideal system delivers, as the stream finds it: each pair once")
+WATCHED = Table(
+    "watched",
+    columns(
+        event_id=TEXT,
+        subscription_id=TEXT,
+        subscriber=TEXT,
+        expected_us=INTEGER,
+        times=INTEGER,
+        delivered_us=INTEGER,
+    ),
+    "pairs that a live audit met of late, and how often each was delivered",
+    ("streamed", "deliveries"),
+)

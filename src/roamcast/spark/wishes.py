@@ -49,7 +49,7 @@ AMOUNT_MAX = 9e9
 ScopeChange: TypeAlias = float | ScopeText | None
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     of: str = "*"
     about: str = "*"
     drop: bool = False
@@ -69,7 +69,7 @@ class PublicationRule(Rule, frozen=True):
     lifetime_s: float | None = None
 
 
-class Subscribe(Struct, frozen=True, forbid_unknown_fields=True):
+class Subscribe(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     subject: str
     by: str = "*"
     filter: str | None = None

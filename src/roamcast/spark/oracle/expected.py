@@ -1,8 +1,9 @@
 """The oracle (P2): which events an ideal system delivers to which subscriptions, and when.
 
 Spark schedules buckets of prepared tables, a few to a task. A worker reads the bins of a bucket with Arrow and judges
-them (`judge.py`); rows never pass through Java on their way in, which would cost six times as much. Memory is that of
-a bucket, however long the journal is, and however many events and subscriptions there are.
+them (`judge.py`), a crowded bucket cell by cell (`cells.py`); rows never pass through Java on their way in, which
+would cost six times as much. Memory is that of a bucket, however long the journal is, and however many events and
+subscriptions there are.
 
 A pair may match in every bucket in which both last. Nearly all can match in one only, and are final where they are
 found; of the others the earliest counts.
@@ -23,6 +24,7 @@ from roamcast.spark.dealing import dealt_to, settle, tasks_for
 from roamcast.spark.files import Finished, file_system
 from roamcast.spark.oracle.attributes import one_array
 from roamcast.spark.oracle.boxes import Rows
+from roamcast.spark.oracle.cells import in_cell
 from roamcast.spark.prepare import Prepared
 from roamcast.spark.published import Tables
 from roamcast.spark.settings import Settings
@@ -59,7 +61,7 @@ def write_expected(tables: Tables, prepared: Prepared) -> str:
 
 def judged(prepared: Prepared, out: str | None) -> DataFrame:
     """What all buckets find; with `out`, only pairs that may match in several, and the others are files there."""
-    tasks = tasks_for(prepared.settings.buckets, BUCKETS_A_TASK, TASKS_EVEN)
+    tasks = tasks_for(len(prepared.settings.cells), BUCKETS_A_TASK, TASKS_EVEN)
     places = {name: prepared.at(table) for name, table in BY_NAME.items()}
     work = Work(prepared.settings, places, tasks, out)
     return prepared.spark.range(0, tasks, 1, tasks).mapInArrow(work, EXPECTED.struct)
@@ -79,17 +81,18 @@ class Work:
         self.settings, self.places, self.tasks, self.out = settings, places, tasks, out
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        cells = self.settings.cells
         for batch in batches:
             for task in batch["id"].to_pylist():
-                for bucket in dealt_to(task, self.tasks, self.settings.buckets):
-                    yield from self.judged(bucket)
+                for number in dealt_to(task, self.tasks, len(cells)):
+                    yield from self.judged(*cells[number])
         settle()
 
-    def judged(self, bucket: int) -> Iterator[Any]:
-        judge = judge_of(self.settings, self.places, bucket)
+    def judged(self, bucket: int, cell: int) -> Iterator[Any]:
+        judge = judge_of(self.settings, self.places, bucket, cell)
         if judge is None:
             return
-        with Finished(self.out, f"{bucket:05d}.parquet") as file:
+        with Finished(self.out, f"{bucket:05d}-{cell:04d}.parquet") as file:
             for event, life, at_us in judge.matches():
                 final = judge.final(event, life) & (self.out is not None)
                 side = judge.side
@@ -99,8 +102,8 @@ class Work:
                     yield rest.cast(EXPECTED.schema).combine_chunks().to_batches()[0]
 
 
-def judge_of(settings: Settings, places: dict[str, str], bucket: int) -> "Judge | None":
-    """A bucket with what it needs; None where no event meets a subscription."""
+def judge_of(settings: Settings, places: dict[str, str], bucket: int, cell: int) -> "Judge | None":
+    """A bucket, or a cell of it, with what it needs; None where no event meets a subscription."""
     from roamcast.spark.oracle.judge import Judge  # its compiler takes a second to import: only who judges needs it
 
     start_us, stop_us = settings.borders[bucket], settings.borders[bucket + 1]
@@ -114,9 +117,12 @@ def judge_of(settings: Settings, places: dict[str, str], bucket: int) -> "Judge 
     events, lives = rows(EVENTS), rows(LIVES)
     if not len(events) or not len(lives):
         return None
-    return Judge(
-        settings, start_us, stop_us, rows(TRACKS, ("host",)).unify_dictionaries(), rows(STATES), events, lives
-    )
+    tracks, side = rows(TRACKS, ("host",)).unify_dictionaries(), settings.side_of(bucket)
+    if side > 1:
+        events, lives = in_cell(cell, side, tracks, events, lives, settings.space, start_us, stop_us)
+        if not len(events) or not len(lives):
+            return None
+    return Judge(settings, start_us, stop_us, tracks, rows(STATES), events, lives)
 
 
 def bin_rows(place: str, table: Table, number: int, coded: tuple[str, ...]) -> Any:
