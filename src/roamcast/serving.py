@@ -27,6 +27,7 @@ from roamcast.server.settings import (
     HttpSettings,
     Listener,
     Settings,
+    load_policy,
     load_settings,
     settings_from,
 )
@@ -148,25 +149,36 @@ async def serve(settings: Settings, read_again: Callable[[], Settings], standby:
 
     loop.add_signal_handler(signal.SIGINT, stopped.set)
     loop.add_signal_handler(signal.SIGTERM, partial(stop, "SIGTERM"))
-    lease = await waited_lease(settings, stopped) if standby else None
-    if standby and lease is None:
-        return
-    running = RunningBroker(settings, lease)
+    running: RunningBroker | None = None
 
     def reload() -> None:
+        nonlocal settings
         try:
             given = read_again()
-            running.reload(given)
+            if running is None:
+                # It waits for a lease, which is of this name in this database.
+                load_policy(given)
+                settings = replace(given, name=settings.name, data=settings.data, storage=settings.storage)
+            else:
+                running.reload(given)
         except MISTAKES as problem:
             log.error("the settings were not read again", why=str(problem))
         else:
             configure_log(given.log_level)
-            running.server.monitor.set_level(given.log_level)
+            if running is not None:
+                running.server.monitor.set_level(given.log_level)
             log.warning("the settings were read again")
 
-    await running.start()
     on_hangup = partial(stop, "the terminal was closed") if has_terminal() else reload
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
+    lease = await waited_lease(settings, stopped) if standby else None
+    if standby and lease is None:
+        return
+    starting = RunningBroker(settings, lease)
+    await starting.start()
+    running = starting
+    if settings is not starting.settings:
+        running.reload(settings)
     # What is there by now stays: it need not be looked through again whenever messages have left some garbage.
     gc.collect()
     gc.freeze()

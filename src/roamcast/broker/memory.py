@@ -6,10 +6,11 @@ session, and the session is wherever the client was before. So its new broker as
     new broker --Remember--> ... along the arrows (`arrows.py`), or to all neighbours ...
     new broker <-Remembered-- ... whoever has the session, or all of them: nobody
 
-Nothing changes at those who answer. With the answer the client attaches as any other that knows what it wants, and
-what happens between question and attachment is the old broker's as before: nothing is lost in between. A question
-that is not answered, because a link is down, is the asker's to give up; what is remembered of it here is bounded. A
-neighbour that is lost is not asked: then the answer that nobody has the session is unsure.
+Nothing changes at those who answer, but that they know when the client came to the other broker. With the answer the
+client attaches as any other that knows what it wants, and what happens between question and attachment is the old
+broker's as before: nothing is lost in between. A question that is not answered, because a link is down, is for the
+asker to give up; what is remembered of it here is bounded. A neighbour that is lost is not asked: then the answer
+that nobody has the session is unsure.
 """
 
 from collections.abc import Callable
@@ -53,8 +54,8 @@ class Memory:
         """To questions of this broker, by client, since somebody looked."""
 
     def ask(self, client: str, number: int, hurries: bool = False) -> list[Does]:
-        """`number` tells this question from others about the client. Who `hurries` is told at once where somebody
-        cannot be asked."""
+        """`number` tells this question from others about the client: it is when the client came. Who `hurries` is
+        told at once where somebody cannot be asked."""
         return self._ask(Remember(client, number, (self.host,), hurries), None)
 
     def unanswered(self, client: str) -> list[str]:
@@ -77,6 +78,8 @@ class Memory:
         if session is not None:
             # Before the replay has come, this border knows of the client what it was reminded of itself.
             known = self.border.known_of(session)
+            attachment = session.attachment
+            attachment.asked_us = max(attachment.asked_us, question.number)
             return self._answer(replace(answer, found=True, epoch=max(epoch, session.epoch), session=known))
         if arrow is not None and arrow.towards in self.neighbours.streams.of and arrow.towards != sender:
             others = [arrow.towards]

@@ -34,6 +34,9 @@ PIECE_BYTES_MAX = 256 * 1024
 
 
 class Attachment:
+    asked_us: int = 0
+    """When the client came to another broker that has asked for its session, by that broker's clock."""
+
     def __init__(self) -> None:
         self.attached = True
         self.awaits: int | None = None

@@ -71,6 +71,10 @@ class AccessControl(Protocol):
         """Whether a client that was let in under other rules may stay."""
         return True
 
+    def may_leave_behind(self, who: Identity, message: Message, context: Context, now_us: int) -> bool:
+        """Whether a client that is away may still publish its will."""
+        return True
+
     def pace_us(
         self, client: "ClientSocket", messages_bytes: int | None, filters: int, now_us: int, messages: int = 1
     ) -> int:
@@ -145,11 +149,16 @@ class PolicyAccess(AccessControl):
     def may_publish(self, client: "ClientSocket", message: Message, context: Context, now_us: int) -> Refusal:
         if self.policy.open:
             return None
+        if not message.user_properties and self.may_publish_anywhere(client, message.topic):
+            return None
+        return self._may_say(self._identity(client), message, context, now_us)
+
+    def may_leave_behind(self, who: Identity, message: Message, context: Context, now_us: int) -> bool:
+        return self.policy.open or self._may_say(who, message, context, now_us) is None
+
+    def _may_say(self, identity: Identity, message: Message, context: Context, now_us: int) -> Refusal:
         if not message.user_properties:
-            if self.may_publish_anywhere(client, message.topic):
-                return None
-            return self._allowed(self._identity(client), message.topic, context, (), now_us)
-        identity = self._identity(client)
+            return self._allowed(identity, message.topic, context, (), now_us)
         try:
             origin = origin_in(message.user_properties)
             scopes = scopes_of(context.host, message.user_properties, self.space)

@@ -34,6 +34,7 @@ from roamcast.mqtt.messages import Message, Subscription, WillMessage, message_o
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.access import Refusal
 from roamcast.server.connection import ClientSocket
+from roamcast.server.security import Identity
 from roamcast.server.tracking import LOCATION_REMARK, BadLocation, Trackers
 
 if TYPE_CHECKING:
@@ -312,6 +313,14 @@ class Inbound:
         )
         if filters or is_bad_will:
             self.server.give(Forbidden(session.client, filters, sent_through, is_bad_will))
+
+    def forbid_will(self, session: Session) -> None:
+        """That of a client that is away; its subscriptions are looked at when it comes."""
+        will, who = session.will, Identity(session.client, session.user)
+        if will is not None and not self.server.access.may_leave_behind(
+            who, will.message, session.context, self.server.now_us()
+        ):
+            self.server.give(Forbidden(session.client, (), session.window.sent_through, True))
 
     def _may_subscribe(self, client: ClientSocket, asked: Subscription) -> Reason | None:
         if asked.filter.group is not None and not self.server.limits.shared_available:

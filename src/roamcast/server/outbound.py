@@ -18,6 +18,7 @@ from roamcast.broker.mqtt.effects import (
     Fetch,
     Grant,
     Hand,
+    HangUp,
     Release,
     Remark,
     Revoke,
@@ -156,7 +157,7 @@ class Outbound:
         self,
         now_us: int,
         socket: "ClientSocket",
-        effect: Acknowledge | Complete | Release | Grant | Revoke | Dismiss,
+        effect: Acknowledge | Complete | Release | Grant | Revoke | Dismiss | HangUp,
     ) -> None:
         match effect:
             case Acknowledge(_, packet_id, reason, text):
@@ -169,6 +170,8 @@ class Outbound:
                 socket.mqtt.answer_subscribe(now_us, packet_id, reasons, text)
             case Revoke(_, packet_id, reasons):
                 socket.mqtt.answer_unsubscribe(now_us, packet_id, reasons)
+            case HangUp(_, reason, text):
+                socket.mqtt.disconnect(now_us, reason, text)
             case Dismiss(client, reason, text):
                 # Its session is not this broker's any more, so its leaving changes nothing here.
                 del self.server.clients[client]

@@ -396,6 +396,9 @@ class BrokerServer:
             if not self.access.may_stay(socket):
                 socket.mqtt.disconnect(self.now_us(), Reason.NOT_AUTHORIZED, "the rules have changed")
                 socket.attend()
+        for session in list(self.core.border.sessions.values()):
+            if not session.connected:
+                self.inbound.forbid_will(session)
 
     # The end.
 

@@ -9,6 +9,7 @@ from roamcast.mqtt.packets import Will
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.access import AccessControl, Refusal
 from roamcast.server.connection import ClientSocket
+from roamcast.server.security import Identity
 from tests.broker.mqtt.scene import Scene, dismissal
 from tests.broker.mqtt.stage import SimClient
 
@@ -22,6 +23,9 @@ class Rules(AccessControl):
 
     def may_stay(self, client: ClientSocket) -> bool:
         return client.name not in self.gone
+
+    def may_leave_behind(self, who: Identity, message: Message, context: Context, now_us: int) -> bool:
+        return message.topic not in self.forbidden
 
     def may_publish(self, client: ClientSocket, message: Message, context: Context, now_us: int) -> Refusal:
         return (Reason.NOT_AUTHORIZED, "forbidden") if message.topic in self.forbidden else None
@@ -134,3 +138,19 @@ def test_a_client_that_may_come_no_longer_is_disconnected_p95() -> None:
     scene.rest()
     assert dismissal(client).reason is Reason.NOT_AUTHORIZED
     assert other.ready
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_the_will_of_a_client_that_is_away_is_checked_when_rules_change_p95(forbidden: bool) -> None:
+    scene = Scene()
+    rules = scene.stage.brokers["a"].server.access = Rules()
+    reader, client = scene.client("reader"), SimClient(scene.stage, "c")
+    scene.subscribe(reader, "wills")
+    client.connect("a", will=Will("wills", b"gone", delay_s=60))
+    scene.rest()
+    client.drop()
+    scene.rest()
+    rules.forbidden.update(["wills"] if forbidden else [])
+    scene.stage.brokers["a"].server.check_rights()
+    scene.rest(100.0)
+    assert reader.taken == ([] if forbidden else [b"gone"])

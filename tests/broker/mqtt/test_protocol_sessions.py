@@ -89,6 +89,31 @@ def test_a_client_whose_session_cannot_be_looked_for_is_to_try_again_and_loses_n
     assert client.taken == [b"meanwhile"]
 
 
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_claim_for_a_client_that_has_left_again_pushes_nobody_out_p27(clean: bool) -> None:
+    """It has gone on to b and back, and b does not know yet; the answer to b's question was on its way meanwhile."""
+    tried = 0
+    for seed in range(20):
+        scene = Scene("ab", seed=seed)
+        client = scene.client("c")
+        scene.subscribe(client, "t")
+        client.drop(noticed=False)
+        client.connect("b", clean=clean)
+        scene.rest(0.022)
+        client.drop(noticed=False)
+        here, there = (scene.stage.brokers[each].server.core.border.sessions.get("c") for each in "ab")
+        if here is None or there is not None or not here.attachment.asked_us:
+            # With this seed the claim is under way already, or the question still.
+            continue
+        tried += 1
+        client.connect("a")
+        scene.rest(2.0)
+        assert client.ready, f"seed {seed}"
+        assert client.connacks[-1].session_present
+        assert not [each for each in client.heard if isinstance(each, Disconnect)]
+    assert tried
+
+
 def test_a_clean_start_elsewhere_ends_the_session_p26() -> None:
     scene = Scene("ab")
     client, writer = scene.client("c", "a"), scene.client("writer", "b")

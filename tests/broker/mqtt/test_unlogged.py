@@ -27,8 +27,8 @@ from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.topics import parse_filter
 from roamcast.server.connection import ClientSocket
 from tests.broker.mqtt.machines import EPOCH_US
-from tests.broker.mqtt.scene import Scene, published
-from tests.broker.mqtt.stage import SimClient
+from tests.broker.mqtt.scene import Scene, dismissal, published
+from tests.broker.mqtt.stage import Remarks, SimClient
 from tests.broker.mqtt.test_protocol_recovery import state_of
 from tests.effort import examples
 
@@ -119,6 +119,29 @@ def test_messages_of_both_qualities_in_one_segment_stay_in_order(scene: Scene) -
     scene.stage.brokers["a"].server.clients["ann"].data_received(b"".join(encode(each, V5) for each in said))
     scene.rest()
     assert [(each.payload, each.qos) for each in published(bob)] == [(each.payload, each.qos) for each in said]
+
+
+def test_a_mistake_with_a_message_costs_its_publisher_its_connection_and_nothing_else(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = scene.client("ann"), scene.client("bob", expiry_s=TRANSIENT)
+    scene.subscribe(bob, "t", 1)
+    publishing = scene.stage.brokers["a"].server.core.border.publishing
+
+    def mistaken(client: str, batch: object) -> None:
+        raise ArithmeticError("on purpose")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Remarks, "remark", lambda self, what, detail: None)
+        patch.setattr(publishing, "pass_reliably", mistaken)
+        ann.publish("t", b"1", 1)
+        scene.rest()
+    assert not ann.ready
+    assert dismissal(ann).reason is Reason.UNSPECIFIED_ERROR
+    scene.move(ann, "a")
+    assert ann.connacks[-1].session_present
+    assert scene.publish(ann, "t", b"2") is Reason.SUCCESS
+    assert payloads(bob) == [b"1", b"2"]
 
 
 def test_a_kept_session_that_subscribes_in_the_same_tick_gets_nothing_unlogged(scene: Scene) -> None:

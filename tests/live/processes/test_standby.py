@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -80,6 +81,26 @@ def test_l8_a_standby_takes_the_place_of_a_killed_broker(tmp_path: Path, databas
             await second.until_says("is ready")
             await load.check()
             await load.stop()
+
+    asyncio.run(asyncio.wait_for(work(), 160))
+
+
+def test_l12_a_standby_that_is_told_to_read_its_settings_goes_on_waiting_with_them(
+    tmp_path: Path, database: Cluster
+) -> None:
+    async def work() -> None:
+        async with pair(tmp_path, database.url) as brokers:
+            first, second = brokers.brokers
+            second.settings["log_level"] = "info"
+            second.write_settings()
+            os.kill(second.pid, signal.SIGHUP)
+            await second.until_says("were read again")
+            assert second.alive
+            await first.stop()
+            await second.until_says("is ready")
+            reader = OwnReader("reader", brokers.addresses[1])
+            await reader.start()
+            await reader.stop()
 
     asyncio.run(asyncio.wait_for(work(), 160))
 

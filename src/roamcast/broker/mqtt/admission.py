@@ -89,7 +89,8 @@ class Admission:
         """Its session is here."""
         self._cancel(session.client)
         self._arrange(session, given)
-        self._attach(session.client, "again", session.epoch)
+        # Later than where it asked for its session meanwhile and has left before that was claimed.
+        self._attach(session.client, "again", max(session.epoch, session.attachment.asked_us))
         session.coming = True
         self._look_at(session)
 
@@ -106,8 +107,8 @@ class Admission:
     def _deny(self, given: Arrived, reason: Reason, text: str) -> None:
         self.border.emit(Deny(given.client, reason, text, given.arrival, given.unreachable == "wait"))
 
-    def _begin(self, given: Arrived, came: Came, known_epoch: int = 0) -> None:
-        session = self._attach(given.client, came, known_epoch)
+    def _begin(self, given: Arrived, came: Came, known_epoch: int = 0, came_us: int = 0) -> None:
+        session = self._attach(given.client, came, known_epoch, None, came_us)
         if session is None:
             self._deny(given, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
             return
@@ -120,11 +121,14 @@ class Admission:
         self.subscribing.welcome(session)
         self._admit(session, present=False)
 
-    def _attach(self, client: str, came: Came, known_epoch: int, state: SessionState | None = None) -> Session | None:
-        """None if the broker has no room for it."""
+    def _attach(
+        self, client: str, came: Came, known_epoch: int, state: SessionState | None = None, came_us: int = 0
+    ) -> Session | None:
+        """None if the broker has no room for it. `came_us` is when it came, if that was earlier: it may be elsewhere
+        again since then."""
         arrow = self.border.broker.handover.arrow_of(client)
         turned = 0 if arrow is None else arrow.claim.epoch
-        epoch = max(self.border.now_us, known_epoch + 1, turned + 1)
+        epoch = max(came_us or self.border.now_us, known_epoch + 1, turned + 1)
         session = self.border.sessions.get(client)
         if session is not None:
             # Wherever it said that it would go, it is here.
@@ -203,12 +207,12 @@ class Admission:
         elif state.user != given.user:
             self._deny(given, Reason.CLIENT_IDENTIFIER_NOT_VALID, OTHERS)
         elif anew or state.stays or not self._is_possible(client, state):
-            self._begin(given, "restarted", epoch)
+            self._begin(given, "restarted", epoch, answer.number)
         elif state.interests and self.border.neighbours.router.full():
             # Nothing of it has been claimed yet: the session stays where it is.
             self._deny(given, Reason.QUOTA_EXCEEDED, "this broker has as many subscriptions as it may")
         else:
-            self._fetch(given, epoch, state)
+            self._fetch(given, epoch, state, answer.number)
 
     def _is_possible(self, client: str, state: SessionState) -> bool:
         try:
@@ -218,9 +222,9 @@ class Admission:
             return False
         return True
 
-    def _fetch(self, given: Arrived, epoch: int, state: SessionState) -> None:
+    def _fetch(self, given: Arrived, epoch: int, state: SessionState, came_us: int) -> None:
         self.border.emit(Remark("roamed_in", given.client))
-        session = self._attach(given.client, "again", epoch, state)
+        session = self._attach(given.client, "again", epoch, state, came_us)
         if session is None:
             self._deny(given, Reason.QUOTA_EXCEEDED, "this broker has as many sessions as it may")
             return

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from roamcast.broker.broker import Broker
-from roamcast.broker.mqtt.effects import AnyEffect, Deny, Dismiss, Remark
+from roamcast.broker.mqtt.effects import AnyEffect, Deny, Dismiss, HangUp, Remark
 from roamcast.broker.mqtt.events import Events
 from roamcast.broker.mqtt.inputs import (
     Announced,
@@ -239,8 +239,10 @@ class Core:
             try:
                 self.border.publishing.pass_reliably(client, batch)
             except Exception as problem:
-                # Nothing of this is logged, so nothing that lasts may follow from it.
+                # Nothing of this is logged, so nothing that lasts may follow from it. The client is not answered, and
+                # could not be answered anything later: it comes again, and says this once more.
                 self._mistaken("passing", None, problem)
+                self.border.emit(HangUp(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker"))
         return self.border.take_effects()
 
     def finish_unlogged(self, client: str, numbers: tuple[int, ...]) -> bool:

@@ -48,6 +48,14 @@ class Dismiss(ServerEffect, frozen=True, gc=False):
     text: str
 
 
+class HangUp(ServerEffect, frozen=True, gc=False):
+    """The same, and its session stays: that it has left is an input as any other."""
+
+    client: str
+    reason: Reason
+    text: str
+
+
 class Grant(ServerEffect, frozen=True, gc=False):
     client: str
     packet_id: int
@@ -154,6 +162,7 @@ AnyEffect: TypeAlias = (
     Admit
     | Deny
     | Dismiss
+    | HangUp
     | Grant
     | Revoke
     | Acknowledge
