@@ -20,7 +20,7 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 import typer
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.padding import Padding
 
 from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
 
@@ -152,12 +152,13 @@ def is_here(root: Path, needed: str) -> bool:
 def show_list(root: Path, known: list[str], quick: list[str], file: Path | None) -> None:
     accounts = {name: account_of(root, name) for name in known}
     if file is None:
-        takes, needs = Column("takes", max_width=15), "compares with or needs"
-        table = Table("name", "quick", takes, "measures", needs, box=None, header_style="bold")
         for name, each in accounts.items():
-            shown, here = name.rstrip("_"), "yes" if name in quick else ""
-            table.add_row(shown, here, each.takes, escape(each.about), escape(needs_in_words(root, each.needs)))
-        console.print(table)
+            how_long = f"{each.takes}, quick" if name in quick else each.takes
+            console.print(f"[bold]{name.rstrip('_')}[/bold]  [dim]{escape(how_long)}[/dim]", highlight=False)
+            needs = needs_in_words(root, each.needs)
+            for line in (each.about, needs and f"compares with or needs {needs}"):
+                if line:
+                    console.print(Padding(escape(line), (0, 0, 0, 4)), highlight=False)
         return
     listed = [
         {

@@ -104,7 +104,9 @@ def node(
         list[str] | None,
         typer.Option(help="What crosses: SUBJECT or 'SUBJECT(NAME: TYPE, ...)'; all.", rich_help_panel=GATEWAY),
     ] = None,
-    username: Annotated[str | None, typer.Option(help="Who it is at the brokers.", rich_help_panel=GATEWAY)] = None,
+    username: Annotated[
+        str | None, typer.Option("--user", help="Who it is at the brokers.", rich_help_panel=GATEWAY)
+    ] = None,
     password: Annotated[
         str | None,
         typer.Option(

@@ -142,7 +142,7 @@ def check_company(options: Options) -> None:
     context = options.protocol == "context"
     companies = (
         ("--carry", bool(options.carry), "--gateway", bool(options.gateway)),
-        ("--username", options.username is not None, "--gateway", bool(options.gateway)),
+        ("--user", options.username is not None, "--gateway", bool(options.gateway)),
         ("--ca", options.authority is not None, "--gateway", bool(options.gateway)),
         ("--period", options.period_s is not None, "--announce", bool(options.announce)),
         ("--shape", options.shape is not None, "--announce", bool(options.announce)),

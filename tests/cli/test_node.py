@@ -161,7 +161,7 @@ def invoke(*arguments: str) -> tuple[int, str]:
         (["--gateway", "http://x"], "'http://x' is no broker: give mqtt://host:port"),
         (["--gateway", "mqtt://127.0.0.1:1", "--carry", "a/#/b"], "# must be the last level"),
         (["--carry", "ice"], "--carry means nothing without --gateway"),
-        (["--username", "ann"], "--username means nothing without --gateway"),
+        (["--user", "ann"], "--user means nothing without --gateway"),
         (["--every", "1"], "--every means nothing without --raise"),
         (["--interest-within", "5"], "--interest-within means nothing without --protocol context"),
         (["--relevant-within", "5"], "--relevant-within means nothing without --protocol context"),

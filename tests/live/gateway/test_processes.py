@@ -133,7 +133,7 @@ def test_l9_l7_a_gateway_has_its_password_from_the_environment_where_nobody_can_
     security = {"passwords": str(tmp_path / "passwords"), "rules": rules}
     with shared_fleet(tmp_path, "north", security=security) as fleet:
         monkeypatch.setenv("ROAMCAST_PASSWORD", "brief")
-        gate = terminal("gate", "--gateway", f"mqtt://127.0.0.1:{fleet['north'].mqtt_port}", "--username", "door")
+        gate = terminal("gate", "--gateway", f"mqtt://127.0.0.1:{fleet['north'].mqtt_port}", "--user", "door")
         gate.until("gate is ready")
         assert gate.stop() == 0
 
