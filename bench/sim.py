@@ -40,8 +40,10 @@ def scaled(scenario: Scenario, hosts: int, seconds: float) -> Scenario:
     group = scenario.hosts[0]
     side_m = 1_000 * math.sqrt(hosts / 100)
     mobility = replace(group.mobility, width_m=side_m, height_m=side_m)
+    # As the packets of the peer in ns-3, and not encoded to find out how long they are.
     return replace(
         scenario,
+        packet_bytes=128,
         hosts=(replace(group, count=hosts, mobility=mobility),),
         area_m=(side_m, side_m),
         seconds=seconds + WARM_UP_S,

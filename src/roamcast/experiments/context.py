@@ -48,7 +48,6 @@ def base_run(parameters: Parameters, seed: int) -> Figures:
         "hosts.0.mobility.height_m": side_m,
         "hosts.0.mobility.speed_max_mps": given["speed_mps"],
         "subscribe.0.publishers.share": given["domains"],
-        "packet_bytes": None,
     }
     if "seconds" in given:
         changes["seconds"] = given["seconds"]
