@@ -22,6 +22,7 @@ from roamcast.cli_import import import_
 from roamcast.cli_live import brokers, passwd
 from roamcast.cli_map import Map
 from roamcast.cli_node import key, node
+from roamcast.cli_operate import operate
 from roamcast.cli_pipeline import audit, pipeline, what_if
 from roamcast.extras import advice
 from roamcast.model.filter import BadFilter, parse_text
@@ -44,6 +45,7 @@ app.command("bench")(bench)
 app.command("audit")(audit)
 app.command("what-if")(what_if)
 app.command("import")(import_)
+operate(brokers)
 app.add_typer(brokers, name="broker")
 app.command("passwd")(passwd)
 app.command("pub")(pub)

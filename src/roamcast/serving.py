@@ -151,7 +151,8 @@ async def serve(settings: Settings, read_again: Callable[[], Settings], standby:
     loop.add_signal_handler(signal.SIGTERM, partial(stop, "SIGTERM"))
     running: RunningBroker | None = None
 
-    def reload() -> None:
+    def reload() -> str | None:
+        """What was wrong."""
         nonlocal settings
         try:
             given = read_again()
@@ -163,18 +164,19 @@ async def serve(settings: Settings, read_again: Callable[[], Settings], standby:
                 running.reload(given)
         except MISTAKES as problem:
             log.error("the settings were not read again", why=str(problem))
-        else:
-            configure_log(given.log_level)
-            if running is not None:
-                running.server.monitor.set_level(given.log_level)
-            log.warning("the settings were read again")
+            return str(problem)
+        configure_log(given.log_level)
+        if running is not None:
+            running.server.monitor.set_level(given.log_level)
+        log.warning("the settings were read again")
+        return None
 
     on_hangup = partial(stop, "the terminal was closed") if has_terminal() else reload
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
     lease = await waited_lease(settings, stopped) if standby else None
     if standby and lease is None:
         return
-    starting = RunningBroker(settings, lease)
+    starting = RunningBroker(settings, lease, reload)
     await starting.start()
     running = starting
     if settings is not starting.settings:
@@ -184,8 +186,8 @@ async def serve(settings: Settings, read_again: Callable[[], Settings], standby:
     gc.freeze()
     for address in running.addresses:
         console.print(f"{address.what:<10} {address.host}:{address.port}", highlight=False)
-    if running.studio is not None:
-        place = running.studio.about(LOOPBACK)["http"]
+    if running.web is not None and running.web.studio is not None:
+        place = running.web.studio.about(LOOPBACK)["http"]
         console.print(f"studio     {place}/studio/", highlight=False)
     if running.replayed:
         console.print(f"recovered: {running.replayed} inputs were read again from the log", highlight=False)

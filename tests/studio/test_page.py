@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.ports import free_ports
 from tests.studio.town import CHROMIUM, FLAGS, PATIENCE_S, Town
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ CIRCLE = '{"circle_m": 200}'
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     """Two brokers that are linked; the page comes from b2, which names b1."""
     town = Town(tmp_path_factory.mktemp("town"))
-    town.start("b1", links={"port": 0}, studio={"place": PLACES["b1"]})
+    (port,) = free_ports(1)
+    town.start("b1", origins=(f"http://127.0.0.1:{port}",), links={"port": 0}, studio={"place": PLACES["b1"]})
     peer = {"name": "b1", "host": "127.0.0.1", "port": town.port("b1", "links")}
-    town.start("b2", links={"peers": [peer]}, studio={"place": PLACES["b2"], "others": [town.http("b1")]})
+    town.start("b2", port, links={"peers": [peer]}, studio={"place": PLACES["b2"], "others": [town.http("b1")]})
     yield town
     town.close()
 

@@ -41,7 +41,7 @@ class Town:
         self._thread.start()
         self.brokers: dict[str, RunningBroker] = {}
 
-    def start(self, name: str, http: int = 0, **given: Any) -> RunningBroker:
+    def start(self, name: str, http: int = 0, origins: tuple[str, ...] = (), **given: Any) -> RunningBroker:
         listeners = [{"kind": "tcp", "port": 0}, {"kind": "ws", "port": 0}]
         told = {
             "name": name,
@@ -50,7 +50,9 @@ class Town:
             "listeners": listeners,
             "log_level": "error",
         }
-        broker = RunningBroker(settings_from({**told, "http": {"port": http}, **given}, "test"))
+        broker = RunningBroker(
+            settings_from({**told, "http": {"port": http, "origins": list(origins)}, **given}, "test")
+        )
         self._do(broker.start(), START_S)
         self.brokers[name] = broker
         return broker

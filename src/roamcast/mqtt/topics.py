@@ -7,6 +7,7 @@ when there are both. Some names are none: they begin topics of the broker's own,
 """
 
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -14,8 +15,9 @@ from roamcast.mqtt.reasons import BadPacket, MalformedPacket, Reason
 
 SHARE = "$share"
 ROAM = "$roam"
-OWN_LEVELS = ("fence", "fences")
-"""What follows `$roam` in topics that can be subscribed to, and is no name."""
+OWN_LEVELS = ("admin", "fence", "fences", "position")
+"""What follows `$roam` in topics that can be subscribed to, or that rules name, and is no name."""
+ENCODED = str.maketrans({sign: f"%{ord(sign):02X}" for sign in "%/+#"})
 LEVELS_MAX = 16
 LEVEL_COUNT = -1
 
@@ -79,6 +81,15 @@ def is_own(pattern: str) -> bool:
     """Whether a filter that begins with `$roam` is a plain one, for topics of the broker's own."""
     levels = pattern.split("/", 2)
     return len(levels) > 1 and levels[0] == ROAM and levels[1] in OWN_LEVELS
+
+
+def position_topic(client: str) -> str:
+    """Where the positions of a client are published: signs that mean something in topics are percent-encoded."""
+    return f"{ROAM}/position/{client.translate(ENCODED)}"
+
+
+def client_of_position(topic: str) -> str:
+    return unquote(topic.removeprefix(f"{ROAM}/position/"))
 
 
 def _after_prefix(text: str, prefix: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from roamcast.mqtt.connection import CLOSED, Connection
 from roamcast.mqtt.events import AnyEvent
 from roamcast.mqtt.limits import Limits
 from roamcast.mqtt.outgoing import Frames
-from roamcast.server.http.metrics import ListenerKind
+from roamcast.server.http.metrics import ConnectionKind
 
 if TYPE_CHECKING:
     from roamcast.broker.session import Session
@@ -36,9 +36,9 @@ class Desk(Protocol):
 class ClientSocket(asyncio.Protocol):
     """States: open, then closing (what is left to say is sent), then gone."""
 
-    def __init__(self, desk: Desk, listener: ListenerKind = "tcp") -> None:
+    def __init__(self, desk: Desk, listener: ConnectionKind = "tcp") -> None:
         self.desk = desk
-        self.listener: ListenerKind = listener
+        self.listener: ConnectionKind = listener
         self.mqtt = Connection(desk.now_us(), desk.limits, desk.frames)
         self.name = ""
         """Of its client, once it has said it and may use it."""

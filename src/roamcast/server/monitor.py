@@ -6,7 +6,7 @@ import structlog
 
 from roamcast.broker.mqtt.inputs import AnyGiven, Arrived, LinkChanged, Published, PublishedTogether
 from roamcast.mqtt.reasons import Reason
-from roamcast.server.http.metrics import ListenerKind, Metrics, RoamDirection
+from roamcast.server.http.metrics import ConnectionKind, Metrics, RoamDirection
 from roamcast.server.tracking import LOCATION_REMARK
 
 COUNTED = {
@@ -73,11 +73,11 @@ class Monitor:
         self.log = structlog.get_logger().bind(broker=self.name)
         self._debug: Callable[..., None] = self.log.debug if level == "debug" else silent
 
-    def opened(self, listener: ListenerKind) -> None:
+    def opened(self, listener: ConnectionKind) -> None:
         """Somebody connected, who has said nothing yet."""
         self.metrics.connected(listener)
 
-    def closed(self, listener: ListenerKind) -> None:
+    def closed(self, listener: ConnectionKind) -> None:
         self.metrics.disconnected(listener)
 
     def disconnected(self, client: str, reason: Reason, detail: str) -> None:

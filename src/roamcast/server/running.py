@@ -30,8 +30,9 @@ from roamcast.journal.records import Run
 from roamcast.live.overlay.core import OverlayCore, granted
 from roamcast.live.overlay.gauge import ProcessGauge
 from roamcast.server.access import PolicyAccess
+from roamcast.server.address import Address
 from roamcast.server.connection import ClientSocket
-from roamcast.server.http import HttpServer, Metrics, Routes, health_route, metrics_route
+from roamcast.server.http.metrics import Metrics
 from roamcast.server.links.links import Links
 from roamcast.server.monitor import Monitor
 from roamcast.server.neighbours import LinkDesk
@@ -50,7 +51,6 @@ from roamcast.server.snapshot import ForkingSnapshotter
 from roamcast.server.storage import DamagedLog, GroupCommit, LeaseLost, LogStore
 from roamcast.server.storage.kept_clock import keep_clock, kept_clock
 from roamcast.server.storage.postgres import Lease
-from roamcast.server.studio.studio import Address, Studio
 from roamcast.server.tenure import Tenure
 from roamcast.server.tracking import Trackers
 from roamcast.server.transport.tls import link_context, server_context
@@ -59,6 +59,7 @@ from roamcast.server.write_ahead import Due
 
 if TYPE_CHECKING:
     from roamcast.journal.live import LiveJournal
+    from roamcast.server.web import Web
 
 NOTHING = encode_batch([])
 SETTLING_S = 2.0
@@ -76,9 +77,16 @@ class CannotListen(OSError):
 class RunningBroker:
     """`start`, then `stop`; both on the loop that it serves on."""
 
-    def __init__(self, settings: Settings, lease: Lease | None = None) -> None:
-        """`lease` is that of a standby, which waited for it; without it the broker takes one where it needs one."""
+    def __init__(
+        self,
+        settings: Settings,
+        lease: Lease | None = None,
+        read_again: Callable[[], str | None] = lambda: "this broker was not started with settings in a file",
+    ) -> None:
+        """`lease` is that of a standby, which waited for it; without it the broker takes one where it needs one.
+        `read_again` is what `roamcast broker reload` asks for; it says what was wrong."""
         self.settings = settings
+        self.read_again = read_again
         self.ended = asyncio.Event()
         """It serves no longer, though nobody has stopped it."""
         self.why_ended: LeaseLost | None = None
@@ -92,8 +100,8 @@ class RunningBroker:
         """Of the listeners, in their order."""
         self._links: Links | None = None
         self._desk: LinkDesk | None = None
-        self._http: HttpServer | None = None
-        self.studio: Studio | None = None
+        self.web: Web | None = None
+        """What is behind the HTTP port."""
         self._commit: GroupCommit | None = None
         self._journal: LiveJournal | None = None
         self.clock = SteadyClock()
@@ -103,7 +111,7 @@ class RunningBroker:
         settings = self.settings
         policy, _ = load_policy(settings)
         load_modulators(settings)
-        streets = load_map(settings)
+        self._streets = load_map(settings)
         space = settings.model_space()
         monitor = Monitor(settings.name, self.metrics, settings.log_level)
         if settings.overlay is None:
@@ -127,18 +135,6 @@ class RunningBroker:
         )
         if self._journal is not None:
             core.border.observation.observers.add(self._journal)
-        if settings.shows_studio:
-            peers = [peer.name for peer in settings.links.peers]
-            self.studio = Studio(
-                core,
-                settings.name,
-                settings.studio,
-                self.addresses,
-                streets,
-                self.server.now_us,
-                peers,
-                remark=monitor.remark,
-            )
         self.server.give(Restarted())
         try:
             await self._open()
@@ -322,6 +318,8 @@ class RunningBroker:
         self.settings = replace(known, security=settings.security, log_level=settings.log_level)
         self.access.replace(policy, settings.security.limits)
         self.server.check_rights()
+        if self.web is not None:
+            self.web.check_rights()
 
     async def _listen(self, listener: Listener) -> None:
         host = self.settings.host_of(listener)
@@ -361,17 +359,26 @@ class RunningBroker:
     async def _open_http(self) -> None:
         assert self.settings.http is not None
         given = self.settings.http
-        routes: Routes = {
-            "/metrics": metrics_route(self.metrics, self._measure),
-            "/healthz": health_route({"storage": self._storage_problem, "journal": self._journal_problem}),
-            **({} if self.studio is None else self.studio.routes()),
-        }
-        self._http = HttpServer(routes, given.limits)
+        # Starlette and uvicorn: not every broker has an HTTP port.
+        from roamcast.server.web import Web
+
+        checks = {"storage": self._storage_problem, "journal": self._journal_problem}
+        self.web = Web(
+            self.settings,
+            self.server,
+            self.access,
+            self._streets,
+            self.addresses,
+            checks,
+            self._measure,
+            lambda: self.read_again(),
+            self._elsewhere,
+        )
         try:
-            await self._http.start(given.host, given.port)
+            port = await self.web.start(given.host, given.port)
         except OSError as problem:
             raise cannot_listen("http", given.host, given.port, problem) from None
-        self.addresses.append(Address("http", given.host, self._http.port))
+        self.addresses.append(Address("http", given.host, port))
 
     def _measure(self) -> None:
         """What is only counted when somebody asks."""
@@ -412,10 +419,8 @@ class RunningBroker:
         await self.server.close(to=self._elsewhere())
         if self._links is not None:
             await self._links.close()
-        if self.studio is not None:
-            self.studio.close()
-        if self._http is not None:
-            await self._http.close()
+        if self.web is not None:
+            await self.web.close()
         if self._commit is not None and not self.ended.is_set():
             # Links that end are inputs too, and the state is to hold them.
             self.server.write_ahead.press()

@@ -156,6 +156,8 @@ class BrokerServer:
         self._timer_us = 0
         self._sweeping = self.loop.call_later(SWEEP_S, self._sweep)
         self.closing = False
+        self.draining = False
+        """It takes no clients for now; links go on, so that sessions can be fetched."""
 
     def now_us(self) -> int:
         """Never goes back, whatever the machine's clock does."""
@@ -366,7 +368,10 @@ class BrokerServer:
     # Sockets.
 
     def may_open(self, client: ClientSocket) -> bool:
-        why_not = "the broker is shutting down" if self.closing else self.access.may_open(client, self.now_us())
+        if self.closing or self.draining:
+            why_not: str | None = "the broker is shutting down" if self.closing else "the broker is being drained"
+        else:
+            why_not = self.access.may_open(client, self.now_us())
         if why_not is not None:
             self.monitor.remark("connection_refused", f"{client.address}: {why_not}")
         return why_not is None
@@ -407,10 +412,18 @@ class BrokerServer:
         who was told."""
         self.closing = True
         self._sweeping.cancel()
+        return self._dismiss(to, "the broker is shutting down")
+
+    def drain(self, to: str | None) -> list[str]:
+        """The same before maintenance: the broker goes on, and may take clients again."""
+        self.draining = True
+        return self._dismiss(to, "the broker is being drained")
+
+    def _dismiss(self, to: str | None, why: str) -> list[str]:
         told = list(self.clients)
         reason = Reason.SERVER_SHUTTING_DOWN if to is None else Reason.USE_ANOTHER_SERVER
         for socket in list(self.sockets):
-            socket.mqtt.disconnect(self.now_us(), reason, "the broker is shutting down", to)
+            socket.mqtt.disconnect(self.now_us(), reason, why, to)
             socket.attend()
         return told
 

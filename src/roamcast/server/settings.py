@@ -28,8 +28,8 @@ from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import BadValue, Point
 from roamcast.mqtt.limits import Limits
+from roamcast.server.http.limits import HttpLimits
 from roamcast.server.http.metrics import ListenerKind
-from roamcast.server.http.protocol import HttpLimits
 from roamcast.server.presets import BadKind, as_written, by_kind, check_overlay, check_preset
 from roamcast.server.security.limits import RateLimits
 from roamcast.server.security.passwords import Passwords, load_passwords
@@ -37,7 +37,7 @@ from roamcast.server.security.policy import Policy
 from roamcast.server.security.rules import Rule, load_rules
 from roamcast.server.storage.settings import StorageSettings
 from roamcast.server.storage.store import is_postgres
-from roamcast.server.studio.settings import BadMap, Streets, StudioSettings, load_streets
+from roamcast.server.studio.settings import BadMap, Streets, StudioSettings, check_address, load_streets
 from roamcast.server.tracking import TrackingParams
 
 PORTS: dict[ListenerKind, int] = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
@@ -116,9 +116,13 @@ class HttpSettings(Struct, frozen=True, forbid_unknown_fields=True):
     port: int
     host: str = LOOPBACK
     limits: HttpLimits = HttpLimits()
+    origins: tuple[str, ...] = ()
+    """Pages of other servers, such as `https://example.org`, that a browser may ask from."""
 
     def __post_init__(self) -> None:
         check_port("port", self.port)
+        for each in self.origins:
+            check_address("origins", each)
 
 
 class Peer(Struct, frozen=True, forbid_unknown_fields=True):

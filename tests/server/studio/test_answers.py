@@ -430,10 +430,11 @@ def test_l5_a_map_is_served_when_the_settings_name_one(tmp_path: Path) -> None:
 def test_l5_with_origins_only_their_pages_may_ask(tmp_path: Path) -> None:
     async def work() -> None:
         good = "http://good.example:8081"
-        async with broker_at(tmp_path, studio={"origins": [good]}) as broker:
+        async with broker_at(tmp_path, http={"port": 0, "origins": [good]}) as broker:
             _, headers, _ = await get(broker, "/studio/clients/x", f"Origin: {good}")
             assert headers["access-control-allow-origin"] == good
-            _, headers, _ = await get(broker, "/studio/clients/x", "Origin: http://bad.example")
+            status, headers, _ = await get(broker, "/studio/clients/x", "Origin: http://bad.example")
+            assert status == 403
             assert "access-control-allow-origin" not in headers
             async with page_of(broker, origin=good):
                 pass

@@ -7,8 +7,10 @@ import pytest
 
 from roamcast.broker.mqtt.core import Core
 from roamcast.model.context import Configuration, Context
+from roamcast.model.space import Plane
 from roamcast.model.values import Point
-from roamcast.server.http.routes import HttpRequest
+from roamcast.server.http.users import Who
+from roamcast.server.security import Identity, Policy
 from roamcast.server.studio.answers import Answers
 from roamcast.server.studio.explaining import HOSTS_ASKED_MAX
 from roamcast.server.studio.past import Known
@@ -37,6 +39,7 @@ def test_l5_what_a_filter_asks_of_neighbours_is_tried_on_as_many_clients_as_ther
         name = f"c{number}"
         watcher.past.put(0, name, Known(Context(name, Point(float(number), 0.0), attributes={"x": 1}), True))
     answers = Answers(watcher, lambda: 0)
-    told = json.loads(answers.tried(HttpRequest("GET", "/studio/try", f"filter={quote(filter_)}")).body)
+    everybody = Who(Identity(""), None, Policy(Plane()), {}, True)
+    told = json.loads(bytes(answers.tried(everybody, f"filter={quote(filter_)}").body))
     assert looked_at <= HOSTS_ASKED_MAX + HOSTS
     assert (len(told["clients"]), told["left_out"]) == (matches, left_out)

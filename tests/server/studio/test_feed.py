@@ -242,18 +242,15 @@ def test_l5_a_slow_page_gets_fewer_and_newer_frames_and_no_queue_grows(tmp_path:
             # A page that reads nothing: the system takes what its buffers hold, and then no more.
             async with page_of(broker, max_queue=1) as page:
                 (slow,) = studio_of(broker).feed.pages
-                assert slow.transport is not None
-                most = 0
                 while slow.reads:
                     await publish(writer, "t", {"text": "x" * 3_000}, qos=0)
                     await next_payload(reader)
-                    most = max(most, slow.transport.get_write_buffer_size())
-                stuck, frames = slow.transport.get_write_buffer_size(), slow.frames
+                frames = slow.frames
                 for number in range(1_200):
                     await publish(writer, "t", {"number": number}, qos=0)
                     await next_payload(reader)
                 # More events than are kept at all have been since, and nothing was made for the page.
-                assert (slow.transport.get_write_buffer_size(), slow.frames) == (stuck, frames)
+                assert slow.frames == frames
                 assert len(studio_of(broker).watcher.ways) <= 1_000
                 await page.until(lambda it: bool(it.events) and it.events[-1]["payload"] == {"number": 1_199})
                 assert page.left_out["events"] >= 1_100
@@ -272,10 +269,8 @@ def test_l5_a_page_that_has_missed_too_many_names_begins_anew(
             await report(stays, 1.0, 1.0)
             await page.until(lambda it: "stays" in it.entities)
             (slow,) = studio_of(broker).feed.pages
-            slow.pause_writing()
             for number in range(5):
                 slow.left(f"car-{number}")
-            slow.resume_writing()
             page.hello = {}
             await page.until(lambda it: bool(it.hello) and "stays" in it.entities)
 
@@ -313,7 +308,8 @@ def test_l5_who_does_not_look_costs_nothing(tmp_path: Path, monkeypatch: pytest.
 
     async def work() -> None:
         async with broker_at(tmp_path, studio={"enabled": False}) as broker:
-            assert broker.studio is None
+            assert broker.web is not None
+            assert broker.web.studio is None
             assert not broker.server.core.border.observation.on
         async with broker_at(tmp_path) as broker, clients(broker, "w") as (writer,):
             observation, studio = broker.server.core.border.observation, studio_of(broker)

@@ -40,7 +40,6 @@ def test_l5_the_studio_is_shown_to_this_machine_alone_unless_somebody_says_so(
         ({"others": ["http://a.example/studio/"]}, f"studio.others: 'http://a.example/studio/' {ADDRESS}"),
         ({"others": ["http://a.example:x"]}, f"studio.others: 'http://a.example:x' {ADDRESS}"),
         ({"others": ["http://me:pw@a.example"]}, f"studio.others: 'http://me:pw@a.example' {ADDRESS}"),
-        ({"origins": ["file://a"]}, f"studio.origins: 'file://a' {ADDRESS}"),
         ({"place": [200.0, 0.0]}, "studio.place: (200.0, 0.0) is not a position on Earth"),
         ({"place": [1.0]}, "studio.place"),
         ({"place": [float("nan"), 0.0]}, "studio.place: [nan, 0.0] is nowhere; give two finite numbers"),

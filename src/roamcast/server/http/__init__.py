@@ -1,20 +1,5 @@
-"""The one HTTP port of a broker: `/metrics`, `/healthz`, and room for pages and WebSockets."""
+"""The one HTTP port of a broker: `/metrics`, `/healthz`, the studio and the API (docs/reference/HTTP.md).
 
-from roamcast.server.http.health import health_route
-from roamcast.server.http.metrics import LinkState, Metrics, metrics_route
-from roamcast.server.http.protocol import HttpLimits, HttpServer
-from roamcast.server.http.routes import Handler, HttpRequest, HttpResponse, Routes, Upgrade
-
-__all__ = [
-    "Handler",
-    "HttpLimits",
-    "HttpRequest",
-    "HttpResponse",
-    "HttpServer",
-    "LinkState",
-    "Metrics",
-    "Routes",
-    "Upgrade",
-    "health_route",
-    "metrics_route",
-]
+`service.py` puts a Starlette application on the broker's event loop, `guard.py` stands before it and keeps the
+limits, `users.py` says who asks. Starlette and uvicorn are loaded only where a broker has an HTTP port.
+"""

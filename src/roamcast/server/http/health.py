@@ -1,20 +1,26 @@
-"""`/healthz`: whether the broker is well, part by part, for whoever restarts it or sends clients to it."""
+"""`/healthz` says whether the broker is well, part by part, and `/metrics` what it counts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
 
 import msgspec
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import Response
 
-from roamcast.server.http.routes import Handler, HttpRequest, HttpResponse
+from roamcast.server.http.metrics import Metrics
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def health_route(checks: Mapping[str, Callable[[], str | None]]) -> Handler:
+def health_route(checks: Mapping[str, Callable[[], str | None]]) -> Endpoint:
     """Each check says None if its part is well, or what is wrong with it. 200 if all are well, else 503."""
 
-    def answer(_: HttpRequest) -> HttpResponse:
+    async def answer(_: Request) -> Response:
         findings = {name: outcome(check) for name, check in checks.items()}
         well = all(finding == "ok" for finding in findings.values())
         body = msgspec.json.encode({"status": "ok" if well else "failing", "checks": findings})
-        return HttpResponse(200 if well else 503, body + b"\n", "application/json")
+        return Response(body + b"\n", 200 if well else 503, media_type="application/json")
 
     return answer
 
@@ -24,3 +30,13 @@ def outcome(check: Callable[[], str | None]) -> str:
         return check() or "ok"
     except Exception as problem:
         return f"the check itself failed: {problem!r}"
+
+
+def metrics_route(metrics: Metrics, measure: Callable[[], None] = lambda: None) -> Endpoint:
+    """`measure` is called before each answer, for what is not counted as it happens."""
+
+    async def answer(_: Request) -> Response:
+        measure()
+        return Response(metrics.render(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    return answer

@@ -4,17 +4,16 @@ Labels are looked up once and kept: on the way of a message a count is one addit
 a method here; whoever asks gets the text of all.
 """
 
-from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-
-from roamcast.server.http.routes import Handler, HttpRequest, HttpResponse
+from prometheus_client.exposition import generate_latest
 
 LinkState: TypeAlias = Literal["down", "connecting", "up"]
 ListenerKind: TypeAlias = Literal["tcp", "tls", "ws", "wss"]
+ConnectionKind: TypeAlias = Literal["tcp", "tls", "ws", "wss", "http"]
+"""`http`: somebody who speaks through the HTTP API."""
 RoamDirection: TypeAlias = Literal["in", "out"]
 
 COMMIT_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
@@ -34,7 +33,7 @@ class Metrics:
         self._in, self._out = [Tally() for _ in QOS], [Tally() for _ in QOS]
         registry = CollectorRegistry()
         self._registry = registry
-        kinds = get_args(ListenerKind)
+        kinds = get_args(ConnectionKind)
         connections = Gauge("roamcast_connections", "Connections that are open.", ["listener"], registry=registry)
         self._connections = {kind: connections.labels(kind) for kind in kinds}
         connects = Counter("roamcast_connects", "Connections so far.", ["listener"], registry=registry)
@@ -84,11 +83,11 @@ class Metrics:
         )
         self._links = Gauge("roamcast_link_state", "1 for the state of a link.", ["peer", "state"], registry=registry)
 
-    def connected(self, listener: ListenerKind) -> None:
+    def connected(self, listener: ConnectionKind) -> None:
         self._connections[listener].inc()
         self._connects[listener].inc()
 
-    def disconnected(self, listener: ListenerKind) -> None:
+    def disconnected(self, listener: ConnectionKind) -> None:
         self._connections[listener].dec()
 
     def refused(self, cause: str) -> None:
@@ -174,13 +173,3 @@ class Family:
         if child is None:
             child = self._children[value] = self._counter.labels(value)
         child.inc(count)
-
-
-def metrics_route(metrics: Metrics, measure: Callable[[], None] = lambda: None) -> Handler:
-    """`measure` is called before each answer, for what is not counted as it happens."""
-
-    def answer(_: HttpRequest) -> HttpResponse:
-        measure()
-        return HttpResponse(200, metrics.render(), CONTENT_TYPE_LATEST)
-
-    return answer

@@ -1,9 +1,10 @@
 """What pages ask for: one client, one event and its way, what a filter would accept. Answers are JSON."""
 
 from collections.abc import Callable
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.responses import Response
 
 from roamcast.broker.mqtt.events import plain
 from roamcast.model.context import Configuration, Context
@@ -21,7 +22,7 @@ from roamcast.model.match import neighbours_of
 from roamcast.model.subject import check_pattern, subject_matches
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, BadValue
-from roamcast.server.http.routes import HttpRequest, HttpResponse
+from roamcast.server.http.users import Who
 from roamcast.server.studio.explaining import HOSTS_ASKED_MAX, Explaining
 from roamcast.server.studio.shapes import near_m, payload_json, point_json, scope_json
 from roamcast.server.studio.watcher import Watcher
@@ -39,16 +40,12 @@ class BadQuery(ValueError):
     """A request that cannot be answered; the message says why."""
 
 
-def answer(status: int, body: dict[str, object]) -> HttpResponse:
-    return HttpResponse(status, _encoder.encode(body) + b"\n", "application/json")
+def answer(status: int, body: dict[str, object]) -> Response:
+    return Response(_encoder.encode(body) + b"\n", status, media_type="application/json")
 
 
-def problem(status: int, text: str) -> HttpResponse:
+def problem(status: int, text: str) -> Response:
     return answer(status, {"problem": text})
-
-
-def name_in(request: HttpRequest, folder: str) -> str:
-    return unquote(request.path.partition(f"/{folder}/")[2])
 
 
 class Counting(Configuration):
@@ -62,6 +59,8 @@ class Counting(Configuration):
 
 
 class Answers:
+    """To whoever asks, what the rules let them see."""
+
     def __init__(self, watcher: Watcher, now_us: Callable[[], int]) -> None:
         self.watcher = watcher
         self.core = watcher.core
@@ -69,10 +68,9 @@ class Answers:
 
     # One client.
 
-    def client(self, request: HttpRequest) -> HttpResponse:
-        name = name_in(request, "clients")
+    def client(self, who: Who, name: str) -> Response:
         session = self.core.border.sessions.get(name)
-        if session is None:
+        if session is None or not who.sees(name):
             return problem(404, f"no client '{name[:200]}' is at {self.core.host}")
         now_us = self._now_us()
         here = session.context.position_at(now_us, self.core.space)
@@ -88,23 +86,23 @@ class Answers:
                 "subscriptions": [
                     subscription_json(text, each.wanted) for text, each in session.subscriptions.items()
                 ],
-                "last_events": self._last_events(name),
+                "last_events": self._last_events(who, name),
             },
         )
 
-    def _last_events(self, client: str) -> list[dict[str, object]]:
+    def _last_events(self, who: Who, client: str) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
         for way in self.watcher.ways.newest():
-            if client in way.delivered and len(found) < LAST_EVENTS_MAX:
+            heard = client in way.delivered and who.hears(way.event.subject)
+            if heard and len(found) < LAST_EVENTS_MAX:
                 found.append({"id": way.event.id, "subject": way.event.subject, "at_us": way.delivered[client]})
         return found
 
     # One event.
 
-    def event(self, request: HttpRequest) -> HttpResponse:
-        name = name_in(request, "events")
+    def event(self, who: Who, name: str) -> Response:
         way = self.watcher.ways.get(name)
-        if way is None:
+        if way is None or not who.hears(way.event.subject):
             return problem(404, f"{self.core.host} knows no event '{name[:200]}', or not any more")
         rows, left_out = Explaining(self.watcher, way, self._now_us()).not_delivered()
         event = way.event
@@ -123,24 +121,27 @@ class Answers:
                 "came_from": came_from(way, self.core.host),
                 "seen_us": way.seen_us,
                 "passed_to": [{"broker": peer, "at_us": at_us} for peer, at_us in way.passed_to.items()],
-                "delivered": [{"to": client, "at_us": at_us} for client, at_us in way.delivered.items()],
+                "delivered": [
+                    {"to": client, "at_us": at_us} for client, at_us in way.delivered.items() if who.sees(client)
+                ],
                 "delivered_left_out": way.delivered_more,
-                "not_delivered": rows,
+                "not_delivered": [each for each in rows if who.sees(each.to)],
                 "left_out": left_out,
             },
         )
 
     # A filter.
 
-    def tried(self, request: HttpRequest) -> HttpResponse:
+    def tried(self, who: Who, query: str) -> Response:
         try:
-            filter_, pattern = query_of(request.query)
+            filter_, pattern = query_of(query)
         except BadQuery as bad:
             return problem(400, str(bad))
         truth = compile_filter(filter_, self.core.space, self.core.border.audience.graph)
         now_us, unknown = self._now_us(), 0
         clients: list[dict[str, object]] = []
-        names = list(self.watcher.past.now)[:TRIED_CLIENTS_MAX]
+        seen = [name for name in self.watcher.past.now if who.sees(name)]
+        names = seen[:TRIED_CLIENTS_MAX]
         contexts = {name: self.watcher.past.now[name].context.at(now_us, self.core.space) for name in names}
         configuration = Counting(self.core.space, contexts)
         tried = 0
@@ -155,12 +156,12 @@ class Answers:
         events: list[dict[str, object]] = []
         for way in self.watcher.ways.after(0, TRIED_EVENTS_MAX):
             event = way.event
-            if pattern is None or subject_matches(pattern, event.subject):
+            if who.hears(event.subject) and (pattern is None or subject_matches(pattern, event.subject)):
                 verdict = truth(Scene(event.attributes.get, None, event.publisher))
                 unknown += verdict is None
                 if verdict:
                     events.append({"id": event.id, "subject": event.subject})
-        left_out = len(self.watcher.past.now) - tried + max(0, len(clients) - SHOWN_CLIENTS_MAX)
+        left_out = len(seen) - tried + max(0, len(clients) - SHOWN_CLIENTS_MAX)
         shown = clients[:SHOWN_CLIENTS_MAX]
         return answer(200, {"clients": shown, "events": events, "unknown": unknown, "left_out": left_out})
 

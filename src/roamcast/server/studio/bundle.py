@@ -2,10 +2,11 @@
 
 import mimetypes
 from pathlib import Path
-from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 import roamcast
-from roamcast.server.http.routes import HttpRequest, HttpResponse
 
 STUDIO = "/studio/"
 DIST = Path(roamcast.__file__).parent / "studio" / "dist"
@@ -23,7 +24,7 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 """Not what the system says: that differs from machine to machine, and a script of the wrong type is not run."""
-FRAMES = ("content-security-policy", "frame-ancestors 'none'")
+FRAMES = {"content-security-policy": "frame-ancestors 'none'"}
 """No other page may put this one into itself, and have people click in it."""
 
 MISSING = """<!doctype html>
@@ -48,14 +49,14 @@ class Bundle:
             if path.is_file() and path.resolve().is_relative_to(folder.resolve())
         }
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        name = unquote(request.path.removeprefix(STUDIO)) or INDEX
+    def file(self, name: str) -> Response:
+        name = name or INDEX
         content = self._files.get(name)
         if content is None and INDEX not in self._files:
-            return HttpResponse(404, MISSING.encode(), TYPES[".html"])
+            return Response(MISSING, 404, media_type=TYPES[".html"])
         if content is None:
-            return HttpResponse(404, f"there is no '{name[:200]}' in the studio\n".encode())
-        return HttpResponse(200, content, type_of(name), (FRAMES,))
+            return Response(f"there is no '{name[:200]}' in the studio\n", 404, media_type=TYPES[".txt"])
+        return Response(content, headers={**FRAMES, "content-type": type_of(name)})
 
 
 def type_of(name: str) -> str:
@@ -63,5 +64,5 @@ def type_of(name: str) -> str:
     return TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
-def to_the_page(_: HttpRequest) -> HttpResponse:
-    return HttpResponse(301, headers=(("location", STUDIO),))
+async def to_the_page(_: Request) -> Response:
+    return RedirectResponse(STUDIO, 301)

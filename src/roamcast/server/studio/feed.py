@@ -12,6 +12,7 @@ import msgspec
 from roamcast.broker.mqtt.properties import text_of
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
+from roamcast.server.http.users import Who
 from roamcast.server.studio.page import Page
 from roamcast.server.studio.shapes import (
     Drawn,
@@ -40,6 +41,8 @@ HANDOVERS_MAX = 100
 DRAWN_MAX = 5_000
 """Regions that are drawn at all."""
 TYPE = "type"
+OF_EVENTS = ("audience", "relevance")
+"""Regions of events; the others are those of clients."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -49,11 +52,11 @@ class Feed(Attendant):
         self,
         watcher: Watcher,
         now_us: Callable[[], int],
-        hello: Callable[[asyncio.Transport], dict[str, object]],
+        hello: Callable[[str], dict[str, object]],
         peers: Sequence[str] = (),
         failed: Callable[[str, Exception], None] = lambda _, __: None,
     ) -> None:
-        """`hello` says what a page that came over this transport is told first; `peers` are the brokers that this one
+        """`hello` says what a page that came to this host is told first; `peers` are the brokers that this one
         is to be linked to; `failed` is told of a mistake here, with what was being done."""
         self.watcher = watcher
         self.pages: dict[Page, None] = {}
@@ -90,9 +93,18 @@ class Feed(Attendant):
 
     def close(self) -> None:
         for page in list(self.pages):
-            if page.transport is not None:
-                page.transport.close()
+            page.close()
         self._end()
+
+    def check_rights(self, renewed: Callable[[Who], Who | None]) -> None:
+        """The rules have changed: pages begin anew under them, or are closed."""
+        for page in list(self.pages):
+            who = renewed(page.who)
+            if who is None:
+                page.close()
+            else:
+                page.who = who
+                page.begin_anew()
 
     def fail(self) -> None:
         """The watcher is told nothing any more: pages would show what was."""
@@ -198,12 +210,11 @@ class Feed(Attendant):
                 self.moved(client)
 
     def _show(self, page: Page) -> None:
-        transport = page.transport
-        if transport is None or not page.reads or transport.is_closing():
+        if not page.reads:
             return
         now_us = self._now_us()
         if page.fresh:
-            self._say(page, self._hello(transport))
+            self._say(page, self._hello(page.host))
             self._start(page)
         elif page.paused or not self._is_due(page, now_us):
             return
@@ -211,9 +222,8 @@ class Feed(Attendant):
         self._say(page, self._frame(page, now_us))
 
     def _say(self, page: Page, frame: dict[str, object]) -> None:
-        assert page.transport is not None
         page.frames += 1
-        page.transport.write(_encoder.encode(frame))
+        page.tell(_encoder.encode(frame))
 
     def _start(self, page: Page) -> None:
         """With all that is here; of what has happened, what comes from now on and the last events."""
@@ -258,11 +268,16 @@ class Feed(Attendant):
             "gone": gone,
             "regions": regions,
             "regions_gone": regions_gone,
-            "events": [event_json(way, watcher.space) for way in events],
-            "deliveries": [{"event": each.event, "to": each.to, "at_us": each.at_us} for each in deliveries],
+            "events": [event_json(way, watcher.space) for way in events if page.who.hears(way.event.subject)],
+            "deliveries": [
+                {"event": each.event, "to": each.to, "at_us": each.at_us}
+                for each in deliveries
+                if page.who.sees(each.to) and self._hears(page, each.event)
+            ],
             "handovers": [
                 {"client": each.client, "from": watcher.core.host, "to": each.to, "at_us": each.at_us}
                 for each in handovers
+                if page.who.sees(each.client)
             ],
             "load": self._load(),
             "left_out": left_out,
@@ -270,9 +285,11 @@ class Feed(Attendant):
 
     def _entities(self, page: Page, now_us: int) -> tuple[list[dict[str, object]], list[str]]:
         found: list[dict[str, object]] = []
-        gone = list(page.gone)
+        gone = [client for client in page.gone if page.knew(client)]
         page.gone.clear()
         for client in taken(page.entities, ENTITIES_MAX):
+            if not page.shows(client, page.who.sees(client)):
+                continue
             known = self.watcher.past.now.get(client)
             here = None if known is None else known.context.position_at(now_us, self.watcher.space)
             if known is None or here is None:
@@ -291,11 +308,11 @@ class Feed(Attendant):
 
     def _regions(self, page: Page, now_us: int) -> tuple[list[dict[str, object]], list[str]]:
         found: list[dict[str, object]] = []
-        gone = list(page.regions_gone)
+        gone = [name for name in page.regions_gone if page.knew(name)]
         page.regions_gone.clear()
         for name in taken(page.regions, REGIONS_MAX):
             drawn = self.drawn.get(name)
-            if drawn is None:
+            if drawn is None or not page.shows(name, self._may_see(page, drawn)):
                 continue
             anchor = None if drawn.anchor is None else self.watcher.past.now.get(drawn.anchor)
             shown = drawn_json(drawn, None if anchor is None else anchor.context, now_us, self.watcher.space)
@@ -304,6 +321,15 @@ class Feed(Attendant):
             else:
                 found.append(shown)
         return found, gone
+
+    def _hears(self, page: Page, event_id: str) -> bool:
+        if page.who.policy.open:
+            return True
+        way = self.watcher.ways.get(event_id)
+        return way is not None and page.who.hears(way.event.subject)
+
+    def _may_see(self, page: Page, drawn: Drawn) -> bool:
+        return self._hears(page, drawn.of) if drawn.what in OF_EVENTS else page.who.sees(drawn.of)
 
     def _load(self) -> dict[str, object]:
         core = self.watcher.core

@@ -6,10 +6,14 @@ changed. Where even these become too many it begins anew, with another `hello`.
 """
 
 import asyncio
-from typing import Protocol, cast
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
+
+from roamcast.server.http.users import Who
 
 NAMES_MAX = 20_000
 """Of those who are gone that a page has not been told of."""
@@ -34,13 +38,16 @@ class Attend(Protocol):
     def closed(self, page: "Page") -> None: ...
 
 
-class Page(asyncio.Protocol):
-    """One open page, behind its WebSocket."""
+class Page:
+    """One open page, behind its WebSocket. `who` looks at it, and `host` is where it has come to."""
 
-    def __init__(self, attend: Attend) -> None:
+    def __init__(self, attend: Attend, who: Who, host: str = "") -> None:
         self._attend = attend
-        self.transport: asyncio.Transport | None = None
-        self.reads = True
+        self.who = who
+        self.host = host
+        self.is_open = False
+        self._outgoing: deque[bytes] = deque()
+        self._changed = asyncio.Event()
         self.paused = False
         self.fresh = True
         """It has not been told what there is."""
@@ -51,29 +58,41 @@ class Page(asyncio.Protocol):
         self.events = self.deliveries = self.handovers = 0
         self.told_us = 0
         self.frames = 0
+        self.shown: dict[str, None] = {}
+        """Clients and regions that it was told of, where it may not see all."""
+        self.is_open = attend.opened(self)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        if not self._attend.opened(self):
-            self.transport.close()
+    @property
+    def reads(self) -> bool:
+        """It has taken all that it was told."""
+        return not self._outgoing
 
-    def data_received(self, data: bytes) -> None:
+    def tell(self, frame: bytes) -> None:
+        self._outgoing.append(frame)
+        self._changed.set()
+
+    async def outgoing(self) -> AsyncIterator[bytes]:
+        """To be written, one after the other, until the page is closed."""
+        while self.is_open:
+            while self._outgoing and self.is_open:
+                yield self._outgoing[0]
+                self._outgoing.popleft()
+            self._changed.clear()
+            await self._changed.wait()
+
+    def hear(self, text: str) -> None:
         try:
-            said = _said_decoder.decode(data)
+            said = _said_decoder.decode(text)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return
         if said.kind in ("pause", "resume"):
             self.paused = said.kind == "pause"
 
-    def pause_writing(self) -> None:
-        self.reads = False
-
-    def resume_writing(self) -> None:
-        self.reads = True
-
-    def connection_lost(self, problem: Exception | None) -> None:
-        self.transport = None
-        self._attend.closed(self)
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._changed.set()
+            self._attend.closed(self)
 
     def changed(self, client: str) -> None:
         self.gone.pop(client, None)
@@ -99,5 +118,15 @@ class Page(asyncio.Protocol):
 
     def begin_anew(self) -> None:
         self.fresh = True
-        for names in (self.entities, self.gone, self.regions, self.regions_gone):
+        for names in (self.entities, self.gone, self.regions, self.regions_gone, self.shown):
             names.clear()
+
+    def shows(self, name: str, may: bool) -> bool:
+        """Whether it is told of a client or region, which it may see or not."""
+        if may and not self.who.sees_everybody:
+            self.shown[name] = None
+        return may
+
+    def knew(self, name: str) -> bool:
+        """Whether it was told of one that is gone."""
+        return self.who.sees_everybody or self.shown.pop(name, self) is None

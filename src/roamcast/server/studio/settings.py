@@ -22,13 +22,10 @@ class StudioSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """A GeoJSON file of streets, to be drawn below everything."""
     attribution: str = ""
     """Whose map it is, as it must be shown."""
-    origins: tuple[str, ...] = ()
-    """Pages of other servers that a browser may come from; none given: from any."""
 
     def __post_init__(self) -> None:
-        for key, given in (("others", self.others), ("origins", self.origins)):
-            for each in given:
-                check_address(key, each)
+        for each in self.others:
+            check_address("others", each)
         if self.place is not None and not all(math.isfinite(each) for each in self.place):
             raise ValueError(f"place: {list(self.place)} is nowhere; give two finite numbers")
         if self.attribution and not self.map:

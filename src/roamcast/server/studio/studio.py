@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
-from urllib.parse import urlsplit
 
-from msgspec import Struct
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from roamcast.broker.mqtt.core import Core
 from roamcast.model.space import Earth
-from roamcast.server.http.routes import Handler, HttpRequest, HttpResponse, Routes, Upgrade
+from roamcast.server.address import Address
+from roamcast.server.http.users import Users, Who
 from roamcast.server.studio.answers import Answers, answer
 from roamcast.server.studio.bundle import STUDIO, Bundle, to_the_page
 from roamcast.server.studio.feed import Feed
@@ -17,7 +20,6 @@ from roamcast.server.studio.others import ABOUT, Others
 from roamcast.server.studio.page import Page
 from roamcast.server.studio.settings import Streets, StudioSettings
 from roamcast.server.studio.watcher import Watcher
-from roamcast.server.transport.websocket import WebSocketProtocol
 
 VERSION = 1
 STAYS_S = 600.0
@@ -25,14 +27,6 @@ STAYS_S = 600.0
 STREETS = f"{STUDIO}map/streets.json"
 WEBSOCKETS = {"mqtt ws": "ws", "mqtt wss": "wss"}
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
-
-
-class Address(Struct, frozen=True):
-    """Where something of a broker can be reached."""
-
-    what: str
-    host: str
-    port: int
 
 
 class Studio:
@@ -43,6 +37,7 @@ class Studio:
         settings: StudioSettings,
         addresses: Sequence[Address],
         streets: Streets | None,
+        users: Users,
         now_us: Callable[[], int],
         peers: Sequence[str] = (),
         bundle: Bundle | None = None,
@@ -58,25 +53,24 @@ class Studio:
         self._looking: asyncio.TimerHandle | None = None
         self.bundle = bundle or Bundle()
         self._addresses = addresses
+        self._users = users
         self._streets = streets
         self._now_us = now_us
         self._remark = remark
         self._answers = Answers(self.watcher, now_us)
         self.others = Others(settings.others, self._learned)
 
-    def routes(self) -> Routes:
-        answers = self._answers
-        found: dict[str, Handler | Upgrade] = {
-            "/studio": to_the_page,
-            STUDIO: self.bundle,
-            ABOUT: self._shared(self._about),
-            f"{STUDIO}feed": Upgrade(self._page),
-            f"{STUDIO}clients/": self._shared(self._looked_at(answers.client)),
-            f"{STUDIO}events/": self._shared(self._looked_at(answers.event)),
-            f"{STUDIO}try": self._shared(self._looked_at(answers.tried)),
-        }
-        if self._streets is not None:
-            found[STREETS] = self._shared(partial(self._map, self._streets))
+    def routes(self) -> list[BaseRoute]:
+        found: list[BaseRoute] = [
+            Route("/studio", to_the_page),
+            Route(ABOUT, self._about),
+            WebSocketRoute(f"{STUDIO}feed", self._page),
+            Route(f"{STUDIO}clients/{{name:path}}", self._client),
+            Route(f"{STUDIO}events/{{name:path}}", self._event),
+            Route(f"{STUDIO}try", self._tried),
+            *([] if self._streets is None else [Route(STREETS, self._map)]),
+            Route(f"{STUDIO}{{file:path}}", self._file),
+        ]
         return found
 
     def close(self) -> None:
@@ -107,44 +101,64 @@ class Studio:
             self._looking.cancel()
             self._looking = None
 
-    def _looked_at(self, handler: Handler) -> Handler:
-        def looked_at(request: HttpRequest) -> HttpResponse:
-            self.look()
-            return handler(request)
-
-        return looked_at
-
     def _feed_failed(self, what: str, problem: Exception) -> None:
         self._stop_looking()
         self._remark("observer_failed", f"studio, {what}: {problem!r}")
 
-    def _page(self) -> asyncio.Protocol:
+    # What pages ask for.
+
+    async def _file(self, request: Request) -> Response:
+        """A browser asks for the password with the page, and sends it with whatever the page asks for."""
+        await self._users.identify(request)
+        return self.bundle.file(request.path_params["file"])
+
+    async def _client(self, request: Request) -> Response:
+        who = await self._looks(request)
+        return self._answers.client(who, request.path_params["name"])
+
+    async def _event(self, request: Request) -> Response:
+        who = await self._looks(request)
+        return self._answers.event(who, request.path_params["name"])
+
+    async def _tried(self, request: Request) -> Response:
+        who = await self._looks(request)
+        return self._answers.tried(who, request.url.query)
+
+    async def _map(self, request: Request) -> Response:
+        await self._users.identify(request)
+        assert self._streets is not None
+        return Response(self._streets.body, media_type="application/geo+json")
+
+    async def _looks(self, request: Request) -> Who:
+        who = await self._users.identify(request)
         self.look()
-        return WebSocketProtocol(Page(self.feed), None, self.settings.origins or None, text=True)
+        return who
 
-    def _map(self, streets: Streets, _: HttpRequest) -> HttpResponse:
-        return HttpResponse(200, streets.body, "application/geo+json")
+    async def _page(self, socket: WebSocket) -> None:
+        try:
+            who = await self._users.identify(socket)
+        except HTTPException:
+            await socket.close()
+            return
+        self.look()
+        await socket.accept()
+        page = Page(self.feed, who, socket.url.hostname or "")
+        writing = asyncio.get_running_loop().create_task(write(page, socket))
+        try:
+            async for text in socket.iter_text():
+                page.hear(text)
+        finally:
+            page.close()
+            await writing
 
-    def _shared(self, handler: Handler) -> Handler:
-        """Also for pages that another broker has served."""
-
-        def shared(request: HttpRequest) -> HttpResponse:
-            response = handler(request)
-            origin, origins = request.header("origin"), self.settings.origins
-            if origins and origin not in origins:
-                return HttpResponse(response.status, response.body, response.content_type, (("vary", "origin"),))
-            allowed = ("access-control-allow-origin", (origin or "*") if origins else "*")
-            vary = (("vary", "origin"),) if origins else ()
-            return HttpResponse(response.status, response.body, response.content_type, (allowed, *vary))
-
-        return shared
+    def check_rights(self) -> None:
+        """The rules have changed."""
+        self.feed.check_rights(self._users.renewed)
 
     # What a page is told first.
 
-    def _hello(self, transport: asyncio.Transport) -> dict[str, object]:
+    def _hello(self, host: str) -> dict[str, object]:
         core, settings = self.watcher.core, self.settings
-        local = transport.get_extra_info("sockname")
-        host = str(local[0]) if isinstance(local, tuple) else ""
         centre = settings.place if self._streets is None else self._streets.centre or settings.place
         others = [each for each in self.others.known.values() if each.name != self.name]
         return {
@@ -166,9 +180,9 @@ class Studio:
         for page in self.feed.pages:
             page.begin_anew()
 
-    def _about(self, request: HttpRequest) -> HttpResponse:
-        host = urlsplit(f"//{request.header('host') or ''}").hostname or ""
-        return answer(200, self.about(host))
+    async def _about(self, request: Request) -> Response:
+        """Other brokers ask for this without any user: it has nothing of clients."""
+        return answer(200, self.about(request.url.hostname or ""))
 
     def about(self, host: str) -> dict[str, object]:
         """This broker, as somebody reaches it who has come to it at `host`."""
@@ -181,3 +195,13 @@ class Studio:
 def place(address: Address, host: str) -> str:
     name = host if address.host in EVERY_ADDRESS else address.host
     return f"[{name}]:{address.port}" if ":" in name else f"{name}:{address.port}"
+
+
+async def write(page: Page, socket: WebSocket) -> None:
+    try:
+        async for frame in page.outgoing():
+            await socket.send_text(frame.decode())
+        await socket.close()
+    except (OSError, RuntimeError, WebSocketDisconnect):
+        # It has gone.
+        page.close()
