@@ -53,7 +53,7 @@ from roamcast.server.storage.kept_clock import keep_clock, kept_clock
 from roamcast.server.storage.postgres import Lease
 from roamcast.server.tenure import Tenure
 from roamcast.server.tracking import Trackers
-from roamcast.server.transport.tls import link_context, server_context
+from roamcast.server.transport.tls import link_context, renew, server_context
 from roamcast.server.transport.websocket import HANDSHAKE_S, WebSocketProtocol
 from roamcast.server.write_ahead import Due
 
@@ -307,10 +307,11 @@ class RunningBroker:
         policy, _ = load_policy(settings)
         for listener in settings.listeners:
             context_of(listener)
-        for context, listener in zip(self._contexts, self.settings.listeners, strict=True):
-            # The files may be new; which files they are is for the next start.
-            if context is not None:
-                context.load_cert_chain(listener.certificate, listener.key)
+        # The files may be new; which files they are is for the next start.
+        newer = [context_of(listener) for listener in self.settings.listeners]
+        for context, new in zip(self._contexts, newer, strict=True):
+            if context is not None and new is not None:
+                renew(context, new)
         known = self.settings
         fixed = replace(settings, security=known.security, log_level=known.log_level)
         if fixed != known:

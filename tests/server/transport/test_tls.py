@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives import serialization
 
 from roamcast.server.security import common_name
 from roamcast.server.transport import BadTls, link_context, server_context
+from roamcast.server.transport.tls import renew
 from tests.server.transport.sockets import PATIENCE_S, Echo, listening
 
 
@@ -144,3 +145,28 @@ def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked(files: Files) ->
     )
     with pytest.raises(BadTls, match=r"locked\.key: this key is locked with a passphrase"):
         server_context(files.certificate, locked)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_another_authority_holds_from_when_files_are_read_again(files: Files, version: ssl.TLSVersion) -> None:
+    ann, eve = files.issue("ann", files.ours), files.issue("eve", files.theirs)
+    server = server_context(files.certificate, files.key, files.ca)
+    other = files.write("other-ca.pem", files.theirs.cert_pem)
+
+    def seen(own: tuple[Path, Path]) -> str | None:
+        client = client_context(files, own)
+        client.maximum_version = version
+        return name_seen(server, client)
+
+    assert seen(ann) == "ann"
+    renew(server, server_context(files.certificate, files.key, other))
+    assert seen(eve) == "eve"
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        seen(ann)
+
+
+def test_another_certificate_is_shown_from_when_files_are_read_again(files: Files) -> None:
+    server = server_context(files.certificate, files.key)
+    renew(server, server_context(*files.issue("renewed", files.theirs, "localhost")))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        name_seen(server, client_context(files))

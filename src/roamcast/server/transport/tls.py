@@ -26,7 +26,19 @@ def server_context(
     if client_ca is not None:
         load_authority(context, client_ca)
         context.verify_mode = ssl.CERT_REQUIRED if client_certificates == "required" else ssl.CERT_OPTIONAL
+        # A session that is resumed would be believed though its authority is not any more.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
     return context
+
+
+def renew(context: ssl.SSLContext, newer: ssl.SSLContext) -> None:
+    """Handshakes of a listener that has `context` go by the certificate and the authority of `newer` from now on."""
+
+    def use(handshake: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext) -> None:
+        handshake.context = newer
+
+    context.sni_callback = use
 
 
 def link_context(ca: Path, certificate: Path, key: Path, server_side: bool) -> ssl.SSLContext:
