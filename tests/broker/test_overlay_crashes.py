@@ -119,6 +119,14 @@ def test_o1_news_of_a_post_that_come_behind_its_end_are_old() -> None:
     assert directory.enrol(Enrol(WANTED, "B", 8, 8)), "another post of the same subscription"
 
 
+def test_o1_a_post_whose_end_was_told_first_takes_an_earlier_one_with_it() -> None:
+    directory = Directory(Plane(), 10, 10)
+    directory.enrol(Enrol(WANTED, "B", 6, 5))
+    assert not directory.discharge(Discharge("s", 9, 8))
+    assert not directory.enrol(Enrol(WANTED, "C", 8, 8))
+    assert (len(directory.entries), len(directory.table)) == (0, 0)
+
+
 def test_o1_a_broker_that_only_does_not_have_a_post_does_not_end_it() -> None:
     directory = Directory(Plane(), 10, 10)
     directory.enrol(Enrol(WANTED, "B", 6, 5))

@@ -37,9 +37,13 @@ class Directory:
         """Whether it was taken in; what is older than what is known, or too much, is not."""
         name = entry.subscription.id
         known = self.entries.get(name)
-        if known is None and (len(self.entries) >= self.wishes_max or (name, entry.made) in self.gone):
+        if known is None and len(self.entries) >= self.wishes_max:
             return False
         if known is not None and entry.version <= known.version:
+            return False
+        if (name, entry.made) in self.gone:
+            # News that it is gone was here first. An earlier post, whose place it took, is gone as well.
+            self._forget(name)
             return False
         if known is None or known.subscription != entry.subscription:
             self.table.remove(name, name)
@@ -71,9 +75,12 @@ class Directory:
         entry = self.entries.get(name)
         if entry is None or entry.version > discharge.version or entry.made != made:
             return False
-        del self.entries[name]
-        self.table.remove(name, name)
+        self._forget(name)
         return True
+
+    def _forget(self, name: str) -> None:
+        if self.entries.pop(name, None) is not None:
+            self.table.remove(name, name)
 
     def concerned(self, event: Event) -> list[Enrol]:
         """Whom the event is for."""
