@@ -30,6 +30,7 @@ BENCHMARKS = (
     "broker_studio",
     "context",
     "fanout",
+    "fences",
     "flood_watch",
     "import_",
     "match",

@@ -182,6 +182,11 @@ class RunningBroker:
                 core.border.audience.warm_up()
             else:
                 core.border.audience.prepare = partial(prepare_aside, core.border.audience)
+            index = core.border.fencing.index
+            if len(index):
+                index.warm_up()
+            else:
+                core.border.fencing.prepare = Thread(target=index.warm_up, daemon=True).start
             self._journal = open_journal(settings, self.clock.now_us())
             self._commit = GroupCommit(
                 log, asyncio.get_running_loop(), committed=self.metrics.committed, lost=self.abandon

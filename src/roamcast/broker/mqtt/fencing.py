@@ -12,7 +12,7 @@ none is logged as before, if at all: with the last reports of others (`ReportedT
 since the ways between them were judged when they came. So each transition is told once, whoever is killed meanwhile.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -75,6 +75,8 @@ class Fencing:
         self._of: dict[str, tuple[str, ...]] = {}
         """By topic, the names of the fences that it defines."""
         self._since_us: dict[str, int] = {}
+        self.prepare: Callable[[], None] | None = None
+        """Called before there are fences for the first time."""
         self._filters = False
         """Whether a fence ever asked for attributes of hosts."""
 
@@ -133,6 +135,9 @@ class Fencing:
         except BadFence as problem:
             self.border.emit(Remark("bad_fence", f"{topic}: {problem}"))
             return
+        if self.prepare is not None:
+            self.prepare()
+            self.prepare = None
         # Two messages may name the same fence, one as a member of a collection; the first has it.
         new = [each for each in fences if each.name not in self._since_us]
         self.index.put_all(new)

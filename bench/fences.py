@@ -1,0 +1,146 @@
+"""Moves against very many fences: which a move may matter to, by the index, and what the definition makes of those.
+
+Fences lie on a square, half of them in hot spots: circles of 20 to 200 m, and quadrilaterals as large. Hosts drive at
+15 m/s and report once a second. A move is looked up 4,096 at a time (`touched_all`) and one at a time (`touched`, as
+a broker does); then the definition judges what was found. All figures are per CPU second of this process: the median
+of seven slices. Bytes are what tracemalloc sees alive, names included; it is slow, so at a million it is by how much
+the process has grown.
+
+Redis GEO and Tile38 have no part in this: neither runs in the process, and Tile38 is in no package archive.
+
+`python -m bench fences` takes 10⁵ and 10⁶; `python -m bench.fences 1000` as many as it is told.
+"""
+
+import gc
+import math
+import resource
+import sys
+import time
+import tracemalloc
+from statistics import median
+
+import numpy as np
+
+from bench import progress
+from bench.match import Doubles
+from roamcast.matching.fences import FenceIndex
+from roamcast.model.fence import BEGIN, Fence, FenceRule, Fix, State, advance
+from roamcast.model.region import Circle, Polygon
+from roamcast.model.space import Plane
+from roamcast.model.values import Point
+
+TAKES = "3 minutes"
+SCALES = (100_000, 1_000_000)
+SIDE_M = 100_000.0
+HOT_SPOTS = 40
+SPEED_MPS = 15.0
+BATCH = 4_096
+SLICES = 7
+TRACED_MAX = 100_000
+RULE = FenceRule(hysteresis_m=0.0)
+
+
+def places(rng: np.random.Generator, count: int) -> Doubles:
+    spots = rng.uniform(0, SIDE_M, (HOT_SPOTS, 2))
+    near = spots[rng.integers(0, HOT_SPOTS, count // 2)] + rng.normal(0, 3_000, (count // 2, 2))
+    return np.concatenate((near, rng.uniform(0, SIDE_M, (count - len(near), 2))))
+
+
+def made(rng: np.random.Generator, count: int) -> list[Fence]:
+    sizes = rng.uniform(20, 200, count)
+    return [
+        Fence(f"fence-{number}", region(x, y, size, number), RULE)
+        for number, ((x, y), size) in enumerate(zip(places(rng, count).tolist(), sizes.tolist(), strict=True))
+    ]
+
+
+def region(x: float, y: float, size: float, number: int) -> Circle | Polygon:
+    if number % 2:
+        return Circle(Point(x, y), size)
+    corners = ((-1.0, -0.8), (0.9, -1.0), (1.0, 0.7), (-0.7, 1.0))
+    return Polygon(tuple(Point(x + size * east, y + size * north) for east, north in corners))
+
+
+def moves(rng: np.random.Generator, count: int) -> Doubles:
+    start, heading = places(rng, count), rng.uniform(0, math.tau, count)
+    return np.concatenate((start, start + SPEED_MPS * np.stack((np.cos(heading), np.sin(heading)), 1)), 1)
+
+
+def rate(index: FenceIndex, ways: Doubles, judged: bool) -> float:
+    """Moves a CPU second."""
+    rates: list[float] = []
+    for part in np.array_split(ways, SLICES):
+        began = time.process_time()
+        for first in range(0, len(part), BATCH):
+            batch = part[first : first + BATCH]
+            which, found = index.touched_all(*batch.T)
+            if judged:
+                judge(index, batch, which.tolist(), found.tolist())
+        rates.append(len(part) / (time.process_time() - began))
+    return median(rates)
+
+
+def judge(index: FenceIndex, ways: Doubles, which: list[int], found: list[int]) -> None:
+    for way, number in zip(which, found, strict=True):
+        fence = index.get(index.name(number))
+        assert fence is not None
+        from_x, from_y, to_x, to_y = ways[way].tolist()
+        state = State(Fix(0, Point(from_x, from_y)), BEGIN.stay)
+        advance(fence, state, Fix(1_000_000, Point(to_x, to_y)), index.space)
+
+
+def rate_alone(index: FenceIndex, ways: Doubles) -> float:
+    points = [(Point(each[0], each[1]), Point(each[2], each[3])) for each in ways.tolist()]
+    began = time.process_time()
+    for start, end in points:
+        index.touched(start, end)
+    return len(points) / (time.process_time() - began)
+
+
+def resident_bytes() -> int:
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+
+
+def measure(count: int) -> dict[str, float]:
+    rng = np.random.default_rng(1)
+    index = FenceIndex(Plane())
+    index.put_all(made(rng, 1_000))
+    index.touched_all([0.0], [0.0], [1.0], [1.0])
+    gc.collect()
+    traced, before = count <= TRACED_MAX, resident_bytes()
+    if traced:
+        tracemalloc.start()
+    index = FenceIndex(Plane())
+    began = time.process_time()
+    for first in range(0, count, 100_000):
+        index.put_all([Fence(f"{first}/{each.name}", each.region, RULE) for each in made(rng, min(count, 100_000))])
+    put_s = time.process_time() - began
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0] if traced else resident_bytes() - before
+    tracemalloc.stop()
+    ways = moves(rng, 400_000)
+    which, _ = index.touched_all(*ways.T)
+    return {
+        f"moves_per_s_{count}": rate(index, ways, False),
+        f"moves_judged_per_s_{count}": rate(index, ways, True),
+        f"moves_alone_per_s_{count}": rate_alone(index, ways[:20_000]),
+        f"judged_per_move_{count}": len(which) / len(ways),
+        f"bytes_per_fence_{count}": taken / count,
+        f"put_s_{count}": put_s,
+    }
+
+
+def main(scales: tuple[int, ...] = SCALES) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    progress.skipped("Redis GEO and Tile38", "a comparison needs their servers, and is not written")
+    for count in scales:
+        found = measure(count)
+        figures |= found
+        progress.note(found)
+        for name, value in found.items():
+            print(f"{name:32} {value:14,.3f}", flush=True)
+    return figures
+
+
+if __name__ == "__main__":
+    main(tuple(map(int, sys.argv[1:])) or SCALES)
