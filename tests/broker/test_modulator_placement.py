@@ -145,6 +145,15 @@ def test_o9_with_several_producers_it_stands_where_their_paths_have_met() -> Non
     assert best(Flow((50.0, 50.0), 300.0), places).broker == "C"
 
 
+def test_o9_a_move_that_relieves_a_slow_link_pays_where_it_would_not_otherwise() -> None:
+    """Producers at X and Y, a consumer behind J; all links a hop long, and that of X ten times as slow."""
+    flow = Flow((3.0, 1.0), 1.0)
+    alike = [Place("X", (0, 2), 2), Place("J", (1, 1), 1)]
+    slow = [Place("X", (0, 11), 11), Place("J", (10, 1), 1)]
+    assert better(flow, alike, "J", 0.2) is None
+    assert better(flow, slow, "J", 0.2) == "X"
+
+
 def test_o9_with_no_traffic_it_stays() -> None:
     for current in ("A", "B", "C"):
         assert better(Flow((0.0,), 0.0), along(["A", "B", "C"]), current, 0.0) is None

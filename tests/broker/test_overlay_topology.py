@@ -3,15 +3,19 @@
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import dijkstra
 
-from roamcast.broker.overlay.messages import Here, Row, Search
+from roamcast.broker.overlay.messages import LINK_KBPS, Here, Row, Search
+from roamcast.broker.overlay.modelled import ModelledBroker
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.search import Answering, Relaying, Searching
 from roamcast.broker.overlay.topology import Topology
-from roamcast.node.boundary import Broadcast, Does, Send, SetTimer
+from roamcast.model.context import Context
+from roamcast.model.values import Value
+from roamcast.node.boundary import Broadcast, Does, Send, SetTimer, Start
 from tests.effort import examples
 
 PARAMS = OverlayParams()
@@ -73,6 +77,56 @@ def test_o7_a_neighbour_that_cannot_be_reached_is_avoided_for_a_while() -> None:
     assert topology.path("D") == ("A", "C", "D")
     topology.forgive(100)
     assert topology.path("D") == ("A", "B", "D")
+
+
+def diamond(**kbps: float) -> Topology:
+    """From A to D by B or by C, two hops each."""
+    ways = {"B": (("A", 1), ("D", 1)), "C": (("A", 1), ("D", 1))}
+    return topology_of("A", *(Row(name, 1, ways[name], kbps.get(name, LINK_KBPS)) for name in ways))
+
+
+def test_o2_of_paths_with_as_many_hops_the_faster_is_taken() -> None:
+    assert diamond().path("D") == ("A", "B", "D")
+    assert diamond(B=250.0).path("D") == ("A", "C", "D")
+    assert diamond(B=250.0, C=100.0).path("D") == ("A", "B", "D")
+
+
+def test_o2_a_shorter_path_is_taken_however_slow_it_is() -> None:
+    topology = topology_of("A", Row("B", 1, (("A", 1), ("D", 1)), 10.0), Row("C", 1, (("A", 1), ("D", 2))))
+    assert topology.path("D") == ("A", "B", "D")
+
+
+def test_o9_the_effort_of_a_path_counts_a_hop_over_a_slow_link_for_more() -> None:
+    topology = diamond(B=250.0)
+    assert topology.effort(("A", "B", "D")) == 8.0
+    assert topology.effort(("A", "C", "D")) == topology.hops(("A", "C", "D")) == 2
+
+
+def test_o2_a_link_that_has_changed_is_told() -> None:
+    topology = topology_of("A")
+    assert topology.found(1_000, {"B": 1})
+    topology.kbps = 250.0
+    assert topology.found(2_000, {"B": 1})
+    assert topology.rows["A"].kbps == 250.0
+    assert not topology.found(3_000, {"B": 1})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "wanted"),
+    [({"link_kbps": 64}, 64.0), ({"link_kbps": "fast"}, 500.0), ({"link_kbps": 0}, 500.0), ({}, 500.0)],
+)
+def test_o2_a_broker_tells_what_its_host_or_its_settings_say_of_its_link(
+    attributes: dict[str, Value], wanted: float
+) -> None:
+    broker = ModelledBroker("A", OverlayParams(link_kbps=500.0), Random(1))
+    broker.handle(0, Start(Context("A", attributes=attributes)))
+    assert broker.brokers.topology.kbps == wanted
+
+
+@pytest.mark.parametrize("kbps", [0.0, -1.0, float("nan"), float("inf")])
+def test_o2_a_link_of_nothing_or_of_everything_is_refused(kbps: float) -> None:
+    with pytest.raises(ValueError, match="kbit/s"):
+        Row("B", 1, (), kbps)
 
 
 NAMES = [f"b{index}" for index in range(8)]

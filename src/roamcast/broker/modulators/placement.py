@@ -1,7 +1,8 @@
 """Where a modulator should run, by what it does to traffic (O9; section 6 of the paper names it as future work).
 
 A modulator may run on any broker on the way from its producers to its consumer. What goes in travels to that broker,
-what comes out travels on from there; the traffic of a place is the bytes a second times the hops that they travel. On
+what comes out travels on from there; the traffic of a place is the bytes a second times the hops that they travel, a
+hop over a slow link counting for more. On
 one path that means: a modulator that lets less out than came in belongs upstream, next to the producer, one that lets
 more out belongs downstream, next to the consumer. With several producers the place lies where their paths have met.
 
@@ -21,9 +22,9 @@ class Place(Struct, frozen=True):
     """A broker that could run the modulator."""
 
     broker: str
-    hops_from: tuple[int, ...]
+    hops_from: tuple[float, ...]
     """From the broker of each producer to this one, in the order of the rates."""
-    hops_to: int
+    hops_to: float
     """From this broker to the consumer's."""
 
 
@@ -64,10 +65,10 @@ UNDECIDED = Opinion()
 DEFAULT_CAUTION = Caution()
 
 
-def along(path: Sequence[str], hops: Sequence[int] | None = None) -> list[Place]:
+def along(path: Sequence[str], hops: Sequence[float] | None = None) -> list[Place]:
     """The places on the path from the producer's broker to the consumer's; `hops[i]` lie between `path[i]` and the
     next one, one each if nothing is said."""
-    steps = list(hops) if hops is not None else [1] * (len(path) - 1)
+    steps = list(hops) if hops is not None else [1.0] * (len(path) - 1)
     if len(steps) != max(0, len(path) - 1):
         raise BadValue(f"a path of {len(path)} brokers has {max(0, len(path) - 1)} links, not {len(steps)}")
     return [Place(broker, (sum(steps[:index]),), sum(steps[index:])) for index, broker in enumerate(path)]

@@ -51,6 +51,7 @@ from roamcast.broker.overlay.relocation import Relocation
 from roamcast.broker.overlay.search import Answering, Found, Relaying, Searching
 from roamcast.broker.overlay.services import Services
 from roamcast.broker.overlay.tables import OverlayTables, tables_of
+from roamcast.model.context import Context
 from roamcast.model.space import Plane, Space
 from roamcast.node.boundary import (
     Does,
@@ -131,7 +132,8 @@ class OverlayBroker:
                 return self._fired(now_us, name)
             case LinkDown(peer):
                 return [*self.brokers.unreachable(now_us, peer), *self.clients.unreachable(now_us, peer)]
-            case Start():
+            case Start(context):
+                self._told_link(context)
                 return [
                     SetTimer("update", now_us + self.rng.randint(0, START_US)),
                     SetTimer("tend", now_us + microseconds(self.params.tend_s)),
@@ -139,10 +141,18 @@ class OverlayBroker:
                 ]
             case Measured():
                 return self.monitor.measured(now_us, given)
-            case Moved():
+            case Moved(context):
+                self._told_link(context)
                 return []
             case _:
                 return [Note("not_a_client", type(given).__name__)]
+
+    def _told_link(self, context: Context) -> None:
+        told = context.attributes.get("link_kbps")
+        if isinstance(told, int | float) and not isinstance(told, bool) and 0 < told < float("inf"):
+            self.brokers.topology.kbps = float(told)
+        else:
+            self.brokers.topology.kbps = self.params.link_kbps
 
     def _searched(self, now_us: int, search: Search) -> list[Does]:
         new, effects = self.relaying.hear(search)

@@ -48,13 +48,22 @@ class Here(Message, frozen=True, tag="here"):
     load: float
 
 
+LINK_KBPS = 1_000.0
+"""What the link of a broker carries that says nothing of it."""
+
+
 class Row(Struct, frozen=True, array_like=True):
-    """A row of the topology table: the neighbours that a broker found and how many hops away. The broker alone
-    changes it, and `number` grows each time."""
+    """A row of the topology table: the neighbours that a broker found, how many hops away, and what its own link
+    carries. The broker alone changes it, and `number` grows each time."""
 
     broker: str
     number: int
     neighbours: tuple[tuple[str, int], ...] = ()
+    kbps: float = LINK_KBPS
+
+    def __post_init__(self) -> None:
+        if not 0 < self.kbps < float("inf"):
+            raise ValueError(f"a link of {self.kbps} kbit/s; give a number above 0")
 
 
 class Rows(Message, frozen=True, tag="rows"):

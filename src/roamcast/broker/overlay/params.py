@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.overlay.messages import LINK_KBPS
 from roamcast.broker.params import BrokerParams
 
 
@@ -69,6 +70,9 @@ class OverlayParams(Struct, frozen=True, forbid_unknown_fields=True):
     """With so many messages that wait to be taken by others, a broker counts as fully loaded."""
     memory_bytes_max: int = 1024 * 1024 * 1024
     """The same of the memory of its process."""
+    link_kbps: float = LINK_KBPS
+    """What the link of a broker carries, where its host has no attribute `link_kbps`: of paths with as many hops the
+    faster is taken, and placement counts a hop over a slow link for more."""
     event_cost_ms: float = 1.0
     """In a simulation, how long a broker works on one event for one modulator. A live broker measures it."""
     clients: BrokerParams = BrokerParams()

@@ -3,19 +3,23 @@
 Each broker owns one row: the neighbours that its own search found. Two brokers are linked if one of them found the
 other. A row with a higher number replaces the one that is known, and is marked as changed: it leaves for the
 neighbours at this broker's own next period. Routes are shortest paths over the links, by hops as they were when the
-links were found; they are computed anew when they are needed after a change.
+links were found, and of paths equally long those that take the least time to carry a byte: each broker tells what its
+own link carries, and a link between two carries what the slower one does. They are computed anew when they are needed
+after a change.
 """
 
 from heapq import heappop, heappush
 from itertools import pairwise
 
-from roamcast.broker.overlay.messages import Row
+from roamcast.broker.overlay.messages import LINK_KBPS, Row
 
 
 class Topology:
     def __init__(self, host: str, brokers_max: int) -> None:
         self.host = host
         self.brokers_max = brokers_max
+        self.kbps = LINK_KBPS
+        """What this broker's own link carries."""
         self.rows: dict[str, Row] = {host: Row(host, 0)}
         self.changed: dict[str, None] = {}
         """Whose rows have changed since the last period."""
@@ -30,10 +34,10 @@ class Topology:
         """This broker's own search: whether its row has changed."""
         mine = self.rows[self.host]
         listed = tuple(sorted(neighbours.items()))
-        if listed == mine.neighbours and mine.number:
+        if listed == mine.neighbours and self.kbps == mine.kbps and mine.number:
             return False
         # The clock goes on counting after a crash that forgot the last number.
-        self._set(Row(self.host, max(now_us, mine.number + 1), listed))
+        self._set(Row(self.host, max(now_us, mine.number + 1), listed, self.kbps))
         return True
 
     def learn(self, row: Row) -> bool:
@@ -108,23 +112,34 @@ class Topology:
         """The shortest path to every broker that can be reached, not beginning with one of those to avoid."""
         links = self.links()
         done: dict[str, tuple[str, ...]] = {}
-        # Of paths equally long the one with fewer brokers, then the first by name.
-        heap: list[tuple[int, int, tuple[str, ...]]] = [(0, 0, (source,))]
+        # Of paths equally long the fastest, then the one with fewer brokers, then the first by name.
+        heap: list[tuple[int, float, int, tuple[str, ...]]] = [(0, 0.0, 0, (source,))]
         while heap:
-            hops, steps, path = heappop(heap)
+            hops, time, steps, path = heappop(heap)
             here = path[-1]
             if here in done:
                 continue
             done[here] = path
             for there, far in links.get(here, {}).items():
                 if there not in done and not (here == source and avoided and there in avoided):
-                    heappush(heap, (hops + far, steps + 1, (*path, there)))
+                    slow = time + far * self.slowness(here, there)
+                    heappush(heap, (hops + far, slow, steps + 1, (*path, there)))
         return done
 
     def hops(self, path: tuple[str, ...]) -> int:
         """How long a path is, by what is known of its links."""
         links = self.links()
         return sum(links[here][there] for here, there in pairwise(path))
+
+    def slowness(self, one: str, other: str) -> float:
+        """How long a hop between two brokers takes to carry a byte, against one that nothing is said of."""
+        told = (self.rows[each].kbps for each in (one, other) if each in self.rows)
+        return LINK_KBPS / min(told, default=LINK_KBPS)
+
+    def effort(self, path: tuple[str, ...]) -> float:
+        """How long a path takes to carry a byte, in hops that nothing is said of."""
+        links = self.links()
+        return sum(links[here][there] * self.slowness(here, there) for here, there in pairwise(path))
 
     def distance(self, one: str, other: str) -> int | None:
         if one == other:

@@ -47,5 +47,5 @@ class PlacementAdaptor:
             paths_here = [towards[home].get(broker) for home in homes]
             known = [path for path in paths_here if path is not None]
             if broker in behind and len(known) == len(homes):
-                places.append(Place(broker, tuple(map(topology.hops, known)), topology.hops(behind[broker])))
+                places.append(Place(broker, tuple(map(topology.effort, known)), topology.effort(behind[broker])))
         return places
