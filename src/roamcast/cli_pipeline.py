@@ -251,9 +251,19 @@ def export_command(
 def jobs_command(json: Json = False) -> None:
     """List the tables that are computed, and what each is computed from."""
     from roamcast.spark.movement_tables import HELD_OUT, SCORES, STAYS, STEPS, TRIPS, VISITS
-    from roamcast.spark.tables import EVENTS, EXPECTED, LIVES, STATES, TOTALS, TRACKS, VERDICTS
+    from roamcast.spark.tables import (
+        EVENTS,
+        EXPECTED,
+        FENCED,
+        LIVES,
+        STATES,
+        TOTALS,
+        TRACKS,
+        TRANSITIONS,
+        VERDICTS,
+    )
 
-    audited = (TRACKS, STATES, EVENTS, LIVES, EXPECTED, VERDICTS, TOTALS)
+    audited = (TRACKS, STATES, EVENTS, LIVES, EXPECTED, VERDICTS, TOTALS, TRANSITIONS, FENCED)
     tables = (*audited, VISITS, HELD_OUT, STAYS, STEPS, TRIPS, SCORES)
     if json:
         listed = [
@@ -422,5 +432,11 @@ def show_audit(found: "Audit", place: str | None) -> None:
         ("99 % within", milliseconds(total.latency_p99_us)),
     ):
         grid.add_row(name, value)
+    if found.fences.lines:
+        counts = [(each.expected, each.missing, each.extra, each.duplicates) for each in found.fences.lines]
+        expected, missing, extra, twice = map(sum, zip(*counts, strict=True))
+        grid.add_row(
+            "fences", f"{expected:,} transitions; {missing:,} missing, {extra:,} extra, {twice:,} told twice"
+        )
     console.print(grid)
     show_page(place)

@@ -161,6 +161,11 @@ EVENT_WITHDRAWN = "event_withdrawn"
 """The note of a publisher that ends an event before its time; its detail is the event."""
 """What the last note of a writer says, if its run came to an end: without it, the run was cut."""
 
+FENCE_PUT = "fence_put"
+"""The note of a broker that has fences from now on; its detail is their name, a line end, and their GeoJSON."""
+FENCE_REMOVED = "fence_removed"
+"""Its detail is their name."""
+
 Record: TypeAlias = (
     Run
     | Move

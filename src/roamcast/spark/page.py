@@ -46,6 +46,7 @@ def what_if_page(found: WhatIf, wishes: Wishes) -> str:
 
 
 COUNTS = ("before", "after", "gained", "lost")
+FENCE_COUNTS = ("expected", "told", "missing", "extra", "duplicates")
 
 
 def difference_row(line: Difference) -> tuple[str, ...]:
@@ -86,6 +87,21 @@ def page(audit: Audit, ways: Any = (), streets: Path | None = None, zone: str | 
         figures=figures(audit),
         pictures=pictures,
         subjects=[subject_row(line) for line in audit.subjects],
+        fences={
+            "lines": [
+                (each.fence, *(f"{getattr(each, name):,}" for name in FENCE_COUNTS)) for each in audit.fences.lines
+            ],
+            "examples": [
+                (
+                    each.kind,
+                    each.fence,
+                    each.transition,
+                    each.host,
+                    time_text(each.at_us, moment(each.at_us), dated=dated),
+                )
+                for each in audit.fences.examples
+            ],
+        },
         doubts=doubts(audit),
         gaps=[(each.host, f"{each.missing:,}", f"{each.rows:,}") for each in audit.quality.gaps],
         clocks=[

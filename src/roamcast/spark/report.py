@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from roamcast.journal.plain import plain_space
 from roamcast.spark.audit import UNKNOWN, examples
+from roamcast.spark.fences import FenceAudit, audit_fences
 from roamcast.spark.files import file_system
 from roamcast.spark.journal import Journal
 from roamcast.spark.oracle.tracks import moved
@@ -84,6 +85,7 @@ class Audit(msgspec.Struct, frozen=True):
     quality: Quality
     cut: tuple[str, ...] = ()
     """The first openings of the journal whose run was cut: they never said that it ended."""
+    fences: FenceAudit = FenceAudit()
 
     @property
     def at_once(self) -> float | None:
@@ -124,6 +126,7 @@ def read_audit(tables: Tables, journal: Journal, settings: Settings) -> Audit:
         tuple(example_of(line) for line in found["example"]),
         quality_of(tables, tuple(Clock(**line) for line in found["clock"])),
         settings.cut,
+        audit_fences(tables, journal, settings),
     )
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.journal.plain import plain_space, space_of
-from roamcast.journal.records import RUN_ENDED
+from roamcast.journal.records import FENCE_PUT, RUN_ENDED
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Space
 from roamcast.spark.journal import Journal
@@ -74,6 +74,8 @@ class Settings:
     """Whether swift events go to the compiled kernel; the results are the same."""
     sides: tuple[int, ...] = ()
     """Into how many columns and rows of cells each bucket is divided; none is if nothing is given."""
+    fences: bool = False
+    """Whether the journal tells of fences."""
 
     @property
     def first_us(self) -> int:
@@ -255,6 +257,7 @@ def settings_of(
         told.cut,
         told.extent,
         sides=cut.sides,
+        fences=told.fences,
     )
 
 
@@ -267,6 +270,7 @@ class Told:
     """When the last run ended."""
     cut: tuple[str, ...]
     extent: Extent
+    fences: bool
 
 
 def told_by(journal: Journal) -> Told:
@@ -281,14 +285,27 @@ def told_by(journal: Journal) -> Told:
         F.min("publisher.y").alias("south"),
         F.max("publisher.y").alias("north"),
     )
-    frames = {"world": worlds, "run": journal.runs.select("host", "incarnation"), "end": ended, "extent": where}
+    fences = journal.notes.agg(F.max(F.col("what") == FENCE_PUT).alias("there"))
+    frames = {
+        "world": worlds,
+        "run": journal.runs.select("host", "incarnation"),
+        "end": ended,
+        "extent": where,
+        "fence": fences,
+    }
     found = collected(frames)
     extent = msgspec.convert(found["extent"][0], Extent)
     ended_us = max((line["at_us"] for line in found["end"]), default=None)
     closed = {(line["host"], line["incarnation"]) for line in found["end"]}
     openings = sorted((line["host"], line["incarnation"]) for line in found["run"])
     cut = [f"{host}, opening {number}" for host, number in openings if (host, number) not in closed]
-    return Told(one_world(journal, found["world"]), ended_us, tuple(cut[:CUT_MAX]), extent)
+    return Told(
+        one_world(journal, found["world"]),
+        ended_us,
+        tuple(cut[:CUT_MAX]),
+        extent,
+        any(line.get("there") for line in found["fence"]),
+    )
 
 
 def collected(frames: dict[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:

@@ -246,3 +246,15 @@ WATCHED = Table(
     "pairs that a live audit met of late, and how often each was delivered",
     ("streamed", "deliveries"),
 )
+TRANSITIONS = Table(
+    "transitions",
+    columns(fence=TEXT, transition=TEXT, host=TEXT, at_us=INTEGER, x=DOUBLE, y=DOUBLE, dwell_us=INTEGER),
+    "what an ideal system tells of fences, by where hosts were",
+    ("moves", "contexts", "notes"),
+)
+FENCED = Table(
+    "fenced",
+    columns(fence=TEXT, transition=TEXT, host=TEXT, at_us=INTEGER, ideal=INTEGER, times=INTEGER),
+    "transitions by how often there should be one, and how often it was told",
+    ("transitions", "publications"),
+)

@@ -337,6 +337,7 @@ class Admission:
         self.border.observation.gone(session.client)
 
     def restarted(self) -> None:
+        self.border.fencing.tell_all()
         for peer in list(self.border.neighbours.streams.of):
             self.border.linking.changed(peer, up=False)
         for client in list(self.sought):

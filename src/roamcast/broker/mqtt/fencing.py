@@ -113,9 +113,19 @@ class Fencing:
         """A message that defines fences has come, or was emptied."""
         before = self._of.get(topic, ())
         self._define(topic)
+        self._tell(topic)
         self.changes += 1
         if before:
             self._forget_stays(frozenset(before))
+
+    def tell_all(self) -> None:
+        """Observers, after a start: a journal that begins now is to know the fences that were here before."""
+        for topic in self._of:
+            self._tell(topic)
+
+    def _tell(self, topic: str) -> None:
+        text = self.border.retained.payload_of(topic).decode(errors="replace")
+        self.border.observation.fenced(topic.removeprefix(DEFINITIONS), text)
 
     def _forget_stays(self, names: frozenset[str]) -> None:
         for session in self.border.sessions.values():

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 RETAINED_GIVEN = "retained_given"
+FENCE_PUT, FENCE_REMOVED = "fence_put", "fence_removed"
 
 
 class Observation:
@@ -154,6 +155,13 @@ class Observation:
                 if message is not None:
                     names = delivery.subscriptions
                     self.given(session, delivery.event, message, names, asked_by(session, names))
+
+    def fenced(self, name: str, text: str) -> None:
+        """The fences of this name are these, as GeoJSON; none if there is none."""
+        if self.observers.all:
+            self.flush()
+            what, detail = (FENCE_PUT, f"{name}\n{text}") if text else (FENCE_REMOVED, name)
+            self.observers.noted(self.border.now_us, self.border.host, what, detail)
 
     def heard(self, peer: str, event: Event) -> None:
         if self.observers.all:
