@@ -70,6 +70,7 @@ EVERY_PREDICATE: tuple[Predicate, ...] = (
     Compare("=", Mine("b"), Literal("text")),
     Compare("<>", Publishers("c"), Literal(Instant(5))),
     Compare(">", Attribute("speed"), Neighbours("avg", "speed")),
+    Compare("<", Neighbours("min", "speed", Compare(">", Attribute("speed"), Mine("speed"))), Literal(3)),
     Compare("=", Attribute("p"), Literal(Point(1.5, 2.5))),
     OneOf(Attribute("d"), (1, 2.5, 3)),
     OneOf(Attribute("d"), ("x", "y")),
