@@ -18,6 +18,7 @@ from roamcast.cli_client import pub, sub
 from roamcast.cli_demo import demo
 from roamcast.cli_doctor import doctor
 from roamcast.cli_experiments import experiments
+from roamcast.cli_fences import fences
 from roamcast.cli_import import import_
 from roamcast.cli_live import brokers, passwd
 from roamcast.cli_map import Map
@@ -50,6 +51,7 @@ app.add_typer(brokers, name="broker")
 app.command("passwd")(passwd)
 app.command("pub")(pub)
 app.command("sub")(sub)
+app.add_typer(fences, name="fences")
 app.command("node")(node)
 app.command("key")(key)
 app.add_typer(experiments, name="experiments")

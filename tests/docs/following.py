@@ -90,7 +90,7 @@ class Reader:
             case ["roamcast", "sub", *_] if "--count" in words:
                 self.waiting.append(self.start(*words, *self.local(words)))
                 self.until(self.waiting[-1], "subscribed at")
-            case ["roamcast", "sub" | "pub", *_]:
+            case ["roamcast", "sub" | "pub" | "fences", *_]:
                 self.finish(self.start(*words, *self.local(words)))
             case ["roamcast", "doctor", *_]:
                 # What it finds is another thing on each machine.

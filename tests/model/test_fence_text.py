@@ -4,13 +4,18 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from roamcast.model.fence import Fence, FenceRule, Transition
-from roamcast.model.fence_text import BadFence, read_fences
+from roamcast.model.fence_text import BadFence, read_fences, written
 from roamcast.model.filter import parse_text
-from roamcast.model.region import Anchored, Circle, Polygon
+from roamcast.model.region import Anchored, Box, Circle, Polygon, Shape
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import Point
+from roamcast.model.way import outline
+from tests.effort import examples
+from tests.model.test_region import shapes
 
 PLANE, EARTH = Plane(), Earth()
 RING = [[0, 0], [4, 0], [4, 3], [0, 0]]
@@ -121,3 +126,28 @@ def test_what_is_no_json_is_refused() -> None:
 def test_latitude_before_longitude_is_noticed() -> None:
     with pytest.raises(BadFence, match="longitude, then latitude"):
         read_fences("yard", json.dumps(feature(point(35.7, 139.7), radius_m=5)), EARTH)
+
+
+@examples(200)
+@given(
+    shapes,
+    st.sampled_from([(), ("dwell",)]),
+    st.none() | st.floats(0, 1e6),
+    st.none() | st.integers(1, 10**9),
+    st.sampled_from(["probably", "surely"]),
+    st.sampled_from(["TRUE", "kind = 'van' AND NOT off"]),
+)
+def test_what_is_written_is_read_as_it_was(
+    region: Shape, more: tuple[str, ...], metres: float | None, outside_us: int | None, certainty: Any, hosts: str
+) -> None:
+    on = tuple(Transition(each) for each in ("enter", "leave", *more))
+    rule = FenceRule(on, parse_text(hosts), 5_000_000 if more else None, metres, outside_us, certainty)
+    (read_again,) = read(written(Fence("yard", region, rule)))
+    assert read_again.rule == rule
+    expected = Polygon(outline(region)) if isinstance(region, Box) else region
+    assert read_again.region == expected
+
+
+def test_a_fence_that_moves_is_written_around_its_host() -> None:
+    fence = Fence("yard", Anchored(Circle(Point(0, 0), 50), "ambulance"))
+    assert read(written(fence)) == (fence,)

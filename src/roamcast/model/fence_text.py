@@ -24,10 +24,12 @@ import msgspec
 from roamcast.model.fence import Fence, FenceRule, Transition
 from roamcast.model.filter import EVERYTHING, BadFilter, Filter
 from roamcast.model.filter.tree import Attribute, Literal, Mine, atoms, terms
-from roamcast.model.region import ORIGIN, Anchored, Circle, Polygon, Region, check_region
+from roamcast.model.filter.write import to_text
+from roamcast.model.region import ORIGIN, Anchored, Box, Circle, Polygon, Region, check_region
 from roamcast.model.scope_text import read_filter
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import BadValue, Point, is_number
+from roamcast.model.way import outline
 
 NAMES = tuple(each.value for each in Transition)
 CERTAINTIES = ("probably", "surely")
@@ -199,3 +201,38 @@ def microseconds_of(name: str, said: Mapping[str, Any]) -> int | None:
     if not is_number(given) or not 0 < given <= 10 * 366 * 86_400:
         raise BadFence(f"{name} is {given!r}; give a number of seconds above 0")
     return round(float(given) * 1e6)
+
+
+# Written.
+
+
+def written(fence: Fence) -> dict[str, Any]:
+    """The Feature that is read as this fence, but for its name."""
+    rule, region = fence.rule, fence.region
+    said: dict[str, Any] = {"on": [each.value for each in rule.on]}
+    if rule.hosts != EVERYTHING:
+        said["hosts"] = to_text(rule.hosts)
+    for name, us in (("dwell_s", rule.dwell_us), ("outside_s", rule.outside_us)):
+        if us is not None:
+            said[name] = us / 1e6
+    if rule.hysteresis_m is not None:
+        said["hysteresis_m"] = rule.hysteresis_m
+    if rule.certainty != "probably":
+        said["certainty"] = rule.certainty
+    shape = region
+    if isinstance(region, Anchored):
+        if region.reference != ORIGIN:
+            raise BadFence(f"'{fence.name}': GeoJSON has no word for a reference point besides the host")
+        said["anchor"], shape = region.host, region.shape
+    geometry: dict[str, Any]
+    match shape:
+        case Circle(centre, radius_m):
+            said["radius_m"] = radius_m
+            geometry = {"type": "Point", "coordinates": [centre.x, centre.y]}
+        case Box() | Polygon():
+            corners = outline(shape)
+            ring = [[corner.x, corner.y] for corner in (*corners, corners[0])]
+            geometry = {"type": "Polygon", "coordinates": [ring]}
+        case _:
+            raise BadFence(f"'{fence.name}': a region around a region is none")
+    return {"type": "Feature", "geometry": geometry, "properties": said}

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from roamcast.live.client.attachment import Attachment
 from roamcast.live.client.content import ScopeLike, attributes_of
 from roamcast.live.client.errors import ClientError, PublicationExpired, PublicationRefused, SubscriptionRefused
+from roamcast.live.client.fences import Fences
 from roamcast.live.client.following import Following
 from roamcast.live.client.inbox import ClientEvent, Handed, Inbox
 from roamcast.live.client.itinerary import Itinerary
@@ -59,6 +60,8 @@ INBOX_MAX = 10_000
 """Events of QoS 0 that wait for the application; the next are dropped."""
 PUBLISHING_MAX = 10_000
 RECENT_MAX = 20_000
+NO_FILTER = "$roam/-/-"
+"""What no application subscribes to."""
 
 
 class ClientSubscription:
@@ -139,6 +142,7 @@ class Client:
         self._space: Space = space or Earth()
         self.following: Following | None = None
         """The source of its position, if it has one."""
+        self.fences = Fences(self)
 
     # Coming and going.
 
@@ -277,6 +281,10 @@ class Client:
         await self._request(Unsubscribe(0, (subscription.topic_filter,)))
         if subscription.inbox is not None:
             subscription.inbox.end()
+
+    async def catch_up(self) -> None:
+        """Waits until all is here that the broker had sent with QoS 0 by now: its next answer comes behind that."""
+        await self._request(Unsubscribe(0, (NO_FILTER,)))
 
     def events(self) -> AsyncIterator[ClientEvent]:
         """The events of all subscriptions that are not iterated over themselves, in the order in which they came."""
