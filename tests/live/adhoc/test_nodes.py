@@ -133,6 +133,25 @@ def test_l1_c_events_of_the_context_protocol_reach_those_whose_contexts_fit() ->
     run(story)
 
 
+def test_l1_c2_nodes_ask_each_other_for_what_conditions_on_neighbours_read() -> None:
+    async def story() -> None:
+        async with Lan(CONTEXT) as lan:
+            for name in ("publisher", "calm", "braking"):
+                lan.node(name)
+                lan.nodes[name].port.set(brakes=name == "braking")
+                lan.listen(name, filter="neighbours.any(NOT brakes)")
+            lan.nodes["publisher"].port.announce(ICE)
+            beside_one = Scope(None, parse_text("host <> 'publisher' AND neighbours.count(brakes) = 1"))
+            lan.nodes["publisher"].port.raise_("ice", {"depth": 1}, lifetime_s=60, audience=beside_one)
+            await until(lambda: lan.depths("calm") == [1])
+            assert lan.depths("braking") == []
+            lan.nodes["calm"].port.set(brakes=True)
+            await until(lambda: lan.depths("braking") == [1])
+            assert lan.depths("publisher") == []
+
+    run(story)
+
+
 def test_l1_nodes_on_earth_are_near_each_other_by_longitude_and_latitude() -> None:
     async def story() -> None:
         async with Lan(space=Earth()) as lan:
