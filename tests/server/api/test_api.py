@@ -11,6 +11,7 @@ import aiomqtt
 import msgspec
 import pytest
 
+from roamcast.mqtt.packets import NEVER_S
 from roamcast.server.api.openapi import document
 from roamcast.server.running import RunningBroker
 from tests.server.api.asking import ask, guarded, stream
@@ -75,6 +76,9 @@ def test_a_retained_message_stays_and_is_emptied(tmp_path: Path) -> None:
         ("/api/publish/t", {"at": "here"}, 400, "give x,y"),
         ("/api/publish/t", {"audience": "{"}, 400, "audience"),
         ("/api/publish/t", {"persist": "true"}, 400, "persist"),
+        ("/api/publish/t", {"expiry_s": -1}, 400, "out of range"),
+        ("/api/publish/t", {"relevance": "\0"}, 400, "U+0000"),
+        ("/api/publish/$roam/me", {}, 400, "at=X,Y"),
     ],
 )
 def test_a_publication_that_cannot_be_is_refused_with_the_reason(
@@ -110,6 +114,22 @@ def test_a_cloudevent_is_published_as_its_binding_to_mqtt_says(tmp_path: Path) -
             assert sorted(properties.UserProperty) == [("id", "2"), ("type", "ä")]
             batch = {"content-type": "application/cloudevents-batch+json"}
             assert (await ask(broker, "POST", "/api/publish/t", "[]", headers=batch)).status == 415
+
+    run(work)
+
+
+def test_a_publication_that_cannot_be_sent_holds_back_no_other(tmp_path: Path) -> None:
+    """All of one user share a client, which has so many publications under way at most."""
+
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker:
+            await ask(broker, "POST", "/api/publish/t", "1")
+            assert broker.web is not None
+            (client,) = broker.web.api.speaking._clients.values()
+            for _ in range(3):
+                await ask(broker, "POST", "/api/publish/t", "1", expiry_s=2**40)
+            assert client.result()._session.unfinished == 0
+            assert not client.result().over
 
     run(work)
 
@@ -173,6 +193,8 @@ def test_a_slow_reader_holds_back_its_own_stream_alone(tmp_path: Path) -> None:
         ({"topic": "t", "filter": "n >"}, "filter"),
         ({"topic": "t", "interest": "{"}, "interest"),
         ({"topic": "$roam/me"}, ""),
+        ({"topic": "t", "at": "here"}, "give x,y"),
+        ({"topic": "\0"}, "U+0000"),
     ],
 )
 def test_a_subscription_that_cannot_be_is_refused_with_the_reason(
@@ -269,22 +291,35 @@ def test_who_is_kicked_keeps_its_session(tmp_path: Path) -> None:
     run(work)
 
 
+@pytest.mark.parametrize("expiry_s", [600, NEVER_S])
 @pytest.mark.parametrize("connected", [True, False])
-def test_a_session_that_is_ended_is_gone(tmp_path: Path, connected: bool) -> None:
+def test_a_session_that_is_ended_is_gone(tmp_path: Path, connected: bool, expiry_s: int) -> None:
     async def work() -> None:
         async with broker_at(tmp_path) as broker:
             if connected:
                 with suppress(aiomqtt.MqttError):
-                    async with clients(broker, "r") as (reader,):
+                    async with clients(broker, "r", expiry_s=expiry_s) as (reader,):
                         assert (await ask(broker, "DELETE", "/api/sessions/r")).status == 200
                         await disconnected(reader)
             else:
-                async with clients(broker, "r"):
+                async with clients(broker, "r", expiry_s=expiry_s):
                     pass
                 await until(lambda: not broker.server.core.border.sessions["r"].connected)
                 assert (await ask(broker, "DELETE", "/api/sessions/r")).status == 200
             assert "r" not in broker.server.core.border.sessions
             assert (await ask(broker, "DELETE", "/api/sessions/r")).status == 404
+
+    run(work)
+
+
+@pytest.mark.parametrize("to", ["\\u0000", "x" * 70_000])
+def test_an_address_that_no_client_can_be_told_drains_nothing(tmp_path: Path, to: str) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker:
+            answer = await ask(broker, "POST", "/api/drain", f'{{"to": "{to}"}}')
+            assert answer.status == 400
+            assert "to: a text" in answer.json["problem"]
+            assert (await ask(broker, "GET", "/api/status")).json["state"] == "serving"
 
     run(work)
 

@@ -216,6 +216,11 @@ def test_20_9_a_page_of_another_origin_gets_nothing(method: str) -> None:
     assert b"access-control-allow" not in answer
 
 
+@pytest.mark.parametrize("origin", ["null", "http://[", "http://"])
+def test_an_origin_that_is_none_is_that_of_another_server(origin: str) -> None:
+    assert statuses(ask(request("/told", CLOSE, f"Origin: {origin}"))) == [403]
+
+
 def test_20_9_a_websocket_of_another_origin_is_refused() -> None:
     websockets = pytest.importorskip("websockets")
 

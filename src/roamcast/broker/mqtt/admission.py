@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 OTHERS = "this client id has a session of another user"
+ENDED = "the operator of the broker has ended the session"
 ANEW_WAIT_US = 2_000_000
 """How long at most a client that starts clean waits for word of the session that it ends."""
 Came: TypeAlias = Literal["first", "again", "restarted"]
@@ -308,6 +309,19 @@ class Admission:
         session = self.border.sessions.get(client)
         if session is not None and not session.connected:
             self.end(session)
+
+    def ended(self, client: str) -> None:
+        """An operator says so."""
+        session = self.border.sessions.get(client)
+        if session is None:
+            return
+        if session.connected:
+            self.border.emit(Dismiss(client, Reason.ADMINISTRATIVE_ACTION, ENDED))
+            self.left(Left(client, 0, False))
+            return
+        if session.coming:
+            self.border.emit(Deny(client, Reason.SERVER_BUSY, ENDED, session.arrival))
+        self.end(session)
 
     def will_due(self, client: str) -> None:
         session = self.border.sessions.get(client)

@@ -29,6 +29,7 @@ from roamcast.broker.mqtt.inputs import (
     AnyGiven,
     Arrived,
     Asked,
+    Ended,
     Fetched,
     Finished,
     Fired,
@@ -151,6 +152,8 @@ class Core:
                 self._fired(timer)
             case Fetched(peer, number):
                 self.border.linking.fetched(peer, number)
+            case Ended(client):
+                self.border.admission.ended(client)
             case Announced(topic):
                 self.border.announcing.announce(topic)
             case Restarted():

@@ -159,6 +159,12 @@ class Fetched(Given, frozen=True, tag="fetched", gc=False):
     number: int
 
 
+class Ended(Given, frozen=True, tag="ended", gc=False):
+    """An operator ends a session, whether its client is here or away."""
+
+    client: str
+
+
 class Announced(Given, frozen=True, tag="announced", gc=False):
     """A message of QoS 0 is published to a topic, which other brokers must hear of first (R1)."""
 
@@ -189,6 +195,7 @@ AnyGiven: TypeAlias = (
     | Announced
     | Restarted
     | Fetched
+    | Ended
 )
 
 

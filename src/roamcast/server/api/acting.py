@@ -5,8 +5,9 @@ from collections.abc import Callable
 from msgspec import Struct
 from starlette.exceptions import HTTPException
 
-from roamcast.broker.mqtt.inputs import Fired
-from roamcast.mqtt.reasons import Reason
+from roamcast.broker.mqtt.inputs import Ended
+from roamcast.mqtt.reasons import Reason, Unsendable
+from roamcast.mqtt.wire import write_text
 from roamcast.server.api.looking import forbidden
 from roamcast.server.api.shown import Done, Draining
 from roamcast.server.http.users import Who
@@ -22,6 +23,12 @@ class Drain(Struct, frozen=True, forbid_unknown_fields=True):
     to: str | None = None
     """Where clients are sent, such as `north.example:1883`; none: to a peer that is there, if there is one."""
 
+    def __post_init__(self) -> None:
+        try:
+            write_text(self.to or "")
+        except Unsendable as problem:
+            raise ValueError(f"to: {problem.detail}") from None
+
 
 class Acting:
     def __init__(
@@ -35,8 +42,11 @@ class Acting:
     async def kick(self, who: Who, client: str, body: Kick) -> Done:
         """End the connection of a client; its session stays."""
         self._check(who, "kick")
-        if not self._disconnect(client, body.why):
+        socket = self._server.clients.get(client)
+        if socket is None:
             raise HTTPException(404, f"no client '{client[:200]}' is connected here")
+        socket.mqtt.disconnect(self._server.now_us(), Reason.ADMINISTRATIVE_ACTION, body.why)
+        socket.attend()
         return Done(f"{client} was disconnected")
 
     async def end_session(self, who: Who, client: str) -> Done:
@@ -44,8 +54,7 @@ class Acting:
         self._check(who, "end")
         if client not in self._server.core.border.sessions:
             raise HTTPException(404, f"no session of '{client[:200]}' is here")
-        self._disconnect(client, "the operator of the broker has ended the session")
-        self._server.give(Fired(f"session:{client}"))
+        self._server.give(Ended(client))
         return Done(f"the session of {client} is over")
 
     async def drain(self, who: Who, body: Drain) -> Draining:
@@ -75,11 +84,3 @@ class Acting:
     def _check(self, who: Who, what: str) -> None:
         if not who.may_do(what):
             raise forbidden(what)
-
-    def _disconnect(self, client: str, why: str) -> bool:
-        socket = self._server.clients.get(client)
-        if socket is None:
-            return False
-        socket.mqtt.disconnect(self._server.now_us(), Reason.ADMINISTRATIVE_ACTION, why)
-        socket.attend()
-        return True

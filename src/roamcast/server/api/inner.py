@@ -8,10 +8,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from roamcast.live.client.line import Line
+from roamcast.live.client.packing import not_granted, sendable_bytes
 from roamcast.live.client.session import Arrived, Confirmed, Incoming, Session
 from roamcast.mqtt.packets import AnyPacket, Connect, Publish, Subscribe
-from roamcast.mqtt.reasons import FAILURE_FROM, Reason
+from roamcast.mqtt.reasons import FAILURE_FROM, BadPacket, Reason
 from roamcast.server.api.wire import connect
 from roamcast.server.connection import ClientSocket
 from roamcast.server.http.users import Who
@@ -50,6 +53,11 @@ class InnerClient:
     def over(self) -> bool:
         return self._line.over.done()
 
+    @property
+    def busy(self) -> bool:
+        """Whether somebody waits for the broker's answer."""
+        return bool(self._confirmations)
+
     async def open(self) -> None:
         """Raises `Turned`."""
         connect(self._line, self._socket, self._address)
@@ -58,7 +66,6 @@ class InnerClient:
         if answer is None:
             raise Turned(Reason.SERVER_UNAVAILABLE, (await self._line.over).text)
         if answer.reason >= FAILURE_FROM:
-            self.close()
             raise Turned(answer.reason, answer.reason_text)
         self._session.attached(answer)
 
@@ -67,6 +74,7 @@ class InnerClient:
 
     async def publish(self, packet: Publish) -> None:
         """Returns when the broker has it for good; raises `Turned`."""
+        self._check(replace(packet, packet_id=1 if packet.qos else 0))
         if packet.qos:
             await self._confirmed(lambda: self._session.publish(packet))
         elif not self.over:
@@ -74,6 +82,7 @@ class InnerClient:
 
     async def subscribe(self, packet: Subscribe) -> None:
         """Raises `Turned`."""
+        self._check(replace(packet, packet_id=1))
         await self._confirmed(lambda: self._session.request(packet))
 
     async def next_message(self) -> Arrived | None:
@@ -93,6 +102,18 @@ class InnerClient:
         if delivery is not None and not self.over:
             self._session.taken(delivery)
             self._line.write(self._session.packets())
+
+    def _check(self, packet: Publish | Subscribe) -> None:
+        """Raises `Turned` for what the broker would hang up at: others may share this client."""
+        try:
+            size = sendable_bytes(packet)
+        except BadPacket as problem:
+            raise Turned(problem.reason, problem.detail) from None
+        granted = self._line.granted
+        if isinstance(packet, Publish) and granted is not None:
+            why_not = not_granted(packet, size, granted)
+            if why_not is not None:
+                raise Turned(*why_not)
 
     async def _confirmed(self, ask: Callable[[], int]) -> None:
         if self.over:

@@ -92,6 +92,8 @@ class Speaking:
 
         The answer comes when the broker has it for good. A CloudEvent can be structured or binary.
         """
+        if topic == REPORT_TOPIC:
+            raise HTTPException(400, f"{REPORT_TOPIC}: requests share a client; say where the publisher is by at=X,Y")
         try:
             check_topic_name(topic)
         except BadPacket as problem:
@@ -118,27 +120,28 @@ class Speaking:
 
     async def events(self, who: Who, query: EventsQuery) -> StreamingResponse:
         """Subscribe: events come as Server-Sent Events, for as long as the connection lasts."""
-        client = InnerClient(self._server, who)
+        report = report_at(query.at) if query.at else None
         said = {"filter": query.filter, "interest": query.interest, "publishers": query.publishers}
         pairs = [(name, value) for name, value in said.items() if value]
         pairs += [(ORIGIN_PROPERTY, "true")] if query.origins else []
         wish = Wish(query.topic, query.qos, retain_as_published=True, retain_handling=0 if query.retained else 2)
+        client = InnerClient(self._server, who)
         try:
             await client.open()
-            if query.at:
-                await client.publish(report_at(query.at))
+            if report is not None:
+                await client.publish(report)
             await client.subscribe(Subscribe(0, (wish,), user_properties=tuple(pairs)))
-        except Turned as turned:
+        except BaseException as problem:
             client.close()
-            raise refusal(turned) from None
+            raise refusal(problem) if isinstance(problem, Turned) else problem from None
         return EventStream(client)
 
     async def _publish_from(self, who: Who, at: str, packet: Publish) -> None:
         """By a client of its own: the others that share one are elsewhere."""
         report = report_at(at)
         client = InnerClient(self._server, who)
-        await client.open()
         try:
+            await client.open()
             await client.publish(report)
             await client.publish(packet)
         finally:
@@ -157,13 +160,21 @@ class Speaking:
 
     async def _opened(self, who: Who) -> InnerClient:
         client = InnerClient(self._server, who)
-        await client.open()
+        try:
+            await client.open()
+        except BaseException:
+            client.close()
+            raise
         return client
 
     def _leave(self, key: tuple[str | None, str]) -> None:
-        del self._leaving[key]
-        task = self._clients.pop(key)
-        if task.done() and task.exception() is None:
+        task = self._clients[key]
+        failed = task.done() and task.exception() is not None
+        if not failed and (not task.done() or task.result().busy):
+            self._leaving[key] = asyncio.get_running_loop().call_later(IDLE_S, self._leave, key)
+            return
+        del self._leaving[key], self._clients[key]
+        if not failed:
             task.result().close()
 
 

@@ -160,7 +160,10 @@ def plain(status: int, text: str, headers: dict[str, str] | None = None) -> Plai
 
 def is_own(origin: str, headers: Headers) -> bool:
     """Whether a page comes from this very server. A proxy may speak TLS for it, so the scheme says nothing."""
-    return urlsplit(origin).netloc == headers.get("host")
+    try:
+        return urlsplit(origin).netloc == headers.get("host")
+    except ValueError:
+        return False
 
 
 def aliases_of(origin: str) -> list[str]:
