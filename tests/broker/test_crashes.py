@@ -124,3 +124,22 @@ def test_r3_a_claim_that_comes_back_to_a_crashed_broker_does_not_lead_to_where_i
     node = line.nodes["B1"]
     node.handover.hear(line.world.kernel.now_us, replace(claim, corrects=True), "B2")
     assert node.handover.arrows.of["C1"].towards == "B0"  # type: ignore[attr-defined]
+
+
+def test_r3_numbers_of_a_broker_whose_replay_never_came_are_not_given_again() -> None:
+    line = Line(3, 3)
+    line.pass_s(1)
+    for client, broker in (("C0", "B0"), ("C1", "B2"), ("C2", "B2")):
+        line.move(client, broker)
+    subscription = line.subscribe("C1", "price < 5")
+    line.pass_s(5)
+    line.world.crash("B1", keeps_disk=False)
+    line.hang_on_two("C1", "B0")
+    line.pass_s(0.1)
+    # B2, which C1 still hears, does not know that it has gone on.
+    first = line.publish("C2", PRICE)
+    line.pass_s(line.broker_params.replay_wait_s_max + 5)
+    assert line.got(subscription) == [first]
+    second = line.publish("C0", PRICE)
+    line.pass_s(5)
+    assert line.got(subscription) == [first, second]

@@ -154,6 +154,9 @@ class Relocation(Handover):
         if lost and session.attachment.claim is None:
             effects.append(Note("replay_missing", session.client))
             effects += self._abandon(Abandon(session.client, session.epoch), None)
+        if lost and session.window.bounds.evicts:
+            # A client of the papers takes no number twice, also not one that a broker has given it meanwhile.
+            session.window.skip()
         session.missing = session.missing or lost
         if session.attachment.awaits is not None:
             effects.append(CancelTimer(replay_timer(session.client, session.attachment.awaits)))

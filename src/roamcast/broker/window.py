@@ -198,6 +198,12 @@ class Window:
         while self.first <= number and self.first < self.next_number:
             self.finish(self.first)
 
+    def skip(self) -> None:
+        """Number on where no broker can have come to: the last one kept numbering, and its replay never came."""
+        if not len(self):
+            self.first += SPAN_MAX
+        self.next_number += SPAN_MAX
+
     def receive(self, number: int) -> bool:
         """The client has this one (PUBREC), and says so once more (PUBCOMP) before it is done."""
         delivery = self.entries.pop(number, None)
