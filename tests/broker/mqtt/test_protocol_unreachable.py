@@ -133,3 +133,20 @@ def test_a_client_that_waits_is_told_for_what_p97() -> None:
     assert reasons(told) == [Reason.SERVER_UNAVAILABLE]
     assert "the session may be at a or behind it" in str(told.connacks[-1].reason_text)
     assert reasons(tries(scene, "b")) == []
+
+
+def test_an_old_session_that_ends_while_cut_off_frees_no_client_id_that_is_used_elsewhere_p96() -> None:
+    scene, ledger = guarded()
+    scene.client("c", expiry_s=60).drop()
+    scene.stage.unlink("a", "b")
+    scene.rest(1.0)
+    anew = tries(scene, "c", "anew")
+    assert anew.ready
+    anew.drop()
+    scene.rest(90.0)
+    scene.stage.heal()
+    scene.rest(5.0)
+    scene.stage.brokers["c"].kill()
+    scene.rest(30.0)
+    ledger.user = STRANGER
+    assert reasons(tries(scene, "b")) == [Reason.CLIENT_IDENTIFIER_NOT_VALID]

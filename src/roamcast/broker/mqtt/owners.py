@@ -87,11 +87,18 @@ class Owners:
             self.ended[client] = event
             if len(self.ended) > ENDED_MAX:
                 del self.ended[next(iter(self.ended))]
+            self._contradict(client, event)
         elif len(self.of) < OWNERS_MAX:
             self.of[client] = event, user
         else:
             return False
         return True
+
+    def _contradict(self, client: str, ending: Event) -> None:
+        """Another broker that was cut off has ended a session that its client had left behind for one here."""
+        session = self.border.sessions.get(client)
+        if session is not None and ending.publisher.host != self.border.host:
+            self.began(session)
 
     def all(self) -> Iterator[Event]:
         """Everything that another broker must know to be like this one."""
