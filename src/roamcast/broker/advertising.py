@@ -127,6 +127,9 @@ class Advertising:
     def sources_of(self, topic: str) -> Iterator[str]:
         return iter(())
 
+    def any_below(self, pattern: str) -> bool:
+        return False
+
     def concerned(self, event: Event) -> dict[str, None]:
         return {}
 

@@ -30,6 +30,7 @@ class Beside(Protocol):
     def part(self, peer: str) -> PeerMessages: ...
     def concerned(self, event: Event) -> dict[str, None]: ...
     def sources_of(self, topic: str) -> Iterator[str]: ...
+    def any_below(self, pattern: str) -> bool: ...
     def lead(self, peer: str, opens: bool, subject: str) -> PeerMessages:
         """A subject is advertised behind the neighbour from now on, or no longer (R1)."""
         ...
@@ -131,6 +132,14 @@ class Router:
             return bool(self.neighbours)
         asked = chain(self.table.sources_of(topic), *(each.sources_of(topic) for each in self.beside))
         return any(source in self.neighbours for source in asked)
+
+    def may_leave_below(self, pattern: str) -> bool:
+        """Whether to ask for single topics that a pattern covers is of any use."""
+        return (
+            self.strategy == "flooding"
+            or self.table.any_below(pattern)
+            or any(each.any_below(pattern) for each in self.beside)
+        )
 
     def _concerned(self, event: Event) -> dict[str, None]:
         concerned = self.table.concerned(event)

@@ -129,6 +129,10 @@ class Table:
             for group in bucket.groups.values():
                 yield from group.sources
 
+    def any_below(self, pattern: str) -> bool:
+        """Whether there is a wish for topics that this pattern covers."""
+        return next(iter(self._buckets.covered(pattern)), None) is not None
+
     def __len__(self) -> int:
         return self._count
 

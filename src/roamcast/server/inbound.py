@@ -271,6 +271,8 @@ class Inbound:
         if server.write_ahead.full is None:
             if server.core.reported(server.heard_us, context):
                 server.write_ahead.reported(server.heard_us, context, self._lasts(context.host))
+                if server.positions.waiting:
+                    server.tick_soon()
             else:
                 server.give(Reported(context))
                 server.backpressure.said(client)

@@ -28,6 +28,7 @@ from roamcast.broker.mqtt.inputs import (
     Reported,
 )
 from roamcast.broker.mqtt.passing import Passing
+from roamcast.broker.mqtt.positions import Positions
 from roamcast.clock import SteadyClock
 from roamcast.mqtt.batches import Batch
 from roamcast.mqtt.limits import Limits
@@ -135,6 +136,7 @@ class BrokerServer:
         self.backpressure = Backpressure(self.write_ahead)
         self.ahead = core.border.ahead = Ahead()
         self.cpu_budget = core.border.cpu_budget = CpuBudget(core.border.modulator_limits, cpu_s)
+        self.positions = core.border.positions = Positions(core.border)
         self.inbound = Inbound(self)
         self.told = self.inbound.told
         self._clock_us = clock_us or SteadyClock().now_us
@@ -172,7 +174,7 @@ class BrokerServer:
         """Deliveries that are over: those that are logged are one input with all others of this tick."""
         if not self.core.finish_unlogged(client, numbers):
             self._finished.append((client, numbers))
-            self._tick_soon()
+            self.tick_soon()
 
     def _give_finished(self) -> None:
         if self._finished:
@@ -203,7 +205,7 @@ class BrokerServer:
         if self.ahead.marked:
             effects.append(self.ahead.take())
         self.write_ahead.add(now_us, given, effects, took_s)
-        self._tick_soon()
+        self.tick_soon()
         self._set_timer()
 
     def _needed(self) -> Needed:
@@ -239,7 +241,7 @@ class BrokerServer:
                     self.backpressure.said(socket)
                 return
         self.passing.append((client, batch))
-        self._tick_soon()
+        self.tick_soon()
 
     def heard_passing(self, peer: str, passing: Passing) -> bool:
         """One of a neighbour; whether it waits for the disk."""
@@ -261,7 +263,7 @@ class BrokerServer:
         for key in keys:
             self.ahead.mark(*key)
         self.write_ahead.add_behind([*effects, self.ahead.take()], sum(sizes))
-        self._tick_soon()
+        self.tick_soon()
 
     def pass_waiting(self) -> None:
         """Those of QoS 1 behind all that waits for the disk: a client gets its deliveries in their order."""
@@ -282,7 +284,7 @@ class BrokerServer:
         for client, _ in passing:
             if client in self.clients:
                 self.backpressure.said(self.clients[client])
-        self._tick_soon()
+        self.tick_soon()
 
     def next_arrival(self) -> int:
         self._arrivals += 1
@@ -293,9 +295,9 @@ class BrokerServer:
             self.now_us()
             self.outbound.perform(effects)
         if len(self.backpressure):
-            self._tick_soon()
+            self.tick_soon()
 
-    def _tick_soon(self) -> None:
+    def tick_soon(self) -> None:
         if not self._tick_is_due:
             self._tick_is_due = True
             self.loop.call_soon(self._tick)
@@ -307,6 +309,8 @@ class BrokerServer:
             while self.passing:
                 # Whoever is answered may go on, with what was not read before.
                 self.pass_waiting()
+            if self.positions.waiting:
+                self.outbound.perform(self.core.positions(self.heard_us))
             if self.cpu_budget.overspent:
                 self._switch_off_modulators()
         finally:
@@ -383,7 +387,7 @@ class BrokerServer:
     def wrote(self, client: ClientSocket) -> None:
         self._dirty.append(client)
         if not self._tick_is_due:
-            self._tick_soon()
+            self.tick_soon()
 
     def closed(self, client: ClientSocket) -> None:
         if client in self.sockets:

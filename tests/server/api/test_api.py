@@ -15,7 +15,7 @@ from roamcast.mqtt.packets import NEVER_S
 from roamcast.server.api.openapi import document
 from roamcast.server.running import RunningBroker
 from tests.server.api.asking import ask, guarded, stream
-from tests.server.studio.stage import broker_at, clients, next_payload, report, run, subscribe, until
+from tests.server.studio.stage import broker_at, clients, next_payload, page_of, report, run, subscribe, until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -239,6 +239,36 @@ def test_positions_are_geojson_with_a_filter_and_a_box(tmp_path: Path) -> None:
             wrong: list[dict[str, Any]] = [{"filter": "line ="}, {"bbox": "1,2,3"}, {"limit": "x"}]
             for query in wrong:
                 assert (await ask(broker, "GET", "/api/positions", **query)).status == 400
+
+    run(work)
+
+
+def test_a_client_that_hides_or_is_coarse_is_shown_so_everywhere(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, clients(broker, "shy", "vague", "seen") as (shy, vague, seen):
+            async with page_of(broker) as page:
+                await report(shy, 1.0, 1.0, attributes={"position_hidden": True})
+                await report(vague, 120.0, 40.0, velocity=[3.0, 0.0], attributes={"position_grid_m": 100})
+                await report(seen, 7.0, 7.0)
+                await page.until(lambda it: "seen" in it.entities and "vague" in it.entities)
+                assert "shy" not in page.entities
+                assert page.entities["vague"]["at"] == [150.0, 50.0]
+            found = (await ask(broker, "GET", "/api/positions")).json["features"]
+            places = {each["id"]: each["geometry"]["coordinates"] for each in found}
+            assert places == {"vague": [150.0, 50.0], "seen": [7.0, 7.0]}
+            assert (await ask(broker, "GET", "/studio/clients/shy")).json["at"] is None
+
+    run(work)
+
+
+def test_positions_come_as_a_stream(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, clients(broker, "car") as (car,):
+            await report(car, 1.0, 2.0)
+            async with stream(broker, topic="$roam/position/+", filter="client = 'car'") as events:
+                assert (await events.next_event())["retained"]
+                await report(car, 3.0, 4.0)
+                assert (await events.next_event())["payload"]["position"] == [3.0, 4.0]
 
     run(work)
 

@@ -186,6 +186,9 @@ class Following:
     def sources_of(self, topic: str) -> Iterator[str]:
         return self.table.sources_of(topic)
 
+    def any_below(self, pattern: str) -> bool:
+        return self.table.any_below(pattern)
+
     def _others(self, source: str, template: Template) -> list[str]:
         # Where events go everywhere unasked, nobody further away need know.
         if self.router.strategy == "flooding":

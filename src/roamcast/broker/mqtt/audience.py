@@ -46,6 +46,7 @@ PLANS_MAX = 10_000
 RECIPIENTS_KEPT_MAX = 500_000
 """Of all topics together for which it is remembered who gets everything."""
 UNKNOWN: Plan = []
+POSITIONS = "$roam/position/"
 
 
 class Audience:
@@ -68,6 +69,8 @@ class Audience:
         """The same by what the engine calls it."""
         self._of: dict[str, dict[str, None]] = {}
         """By client, the ids of its subscriptions."""
+        self.positions = 0
+        """How many of them are on topics of positions."""
         self._scoped = 0
         """How many of them have scopes, so that other hosts than their subscriber matter."""
         self._members: dict[Group, int] = {}
@@ -123,6 +126,7 @@ class Audience:
         self._of.setdefault(client, {})[wanted.id] = None
         entry = self._entries[wanted.id] = entry_of(client, asked, wanted)
         self._tree.add(asked.filter.pattern, wanted.id, entry)
+        self.positions += asked.filter.pattern.startswith(POSITIONS)
         self._forget_plans()
         if entry.group is not None:
             self._members[entry.group] = self._members.get(entry.group, 0) + 1
@@ -163,6 +167,7 @@ class Audience:
             if not mine:
                 del self._of[entry.client]
             self._tree.remove(entry.asked.filter.pattern, name)
+            self.positions -= entry.asked.filter.pattern.startswith(POSITIONS)
             self._forget_plans()
             self._scoped -= is_scoped(entry.wanted)
             slot = self._engine.slot_of(name)

@@ -226,6 +226,14 @@ class Core:
             return False
         return True
 
+    def positions(self, now_us: int) -> list[AnyEffect]:
+        """What is to be told of clients that have moved."""
+        self.border.now_us = now_us
+        positions = self.border.positions
+        if positions is not None:
+            self._guarded(positions.tell, "positions", None)
+        return self.border.take_effects()
+
     def passing(self, now_us: int, passing: Sequence[tuple[str, Batch]]) -> list[AnyEffect]:
         """Messages of QoS 0 of clients here, in the order in which they came."""
         self.border.now_us = now_us

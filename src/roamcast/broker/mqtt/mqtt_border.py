@@ -29,6 +29,7 @@ from roamcast.broker.mqtt.local_delivery import LocalDelivery
 from roamcast.broker.mqtt.observation import Observation
 from roamcast.broker.mqtt.owners import Owners
 from roamcast.broker.mqtt.params import CoreParams
+from roamcast.broker.mqtt.positions import Positions
 from roamcast.broker.mqtt.publishing import Publishing
 from roamcast.broker.mqtt.retained import Retained
 from roamcast.broker.mqtt.subscribing import Subscribing
@@ -47,7 +48,7 @@ from roamcast.mqtt.messages import Form, Message
 from roamcast.node import boundary
 from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, SetTimer
 
-FLEETING = ("ahead", "cpu_budget", "read_aside")
+FLEETING = ("ahead", "cpu_budget", "read_aside", "positions")
 """What the server gives a border anew, and no snapshot holds."""
 
 
@@ -55,6 +56,9 @@ class MqttBorder(Border):
     publishing_kind = Publishing
     subscribing_kind = Subscribing
     ahead: Ahead | None = None
+    positions: Positions | None = None
+    """Who tells of moves; None where a log is read again, for then they were told."""
+    tells_positions = True
     cpu_budget: CpuBudget | None = None
     """What modulators may take; None where a log is read again, for then it was decided."""
     read_aside: Callable[[int], bytes] | None = None

@@ -406,6 +406,12 @@ class Publishing:
         self.border.observation.heard(peer, passing.event)
         self._route_passing(passing.event, message, peer, passing.hops)
 
+    def pass_for(self, session: Session, event: Event, message: Message) -> None:
+        """What the broker says with QoS 0 on behalf of a client."""
+        message = self._with_choice(message, True)
+        self.border.observation.published(session.client, event, message)
+        self._pass(event, message, self.audience.of(event, self.border.now_us, message.chosen, True), CLIENT, 0)
+
     def _route_passing(self, event: Event, message: Message, source: str, hops: int) -> None:
         self._pass(event, message, self.audience.of(event, self.border.now_us, message.chosen, True), source, hops)
 

@@ -1,5 +1,6 @@
 """What clients here want, and where they are."""
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from roamcast.broker.mqtt.audience import Audience
@@ -9,6 +10,7 @@ from roamcast.broker.mqtt.events import with_origin
 from roamcast.broker.mqtt.forms import RETAINED
 from roamcast.broker.mqtt.groups import Groups
 from roamcast.broker.mqtt.inputs import Asked, Forbidden, Reported, ReportedTogether, Withdrew
+from roamcast.broker.mqtt.positions import last_known
 from roamcast.broker.mqtt.properties import BadProperty, is_common, is_lasting, subscription_of
 from roamcast.broker.mqtt.retained import Retained
 from roamcast.broker.mqtt.travelling import Travelling
@@ -207,6 +209,8 @@ class Subscribing:
         session = self.border.sessions.get(context.host)
         if session is not None:
             before, session.context = session.context, context
+            if self.border.positions is not None:
+                self.border.positions.moved(before)
             self.audience.moved(context, self.border.has_neighbours())
             self.border.observation.moved(context)
             self.border.walking.moved(session)
@@ -274,7 +278,8 @@ class Subscribing:
             return
         now_us, name = self.border.now_us, asked.filter.text
         wanted = session.subscriptions[name].wanted
-        for event, message in self.retained.matching(asked.filter.pattern, now_us):
+        pattern = asked.filter.pattern
+        for event, message in chain(self.retained.matching(pattern, now_us), last_known(self.border, pattern)):
             if not self.audience.wants_retained(event, wanted, now_us):
                 continue
             if is_lasting(message):

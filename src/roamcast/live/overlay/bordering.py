@@ -142,6 +142,7 @@ class OverlaySubscribing(Subscribing):
 
 
 class OverlayBorder(MqttBorder):
+    tells_positions = False
     publishing_kind = OverlayPublishing
     subscribing_kind = OverlaySubscribing
 

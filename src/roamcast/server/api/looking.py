@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 import roamcast
 from roamcast.broker.mqtt.events import plain
+from roamcast.broker.mqtt.positions import shown
 from roamcast.broker.session import Session
 from roamcast.model.filter import BadFilter, Scene, compile_filter
 from roamcast.model.filter.parse import parse_text
@@ -81,14 +82,14 @@ class Looking:
         if not who.may_look("sessions"):
             raise forbidden("sessions")
         every = list(self._border.sessions.values())
-        shown = [session_shown(each) for each in every[: max(0, query.limit)]]
-        return SessionList(shown, len(every) - len(shown))
+        told = [session_shown(each) for each in every[: max(0, query.limit)]]
+        return SessionList(told, len(every) - len(told))
 
     async def clients(self, who: Who, query: ClientsQuery) -> ClientList:
         """Clients of this broker, what they say of themselves, and where they are."""
         found = list(self._matching(who, query))
-        shown = found[: max(0, query.limit)]
-        return ClientList(shown, len(found) - len(shown))
+        told = found[: max(0, query.limit)]
+        return ClientList(told, len(found) - len(told))
 
     async def client(self, who: Who, client: str) -> ClientShown:
         """One client of this broker."""
@@ -110,11 +111,10 @@ class Looking:
         for session in list(self._border.sessions.values())[:LOOKED_AT_MAX]:
             if not who.sees(session.client) or not accepts(session):
                 continue
-            shown = self._shown(session)
-            if box is None or (
-                shown.position is not None and contains(box, Point(*shown.position), self._border.space)
-            ):
-                yield shown
+            found = self._shown(session)
+            place = None if found.position is None else Point(*found.position)
+            if box is None or (place is not None and contains(box, place, self._border.space)):
+                yield found
 
     def _filter(self, text: str) -> Callable[[Session], bool]:
         if not text:
@@ -143,7 +143,8 @@ class Looking:
         return box
 
     def _shown(self, session: Session) -> ClientShown:
-        here = session.context.position_at(self._server.now_us(), self._border.space)
+        context = shown(session.context, self._border.space)
+        here = None if context is None else context.position_at(self._server.now_us(), self._border.space)
         return ClientShown(
             session.client,
             session.connected,

@@ -7,6 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from roamcast.broker.mqtt.events import plain
+from roamcast.broker.mqtt.positions import shown
 from roamcast.model.context import Configuration, Context
 from roamcast.model.filter import (
     EVERYTHING,
@@ -73,7 +74,8 @@ class Answers:
         if session is None or not who.sees(name):
             return problem(404, f"no client '{name[:200]}' is at {self.core.host}")
         now_us = self._now_us()
-        here = session.context.position_at(now_us, self.core.space)
+        context = shown(session.context, self.core.space)
+        here = None if context is None else context.position_at(now_us, self.core.space)
         return answer(
             200,
             {
@@ -152,7 +154,8 @@ class Answers:
             verdict = truth(Scene(context.value, context, None, neighbours_of(name, configuration)))
             unknown += verdict is None
             if verdict:
-                clients.append({"id": name, "at": point_json(context.position)})
+                public = shown(context, self.core.space)
+                clients.append({"id": name, "at": None if public is None else point_json(public.position)})
         events: list[dict[str, object]] = []
         for way in self.watcher.ways.after(0, TRIED_EVENTS_MAX):
             event = way.event
@@ -162,8 +165,9 @@ class Answers:
                 if verdict:
                     events.append({"id": event.id, "subject": event.subject})
         left_out = len(seen) - tried + max(0, len(clients) - SHOWN_CLIENTS_MAX)
-        shown = clients[:SHOWN_CLIENTS_MAX]
-        return answer(200, {"clients": shown, "events": events, "unknown": unknown, "left_out": left_out})
+        return answer(
+            200, {"clients": clients[:SHOWN_CLIENTS_MAX], "events": events, "unknown": unknown, "left_out": left_out}
+        )
 
 
 def subscription_json(topic: str, wanted: Subscription) -> dict[str, object]:

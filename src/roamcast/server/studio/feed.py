@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from roamcast.broker.mqtt.positions import shown
 from roamcast.broker.mqtt.properties import text_of
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
@@ -291,15 +292,16 @@ class Feed(Attendant):
             if not page.shows(client, page.who.sees(client)):
                 continue
             known = self.watcher.past.now.get(client)
-            here = None if known is None else known.context.position_at(now_us, self.watcher.space)
-            if known is None or here is None:
+            context = None if known is None else shown(known.context, self.watcher.space)
+            here = None if context is None else context.position_at(now_us, self.watcher.space)
+            if known is None or context is None or here is None:
                 gone.append(client)
                 continue
             found.append(
                 {
                     "id": client,
                     "at": point_json(here),
-                    "heading_deg": heading_deg(known.context.velocity),
+                    "heading_deg": heading_deg(context.velocity),
                     "type": text_or_none(known.context.attributes.get(TYPE)),
                     "here": known.connected,
                 }
@@ -315,11 +317,12 @@ class Feed(Attendant):
             if drawn is None or not page.shows(name, self._may_see(page, drawn)):
                 continue
             anchor = None if drawn.anchor is None else self.watcher.past.now.get(drawn.anchor)
-            shown = drawn_json(drawn, None if anchor is None else anchor.context, now_us, self.watcher.space)
-            if shown is None:
+            seen = None if anchor is None else shown(anchor.context, self.watcher.space)
+            described = None if anchor and not seen else drawn_json(drawn, seen, now_us, self.watcher.space)
+            if described is None:
                 gone.append(name)
             else:
-                found.append(shown)
+                found.append(described)
         return found, gone
 
     def _hears(self, page: Page, event_id: str) -> bool:
@@ -376,11 +379,12 @@ def text_or_none(value: object) -> str | None:
 
 def event_json(way: Way, space: Space) -> dict[str, object]:
     event = way.event
+    publisher = shown(event.publisher, space)
     return {
         "id": event.id,
         "subject": event.subject,
         "from": event.publisher.host,
-        "at": point_json(event.publisher.position_at(event.published_us, space)),
+        "at": None if publisher is None else point_json(publisher.position_at(event.published_us, space)),
         "published_us": event.published_us,
         "payload": payload_json(way.payload),
     }
