@@ -111,6 +111,8 @@ def test_properties_of_others_mean_nothing() -> None:
         ({"type": "FeatureCollection", "features": []}, "features is empty"),
         ({"type": "FeatureCollection", "features": [feature(polygon()), 5]}, r"features\[2\]"),
         ({"type": "FeatureCollection", "features": [{**feature(polygon()), "id": 1}] * 2}, "there twice"),
+        ({"type": "FeatureCollection", "features": [{**feature(polygon()), "id": {"a": 1}}]}, "text or a number"),
+        (feature(point(), radius_m=10**400), "beyond all maps"),
     ],
 )
 def test_what_is_no_fence_is_refused_in_words(given: object, words: str) -> None:

@@ -75,6 +75,8 @@ def members_of(name: str, given: Mapping[str, Any], space: Space) -> list[Fence]
             raise BadFence(f"{where} is not a GeoJSON Feature")
         own = feature.get("properties") or {}
         said = feature.get("id", own.get("name") if isinstance(own, dict) else None)
+        if not (said is None or isinstance(said, str) or is_number(said)):
+            raise BadFence(f"{where}: the id is {said!r}; give text or a number")
         fence = fence_of(f"{name}/{number if said is None else said}", feature, common, space, where)
         if fence.name in found:
             raise BadFence(f"{where}: '{fence.name}' is there twice; ids tell the features of a collection apart")
@@ -191,7 +193,10 @@ def number_of(name: str, said: Mapping[str, Any]) -> float:
     given = said[name]
     if not is_number(given):
         raise BadFence(f"{name} is {given!r}; give a number of metres")
-    return float(given)
+    try:
+        return float(given)
+    except OverflowError:
+        raise BadFence(f"{name} is beyond all maps") from None
 
 
 def microseconds_of(name: str, said: Mapping[str, Any]) -> int | None:

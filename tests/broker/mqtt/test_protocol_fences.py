@@ -153,6 +153,7 @@ def test_jitter_at_the_border_is_told_of_once_p99() -> None:
         (b"{", "GeoJSON"),
         (json.dumps({"type": "Feature", "geometry": None}).encode(), "geometry is missing"),
         (json.dumps(yard(on=["exit"])).encode(), "on is"),
+        (json.dumps(yard(hysteresis_m=10**400)).encode(), "beyond all maps"),
         (json.dumps({"type": "Feature", "properties": {"anchor": "b", "radius_m": 5}}).encode(), "move with a host"),
     ],
 )
@@ -227,6 +228,14 @@ def test_a_fence_that_is_defined_anew_begins_anew_p100() -> None:
     assert told(reader) == ["yard/enter", "yard/enter"]
 
 
+def test_two_messages_do_not_define_the_same_fence_p101() -> None:
+    scene, reader, _ = watched()
+    collection = {"type": "FeatureCollection", "features": [{**yard(), "id": "one"}]}
+    assert put(scene, reader, "depots", collection) is Reason.SUCCESS
+    assert put(scene, reader, "depots/one") is Reason.PAYLOAD_FORMAT_INVALID
+    assert put(scene, reader, "depots", collection) is Reason.SUCCESS
+
+
 # Once, whatever happens.
 
 
@@ -297,3 +306,55 @@ def test_a_log_that_is_read_again_makes_no_way_that_nobody_went_p102() -> None:
     scene.stage.heal()
     scene.rest(5.0)
     assert told(reader) == []
+
+
+def test_a_fence_that_is_handed_over_again_is_not_a_new_one_p102() -> None:
+    """As by a neighbour that lost its state and got it back from another one."""
+    scene, reader, van = watched("ab")
+    at(scene, van, 0)
+    border = scene.stage.brokers["a"].server.core.border
+    event, _ = border.retained.of["$roam/fences/yard"]
+    border.keeping.take(event)
+    at(scene, van, 1)
+    assert told(reader) == ["yard/enter"]
+
+
+def test_dwell_is_told_of_a_client_that_left_before_its_session_came_p102() -> None:
+    scene, reader, van = watched("ab", dwell_s=60)
+    at(scene, van, 0)
+    van.connect("b")
+    sessions = scene.stage.brokers["b"].server.core.border.sessions
+    for _ in range(1_000):
+        scene.stage.run(0.0005)
+        if "van-7" in sessions and sessions["van-7"].coming:
+            break
+    assert sessions["van-7"].coming
+    van.drop()
+    scene.rest(100.0)
+    assert told(reader) == ["yard/enter", "yard/dwell"]
+
+
+# Brokers whose clocks differ by minutes.
+
+
+def test_a_client_does_not_leave_before_it_entered_p99() -> None:
+    scene, reader, van = watched("ab")
+    scene.stage.brokers["a"].behind_us = -60_000_000
+    at(scene, van, 0)
+    scene.move(van, "b")
+    at(scene, van, 1)
+    at(scene, van, 200)
+    enter, leave = map(json.loads, reader.taken)
+    assert leave["time"] >= enter["time"]
+    assert leave["dwell_s"] >= 0
+
+
+def test_a_fence_of_a_broker_whose_clock_is_ahead_tells_dwell_p99() -> None:
+    scene = Scene("ab")
+    scene.stage.brokers["b"].behind_us = -600_000_000
+    reader, van = scene.client("reader", "b"), scene.client("van-7", "a")
+    scene.subscribe(reader, "$roam/fence/#", 2)
+    put(scene, reader, dwell_s=60)
+    at(scene, van, 0)
+    scene.rest(100.0)
+    assert told(reader) == ["yard/enter", "yard/dwell"]

@@ -247,6 +247,8 @@ class Admission:
             self.subscribing.realign(session)
         if session.coming:
             self._admit(session, present=True)
+        else:
+            self.border.fencing.look_later(session)
 
     def _gone(self, session: Session) -> None:
         """Another broker has its session now."""

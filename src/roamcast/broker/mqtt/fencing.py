@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from roamcast.broker.mqtt.effects import Remark
 from roamcast.broker.mqtt.events import Events, plain
@@ -100,7 +101,10 @@ class Fencing:
         if message.expires_us is not None:
             raise BadFence("a fence does not expire; an empty retained message deletes it")
         if message.payload:
-            self._read(name, message.payload)
+            mine = self._of.get(message.topic, ())
+            for fence in self._read(name, message.payload):
+                if fence.name in self._since_us and fence.name not in mine:
+                    raise BadFence(f"another message defines the fence '{fence.name}' already")
 
     def _read(self, name: str, payload: bytes) -> tuple[Fence, ...]:
         fences = read_fences(name, payload, self.border.space)
@@ -148,7 +152,7 @@ class Fencing:
         if self.prepare is not None:
             self.prepare()
             self.prepare = None
-        # Two messages may name the same fence, one as a member of a collection; the first has it.
+        # Two messages that came at the same time at two brokers may name the same fence; the first has it.
         new = [each for each in fences if each.name not in self._since_us]
         self.index.put_all(new)
         self._filters = self._filters or any(each.rule.hosts != EVERYTHING for each in new)
@@ -208,8 +212,13 @@ class Fencing:
         if not concerns(fence.rule, before, self.border.space):
             return BEGIN
         last = fix_of(before)
-        # A fence that is newer than the last report sees the next one as the first.
-        return State(None if last is None or last.at_us < since_us else last, stay)
+        if last is not None and stay == OUTSIDE and last.at_us < since_us:
+            # A fence that is newer than the last report sees the next one as the first.
+            last = None
+        elif last is not None:
+            # By the clock of the broker that took it, which may be behind that of the client's last broker.
+            last = replace(last, at_us=max(last.at_us, stay.entered_us or 0, stay.passed_us or 0))
+        return State(last, stay)
 
     # What follows.
 

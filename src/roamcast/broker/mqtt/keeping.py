@@ -76,12 +76,14 @@ class Keeping:
         if withdrawn:
             self._end(self.lasting.withdraw(event, withdrawn))
             return False
+        before = self.retained.of.get(message.topic)
         if message.retain and not self.retained.keep(event, message, self.border.now_us):
             self.border.emit(Remark("retained_dropped", message.topic))
         elif message.topic.startswith(GROUP_TOPIC):
             from_here = event.publisher.host == self.border.host
             self.groups.heard(message.topic, self.retained.payload_of(message.topic), from_here)
-        if message.retain and message.topic.startswith(DEFINITIONS):
+        # A neighbour may hand over what is known here: that is no new fence.
+        if message.topic.startswith(DEFINITIONS) and self.retained.of.get(message.topic) is not before:
             self.border.fencing.heard(message.topic)
         if message.retain and not message.payload:
             self._end(self.lasting.empty(event))
