@@ -211,6 +211,19 @@ def test_what_its_publisher_withdraws_nobody_gets_any_more_at_any_broker_p44(qos
     assert early.copies == []
 
 
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_publisher_withdraws_a_message_at_a_broker_whose_clock_is_behind_p44(emptied: bool) -> None:
+    scene = Scene("ab")
+    scene.stage.brokers["b"].behind_us = 20_000_000
+    writer = scene.client("writer", "a")
+    scene.publish(writer, "t", b"jam", expiry_s=600, persist="true", retain=emptied, id="7")
+    scene.move(writer, "b")
+    given = {} if emptied else {"withdraw": "7"}
+    scene.publish(writer, "t", b"", retain=emptied, **given)
+    scene.rest(3.0)
+    assert lasting_at(scene) == [0, 0]
+
+
 def test_only_the_publisher_of_a_message_withdraws_it_by_its_topic_and_id_p44() -> None:
     scene = Scene("ab")
     writer, other = scene.client("writer", "a"), scene.client("other", "b")

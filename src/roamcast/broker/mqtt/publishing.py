@@ -96,8 +96,13 @@ class Publishing:
             text = f"too much waits for the broker '{full}', which is not there; try again later"
             self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
             return
-        for ended in self.keeping.ended_by(event, message):
-            self.border.observation.withdrawn(ended)
+        ended = self.keeping.ended_by(event, message)
+        for each in ended:
+            self.border.observation.withdrawn(each)
+        after_us = max((each.published_us + 1 for each in ended), default=0)
+        if after_us > event.published_us:
+            # The clock of the broker that took what it ends may be ahead of this one's.
+            event = replace(event, published_us=after_us, expires_us=max(after_us, event.expires_us))
         if not withdrawn_by(message):
             self.border.observation.published(session.client, event, message)
         if self.announcing.on:
