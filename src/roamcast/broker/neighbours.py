@@ -112,7 +112,7 @@ class NeighbourBrokers:
             disk.set_aside(self.segments, body)
         wanted = stream.wanted_segment()
         if wanted is not None:
-            stream.fetching = True
+            stream.fetching = wanted
             disk.fetch(stream.peer, wanted)
 
     def fetched(self, peer: str, number: int, body: bytes) -> list[Does]:

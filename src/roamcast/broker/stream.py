@@ -86,7 +86,8 @@ class Stream:
         self.aside_bytes = 0
         self.tail: deque[Sequenced] = deque()
         self.tail_bytes = 0
-        self.fetching = False
+        self.fetching = 0
+        """The segment that is asked for; 0 if none is."""
         self.salvage: deque[Segment] = deque()
         """What waited for an earlier life of the neighbour: some of it finds its way by itself."""
         self.got = 0
@@ -158,7 +159,7 @@ class Stream:
 
     def fetched(self, number: int, body: bytes) -> tuple[list[BrokerMessage], list[Does]]:
         """The messages of a segment for an earlier life; of any other, what is sent of it now."""
-        self.fetching = False
+        self.fetching = 0
         if self.salvage and self.salvage[0].number == number:
             return messages_of(self.salvage.popleft(), body), []
         if not self.aside or self.aside[0].number != number:
@@ -186,7 +187,7 @@ class Stream:
 
     def resumed(self, hello: Hello) -> list[Does]:
         """The link is up again: whatever the neighbour has not got goes once more."""
-        self.up, self.fetching = True, False
+        self.up, self.fetching = True, 0
         self.confirmed(hello.got)
         return [Send(self.peer, each) for each in self.waiting]
 

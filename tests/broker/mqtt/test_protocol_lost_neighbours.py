@@ -1,5 +1,7 @@
 """L3, L8: a neighbour that is away for long costs no acknowledged message (P-32, P-57)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from roamcast.broker import stream
@@ -8,6 +10,7 @@ from roamcast.broker.params import BrokerParams
 from roamcast.broker.stream import Stream
 from roamcast.mqtt.packets import PubAck
 from roamcast.mqtt.reasons import Reason
+from tests.broker.mqtt.machines import Head
 from tests.broker.mqtt.scene import Scene
 from tests.broker.mqtt.stage import SimClient
 
@@ -121,6 +124,30 @@ def test_what_is_said_while_a_neighbour_catches_up_comes_behind_what_waits_p32()
         scene.rest(0.02)
     scene.rest(20.0)
     assert reader.taken == said
+
+
+@pytest.mark.usefixtures("small_window")
+def test_a_link_that_goes_down_while_a_segment_is_read_has_none_read_twice_p32(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    fetch = Head.fetch
+
+    def slow(head: Head, number: int, then: Callable[[bytes | None], None]) -> None:
+        asked.append(number)
+        head.course.loop.after(1_000_000, lambda: fetch(head, number, then))
+
+    monkeypatch.setattr(Head, "fetch", slow)
+    scene, writer, reader = cut_off()
+    said = say(scene, writer, 500)
+    scene.stage.heal()
+    while not asked:
+        scene.rest(0.1)
+    scene.stage.unlink("a", "b")
+    scene.rest(0.2)
+    come_back(scene, 30.0)
+    assert reader.taken == said
+    assert asked == [1, *range(1, 8)]
 
 
 @pytest.mark.usefixtures("small_window")

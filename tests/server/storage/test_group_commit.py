@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roamcast.server.storage import GroupCommit, LeaseLost, Log, StorageFull, StorageSettings
+from roamcast.server.storage import GroupCommit, LeaseLost, Log, StorageError, StorageFull, StorageSettings
 from roamcast.server.storage.group_commit import Done
 from roamcast.server.storage.store import Segment
 
@@ -196,3 +196,30 @@ def test_l8_without_its_lease_nobody_is_told_anything(tmp_path: Path) -> None:
     asyncio.run(run())
     log.close()
     assert told == []
+
+
+class Forgetful(Log):
+    """A log that cannot be read once."""
+
+    failed = False
+
+    def segment(self, number: int) -> bytes:
+        if not self.failed:
+            self.failed = True
+            raise StorageError("the database is busy")
+        return super().segment(number)
+
+
+def test_l8_a_segment_that_cannot_be_read_now_is_not_taken_for_missing(tmp_path: Path) -> None:
+    log = Forgetful.open(tmp_path)
+    log.append_all([b"batch"], [(7, b"waits")])
+    found: list[bytes | None] = []
+
+    async def run() -> None:
+        commit = GroupCommit(log, asyncio.get_running_loop())
+        for number in (7, 7, 8):
+            commit.fetch(number, found.append)
+        await commit.close()
+
+    asyncio.run(run())
+    assert found == [None, b"waits", b""]

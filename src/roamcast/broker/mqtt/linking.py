@@ -127,6 +127,10 @@ class Linking:
                 self._goes_behind_the_log(each.message.message)
 
     def fetched(self, peer: str, number: int) -> None:
+        stream = self.border.neighbours.streams.of.get(peer)
+        if stream is None or stream.fetching != number:
+            # It was asked for again when the link came up, and has come since.
+            return
         body = b"" if self.border.read_aside is None else self.border.read_aside(number)
         if not body:
             self.border.emit(Remark("segment_missing", f"{peer}: part {number} of what waits for it cannot be read"))

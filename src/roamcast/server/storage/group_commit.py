@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from roamcast.server.storage.errors import LeaseLost, StorageError, StorageFull
+from roamcast.server.storage.errors import DamagedLog, LeaseLost, StorageError, StorageFull
 from roamcast.server.storage.store import LogStore, Needed, Segment
 
 GROUP_BYTES_MAX = 8 * 1024 * 1024
@@ -94,10 +94,13 @@ class GroupCommit:
         def read() -> None:
             try:
                 found.append(self._log.segment(number))
+            except DamagedLog:
+                found.append(b"")
             except LeaseLost:
                 raise
             except StorageError:
-                found.append(b"")
+                # A database may give it later.
+                return
 
         if not self._closed:
             self._add(Entry(b"", lambda _: then(found[0] if found else None), "read", read=read))
