@@ -41,11 +41,11 @@ QUIET = (
     "parcel_stopped",
     "session_unreachable",
 )
+"""Remarks that a client can bring about as often as it likes, or one lost link hundreds of times: for the log at its
+most talkative."""
 WARNINGS = ("neighbour_lost", "stream_full")
 LOSSES = ("neighbour_gone", "segment_missing")
 """Remarks that say that acknowledged messages may not arrive."""
-"""Remarks that a client can bring about as often as it likes, or one lost link hundreds of times: for the log at its
-most talkative."""
 
 
 class Monitor:
