@@ -223,9 +223,22 @@ def test_a_new_fence_sees_the_next_report_as_the_first_p100() -> None:
 def test_a_fence_that_is_defined_anew_begins_anew_p100() -> None:
     scene, reader, van = watched()
     at(scene, van, 0)
-    put(scene, reader)
+    put(scene, reader, on=["enter"])
     at(scene, van, 1)
     assert told(reader) == ["yard/enter", "yard/enter"]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("brokers", ["a", "abc"])
+def test_a_fence_that_is_defined_again_in_the_same_words_stays_as_it_is_p100(brokers: str, qos: int) -> None:
+    """As by a client whose PUBACK was lost, or that says at each start what its fences are."""
+    scene, reader, van = watched(brokers)
+    at(scene, van, 0)
+    for _ in range(2):
+        answer = scene.publish(reader, "$roam/fences/yard", json.dumps(yard()).encode(), qos, retain=True)
+        assert answer is (Reason.SUCCESS if qos else None)
+    at(scene, van, 1)
+    assert told(reader) == ["yard/enter"]
 
 
 def test_two_messages_do_not_define_the_same_fence_p101() -> None:

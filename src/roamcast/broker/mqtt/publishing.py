@@ -63,7 +63,7 @@ class Publishing:
         if message.topic == REPORT_TOPIC:
             self._report(session, message, packet_id)
             return
-        if message.topic.startswith(DEFINITIONS) and not self._may_define(session, message, packet_id):
+        if message.topic.startswith(DEFINITIONS) and not self._defines(session, message, packet_id):
             return
         if message.user_properties and message.qos and self.events.is_copy(None, message):
             self.border.emit(Acknowledge(given.client, packet_id))
@@ -293,12 +293,17 @@ class Publishing:
         self.border.subscribing.moved(context)
         self.border.emit(Acknowledge(session.client, packet_id))
 
-    def _may_define(self, session: Session, message: Message, packet_id: int) -> bool:
-        """Whether it can be a fence."""
+    def _defines(self, session: Session, message: Message, packet_id: int) -> bool:
+        """Whether it can be a fence, and says something new."""
         try:
             self.border.fencing.check(message)
         except BadFence as problem:
             self._refuse(session, message, packet_id, Reason.PAYLOAD_FORMAT_INVALID, str(problem))
+            return False
+        # One that is resent must not begin anew: whoever is inside would enter a second time.
+        if message.payload and message.payload == self.keeping.retained.payload_of(message.topic):
+            if message.qos:
+                self.border.emit(Acknowledge(session.client, packet_id))
             return False
         return True
 
