@@ -247,6 +247,7 @@ class Broker:
     def _greet(self, now_us: int, hello: Hello, peer: str) -> list[Does]:
         known = self.neighbours.streams.continues(peer, hello)
         effects = self.neighbours.greet(peer, hello)
+        effects += self.neighbours.set_clock(now_us, peer, hello)
         if not known:
             effects += self.handover.met(peer)
             self.neighbours.spare(peer, effects)

@@ -28,6 +28,8 @@ from roamcast.node.boundary import CancelTimer, Disconnect, Does, Note, Send, Se
 UNNUMBERED = 0
 ONWARD = (Relocate, Replay, NotFound, Farewell, Abandon)
 """Messages that need nothing of what a broker on their way remembers."""
+CLOCKS_DIFFER_US = 2_000_000
+"""By less than this they may differ."""
 
 
 class NeighbourBrokers:
@@ -162,6 +164,17 @@ class NeighbourBrokers:
             effects += self.send(self.router.meet(peer))
         # What finds its way by itself goes once more; events cannot, before the neighbour knows again who wants them.
         return [*effects, *self.send([(peer, each.message) for each in waiting if isinstance(each.message, ONWARD)])]
+
+    def set_clock(self, now_us: int, peer: str, hello: Hello) -> list[Does]:
+        """By what a neighbour says of its own. The way took some milliseconds, so little is overlooked."""
+        stream = self.streams.of.get(peer)
+        if stream is None or not hello.at_us:
+            return []
+        before, ahead_us = stream.ahead_us, hello.at_us - now_us
+        stream.ahead_us = ahead_us if abs(ahead_us) > CLOCKS_DIFFER_US else 0
+        if not stream.ahead_us or before:
+            return []
+        return [Note("clocks_differ", f"{peer}: by {ahead_us / 1e6:+.1f} s; see whether both follow a time server")]
 
     def spare(self, peer: str, effects: list[Does]) -> None:
         """What two brokers have to say to each other when they meet is as much as they have clients and wishes: it

@@ -95,6 +95,8 @@ class Stream:
         """Of what has come since the neighbour was told."""
         self.told = 0
         """Up to where the neighbour has been told what has come from it."""
+        self.ahead_us = 0
+        """By how much the clock of the neighbour is ahead of this broker's, where that is too much to overlook."""
         self.spared_bytes = 0
         """How much more may wait: what was said when the two met."""
 

@@ -43,7 +43,7 @@ QUIET = (
 )
 """Remarks that a client can bring about as often as it likes, or one lost link hundreds of times: for the log at its
 most talkative."""
-WARNINGS = ("neighbour_lost", "stream_full")
+WARNINGS = ("neighbour_lost", "stream_full", "clocks_differ")
 LOSSES = ("neighbour_gone", "segment_missing")
 """Remarks that say that acknowledged messages may not arrive."""
 

@@ -139,3 +139,25 @@ async def silent_client_is_closed(port: int) -> None:
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
+
+
+@needs_faketime
+def test_l13_a_message_does_not_expire_at_a_broker_whose_clock_is_an_hour_ahead_p94(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with fleet(tmp_path, "a b", [("a", "b")]) as brokers:
+            ahead, b = brokers["a"], brokers["b"]
+            await ahead.stop()
+            # As on a machine that has just started, with a clock that is wrong.
+            (ahead.data / "clock").unlink()
+            Wall(ahead).set(3_600)
+            await ahead.start()
+            await ahead.until_says("clocks differ")
+            reader = PahoReader("reader", ahead.mqtt_port, "news/#", 1)
+            await reader.start()
+            async with asyncio.timeout(60):
+                while not reader.got:
+                    # The first ones may be there before b has heard of the subscription.
+                    await say(b.mqtt_port, "news/long", LONG_S)
+            await reader.stop()
+
+    asyncio.run(work())

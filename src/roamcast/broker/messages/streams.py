@@ -53,6 +53,8 @@ class Hello(Message, frozen=True, tag="hello"):
     life: int
     peer_life: int
     got: int
+    at_us: int = 0
+    """When it was said, by the clock of its sender; 0 where all have one clock."""
 
 
 class Sequenced(Message, frozen=True, tag="sequenced"):

@@ -129,6 +129,9 @@ class Events:
                 message = _decoder.decode(event.body)
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 return None
+            if message.expires_us is not None and not event.instantaneous:
+                # It has come from a broker with another clock.
+                message = replace(message, expires_us=event.expires_us)
             self._messages.put(event.id, message, len(message.payload))
         return message
 

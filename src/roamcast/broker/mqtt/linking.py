@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from roamcast.broker.frames import messages_in
 from roamcast.broker.messages import (
     Abandon,
@@ -22,7 +24,9 @@ from roamcast.broker.messages import (
     Sequenced,
 )
 from roamcast.broker.mqtt.effects import Fetch, Remark, SetAside
+from roamcast.broker.mqtt.events import TO_ALL
 from roamcast.model.event import Event
+from roamcast.model.values import FOREVER_US
 from roamcast.node.boundary import Does, Input, LinkDown, LinkUp, Message, Received, Send, TimerFired
 
 if TYPE_CHECKING:
@@ -49,7 +53,13 @@ class Linking:
 
     def messages_in(self, peer: str, data: bytes) -> list[Message]:
         """What a neighbour says in one frame."""
-        return messages_in(data, lambda problem: self.border.emit(Remark("bad_link_message", f"{peer}: {problem}")))
+        found = messages_in(data, lambda problem: self.border.emit(Remark("bad_link_message", f"{peer}: {problem}")))
+        stream = self.border.neighbours.streams.of.get(peer)
+        return (
+            found
+            if stream is None or not stream.ahead_us
+            else [by_own_clock(each, stream.ahead_us) for each in found]
+        )
 
     def expect(self, peer: str, messages: Sequence[Message]) -> None:
         """The events of a frame that are news are matched in one call."""
@@ -135,6 +145,34 @@ class Linking:
         if not body:
             self.border.emit(Remark("segment_missing", f"{peer}: part {number} of what waits for it cannot be read"))
         self.border.finish(self.border.neighbours.fetched(peer, number, body))
+
+
+def by_own_clock(message: Message, ahead_us: int) -> Message:
+    """What a neighbour says whose clock is ahead by so much, with the times of its events by this broker's."""
+    if not isinstance(message, Sequenced):
+        return message
+    said = message.message
+    if isinstance(said, Notified):
+        return replace(message, message=replace(said, event=moved_back(said.event, ahead_us)))
+    if isinstance(said, Replay):
+        events = tuple(
+            replace(each, delivery=replace(each.delivery, event=moved_back(each.delivery.event, ahead_us)))
+            for each in said.events
+        )
+        return replace(message, message=replace(said, events=events))
+    return message
+
+
+def moved_back(event: Event, by_us: int) -> Event:
+    """What goes to all keeps its times: by them brokers tell which is the later one, and all must agree."""
+    if event.id.endswith(TO_ALL):
+        return event
+    return replace(
+        event,
+        published_us=event.published_us - by_us,
+        expires_us=event.expires_us if event.expires_us == FOREVER_US else event.expires_us - by_us,
+        publisher=replace(event.publisher, at_us=event.publisher.at_us - by_us),
+    )
 
 
 def events_in(message: BrokerMessage) -> list[Event]:

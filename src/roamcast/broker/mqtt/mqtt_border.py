@@ -7,9 +7,11 @@ are asked of neighbours for all clients together, and judged exactly here (`audi
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec import structs
+
 from roamcast.broker.border import AWAY, HOPS_MAX, Border
 from roamcast.broker.broker import Broker
-from roamcast.broker.messages import Attach, Lost, Notified, Numbered, Pub, Sequenced
+from roamcast.broker.messages import Attach, Hello, Lost, Notified, Numbered, Pub, Sequenced
 from roamcast.broker.modulators.budget import CpuBudget
 from roamcast.broker.modulators.running import Modulators
 from roamcast.broker.mqtt.admission import Admission
@@ -145,6 +147,8 @@ class MqttBorder(Border):
         for effect in effects:
             if isinstance(effect, Send):
                 message = effect.message
+                if type(message) is Hello:
+                    message = structs.replace(message, at_us=self.now_us)
                 self._effects.append(Tell(effect.to, message))
                 if isinstance(message, Sequenced) and isinstance(message.message, Notified):
                     self.observation.forwarded(effect.to, message.message.event)
