@@ -28,6 +28,7 @@ from roamcast.protocols.baseline.resubscribing import ResubscribingParams
 from roamcast.sim.access import AccessRule
 from roamcast.sim.checkers import CHECKS
 from roamcast.sim.faults import FaultParams
+from roamcast.sim.fences import FenceParams
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility import MobilityModel
 from roamcast.sim.radio import RadioParams
@@ -191,6 +192,7 @@ FRAGMENTS: dict[str, Any] = {
     "links": tuple[LinkParams, ...],
     "wiring": tuple[Wiring, ...],
     "access": tuple[AccessRule, ...],
+    "fences": tuple[FenceParams, ...],
     "audience": ScopeParams,
     "interest": ScopeParams,
     "announce": AnnounceParams,

@@ -67,6 +67,13 @@ class FenceIndex:
     def __len__(self) -> int:
         return len(self._names)
 
+    @property
+    def nbytes(self) -> int:
+        """What its columns and names take."""
+        pool = self._pool
+        columns = (self._rows, self._slots, self._corners, pool.entries, pool.heights, pool.groups, pool.cells)
+        return sum(each.nbytes for each in columns) + self._names.nbytes
+
     def get(self, name: str) -> Fence | None:
         number = self._names.find(name)
         return None if number < 0 else self._fence(number)

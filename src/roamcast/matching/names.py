@@ -28,6 +28,11 @@ class Names:
     def __len__(self) -> int:
         return len(self._begin) - len(self._free)
 
+    @property
+    def nbytes(self) -> int:
+        tables = (self._table, self._begin)
+        return sum(len(each) * each.itemsize for each in tables) + len(self._heap)
+
     def find(self, name: str) -> int:
         """Its number, or -1."""
         written = as_written(name)

@@ -39,12 +39,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.model.context import Context
+from roamcast.model.event import CONTENT_ATTRIBUTES_MAX
 from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import EVERYTHING, Filter
 from roamcast.model.region import PLANE, Anchored, Region, Shape, contains
 from roamcast.model.space import Space
-from roamcast.model.values import BadValue, Point, is_number
+from roamcast.model.values import BadValue, Instant, Point, Value, is_number
 from roamcast.model.way import Way, pieces, to_border_m
 
 MILLISECOND_US = 1_000
@@ -346,3 +347,17 @@ class Judge:
 
     def _say(self, transition: Transition, at_us: int, position: Point, dwell_us: int) -> None:
         self.occurrences.append(Occurrence(transition, at_us, position, dwell_us))
+
+
+def content_of(context: Context, fence: Fence, occurrence: Occurrence) -> dict[str, Value]:
+    """What is told of an occurrence. Attributes of the host are there too, but for those that would hide it."""
+    said: dict[str, Value] = {
+        "host": context.host,
+        "fence": fence.name,
+        "transition": occurrence.transition.value,
+        "position": occurrence.position,
+        "time": Instant(occurrence.at_us),
+        "dwell_s": occurrence.dwell_us / 1e6,
+    }
+    own = [(name, value) for name, value in context.attributes.items() if name not in said]
+    return {**said, **dict(own[: CONTENT_ATTRIBUTES_MAX - len(said)])}

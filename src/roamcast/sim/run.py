@@ -12,6 +12,7 @@ from roamcast.sim.access import Access, AccessRule
 from roamcast.sim.applications import Applications
 from roamcast.sim.checkers import make_checker
 from roamcast.sim.draws import draw_all
+from roamcast.sim.fences import watch_fences
 from roamcast.sim.ideal import Ideal
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility.legs import Track
@@ -97,6 +98,7 @@ class Run:
             for checker in self.checkers:
                 checker.watch(self.world)
             traffic.watch(self.world)
+            watch_fences(scenario.fences, groups, self.world)
             for number, rule in enumerate(scenario.access):
                 access_of(rule, number, groups, seed).watch(self.world)
         except ValueError as problem:

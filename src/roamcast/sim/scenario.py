@@ -22,6 +22,7 @@ from roamcast.sim.brokers import check_brokers
 from roamcast.sim.checkers import Check
 from roamcast.sim.draws import Drawn, check_drawn
 from roamcast.sim.faults import FaultParams
+from roamcast.sim.fences import FenceParams
 from roamcast.sim.links import LinkParams
 from roamcast.sim.mobility import MobilityModel, Streets, TraceReplay
 from roamcast.sim.mobility.params import COORDINATE_MAX_M
@@ -79,6 +80,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     """Links of clients that move to the brokers they reach."""
     publish: tuple[PublishRule, ...] = ()
     subscribe: tuple[SubscribeRule, ...] = ()
+    fences: tuple[FenceParams, ...] = ()
     faults: FaultParams = FaultParams()
     checks: tuple[Check, ...] = ("no-duplicates",)
     packet_bytes: int | None = None
@@ -99,12 +101,17 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("hosts is empty; a scenario needs at least one [[hosts]] group")
         names = [group.name for group in self.hosts]
         users = [each.by for each in self.publish] + [each.by for each in self.subscribe]
+        users += [each.by for each in self.fences]
         for by in users + [each.by for each in self.access]:
             if by not in names:
                 raise ValueError(f"by = '{by}' names no group of hosts; there are {', '.join(names)}")
         for key, group in [("of", each.of) for each in self.wiring] + [("to", each.to) for each in self.access]:
             if group not in names:
                 raise ValueError(f"{key} = '{group}' names no group of hosts; there are {', '.join(names)}")
+        hosts = {host for group in self.hosts for host in group.hosts()}
+        for around in [each.around for each in self.fences if each.around]:
+            if around not in hosts:
+                raise ValueError(f"around = '{around}' names no host")
         check_structures(self.publish)
         check_brokers(self)
 

@@ -25,7 +25,6 @@ from roamcast.broker.session import Session
 from roamcast.broker.transfer import FenceStay
 from roamcast.matching.fences import FenceIndex
 from roamcast.model.context import Context
-from roamcast.model.event import CONTENT_ATTRIBUTES_MAX
 from roamcast.model.fence import (
     BEGIN,
     OUTSIDE,
@@ -33,6 +32,7 @@ from roamcast.model.fence import (
     Occurrence,
     State,
     concerns,
+    content_of,
     due_us,
     elapsed,
     fix_of,
@@ -41,7 +41,6 @@ from roamcast.model.fence import (
 from roamcast.model.fence_text import BadFence, read_fences
 from roamcast.model.filter.tree import EVERYTHING
 from roamcast.model.region import Anchored
-from roamcast.model.values import Instant, Value
 from roamcast.mqtt.messages import Message
 
 if TYPE_CHECKING:
@@ -240,7 +239,7 @@ class Fencing:
 
     def _publish(self, session: Session, fence: Fence, occurrence: Occurrence) -> None:
         topic = f"{TRANSITIONS}{fence.name}/{occurrence.transition.value}"
-        attributes = attributes_of(session.context, fence, occurrence)
+        attributes = content_of(session.context, fence, occurrence)
         payload = msgspec.json.encode({name: plain(value) for name, value in attributes.items()})
         self.border.publishing.publish_for(session, Message(topic, payload, 2), attributes)
 
@@ -288,17 +287,3 @@ def is_at_rest(held: FenceStay) -> bool:
 def stay_of(session: Session, judged: Judged) -> object:
     held = session.fence_stays.get(judged.fence.name)
     return OUTSIDE if held is None or held.since_us != judged.since_us else held.stay
-
-
-def attributes_of(context: Context, fence: Fence, occurrence: Occurrence) -> dict[str, Value]:
-    """The client's own first: those that say what happened stand for themselves."""
-    said: dict[str, Value] = {
-        "host": context.host,
-        "fence": fence.name,
-        "transition": occurrence.transition.value,
-        "position": occurrence.position,
-        "time": Instant(occurrence.at_us),
-        "dwell_s": occurrence.dwell_us / 1e6,
-    }
-    own = [(name, value) for name, value in context.attributes.items() if name not in said]
-    return {**said, **dict(own[: CONTENT_ATTRIBUTES_MAX - len(said)])}
