@@ -105,3 +105,15 @@ def test_nobody_publishes_positions_of_others_p106() -> None:
     van = scene.client("van")
     scene.publish(van, "$roam/position/bus", {"position": [1, 1]})
     assert last(van, PubAck).reason is Reason.TOPIC_NAME_INVALID
+
+
+@pytest.mark.parametrize("grid_m", [1e-320, 1e308, 1e300])
+def test_a_grid_that_is_too_fine_or_too_wide_harms_nobody_p105(grid_m: float) -> None:
+    scene = Scene()
+    van, early, late = scene.client("van"), scene.client("early"), scene.client("late")
+    scene.subscribe(early, "$roam/position/#")
+    for x in (5, -5):
+        scene.report(van, position=[x, 5], attributes={"position_grid_m": grid_m})
+    assert scene.subscribe(late, "$roam/position/#") == (Reason.GRANTED_QOS_1,)
+    assert [name for name, _ in told(late)] == ["van"]
+    assert early.ready

@@ -257,6 +257,10 @@ def test_a_client_that_hides_or_is_coarse_is_shown_so_everywhere(tmp_path: Path)
             places = {each["id"]: each["geometry"]["coordinates"] for each in found}
             assert places == {"vague": [150.0, 50.0], "seen": [7.0, 7.0]}
             assert (await ask(broker, "GET", "/studio/clients/shy")).json["at"] is None
+            here = "S_INTERSECTS(position, BBOX(0, 0, 130, 45))"
+            for path in ("/api/clients", "/studio/try"):
+                answer = await ask(broker, "GET", path, filter=here)
+                assert [each["id"] for each in answer.json["clients"]] == ["seen"]
 
     run(work)
 

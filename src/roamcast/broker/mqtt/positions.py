@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 HIDDEN = "position_hidden"
 GRID_M = "position_grid_m"
+GRID_M_MIN, GRID_M_MAX = 0.001, 1e9
+"""A finer or wider grid is taken as one of these."""
 DEGREE_M = 111_320.0
 """Of latitude, and of longitude at the equator: good enough to blur."""
 
@@ -116,8 +118,15 @@ def shown(context: Context, space: Space) -> Context | None:
     grid_m = attributes.get(GRID_M)
     if isinstance(grid_m, bool) or not isinstance(grid_m, int | float) or not grid_m > 0:
         return context
-    position = None if context.position is None else middle_of_cell(context.position, float(grid_m), space)
+    grid_m = max(GRID_M_MIN, min(GRID_M_MAX, float(grid_m)))
+    position = None if context.position is None else middle_of_cell(context.position, grid_m, space)
     return Context(context.host, position, context.at_us, attributes=attributes)
+
+
+def judged(context: Context, space: Space) -> Context:
+    """What others may search: a place that is not shown must not be found by a filter either."""
+    found = shown(context, space)
+    return Context(context.host, None, context.at_us, attributes=context.attributes) if found is None else found
 
 
 def is_coarse(context: Context) -> bool:

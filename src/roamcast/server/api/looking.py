@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 import roamcast
 from roamcast.broker.mqtt.events import plain
-from roamcast.broker.mqtt.positions import shown
+from roamcast.broker.mqtt.positions import judged, shown
 from roamcast.broker.session import Session
 from roamcast.model.filter import BadFilter, Scene, compile_filter
 from roamcast.model.filter.parse import parse_text
@@ -125,7 +125,7 @@ class Looking:
             raise HTTPException(400, f"filter: {str(problem).splitlines()[0]}") from None
 
         def accepts(session: Session) -> bool:
-            context = session.context.at(self._server.now_us(), self._border.space)
+            context = judged(session.context, self._border.space).at(self._server.now_us(), self._border.space)
             return truth(Scene(context.value, context, None, None)) is True
 
         return accepts

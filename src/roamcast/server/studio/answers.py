@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from roamcast.broker.mqtt.events import plain
-from roamcast.broker.mqtt.positions import shown
+from roamcast.broker.mqtt.positions import judged, shown
 from roamcast.model.context import Configuration, Context
 from roamcast.model.filter import (
     EVERYTHING,
@@ -144,7 +144,8 @@ class Answers:
         clients: list[dict[str, object]] = []
         seen = [name for name in self.watcher.past.now if who.sees(name)]
         names = seen[:TRIED_CLIENTS_MAX]
-        contexts = {name: self.watcher.past.now[name].context.at(now_us, self.core.space) for name in names}
+        space, now = self.core.space, self.watcher.past.now
+        contexts = {name: judged(now[name].context, space).at(now_us, space) for name in names}
         configuration = Counting(self.core.space, contexts)
         tried = 0
         for name, context in contexts.items():
@@ -154,8 +155,7 @@ class Answers:
             verdict = truth(Scene(context.value, context, None, neighbours_of(name, configuration)))
             unknown += verdict is None
             if verdict:
-                public = shown(context, self.core.space)
-                clients.append({"id": name, "at": None if public is None else point_json(public.position)})
+                clients.append({"id": name, "at": point_json(context.position)})
         events: list[dict[str, object]] = []
         for way in self.watcher.ways.after(0, TRIED_EVENTS_MAX):
             event = way.event
