@@ -23,7 +23,7 @@ from roamcast.cli_import import import_
 from roamcast.cli_live import brokers, passwd
 from roamcast.cli_map import Map
 from roamcast.cli_node import key, node
-from roamcast.cli_operate import operate
+from roamcast.cli_operate import operate, track
 from roamcast.cli_pipeline import audit, pipeline, what_if
 from roamcast.extras import advice
 from roamcast.model.filter import BadFilter, parse_text
@@ -51,6 +51,7 @@ app.add_typer(brokers, name="broker")
 app.command("passwd")(passwd)
 app.command("pub")(pub)
 app.command("sub")(sub)
+app.command("track")(track)
 app.add_typer(fences, name="fences")
 app.command("node")(node)
 app.command("key")(key)

@@ -17,6 +17,7 @@ MAP: dict[str, dict[str, str]] = {
         "broker": "Serve MQTT clients: filters, places, sessions that roam.",
         "pub": "Publish an event to a broker.",
         "sub": "Subscribe with a filter and a place, and print what comes.",
+        "track": "Print where a client was, as GeoJSON, GPX or CSV.",
         "fences": "Say what is to be told of when clients enter or leave it.",
         "node": "Be an ad hoc node on this network, without any broker.",
         "passwd": "Set the password of a broker's user.",

@@ -86,6 +86,28 @@ def drain(
     )
 
 
+def track(
+    client: Annotated[str, typer.Argument(help="Its client id.")],
+    from_: Annotated[str, typer.Option("--from", help="Such as 2026-11-18T10:00:00Z; a day before --to.")] = "",
+    to: Annotated[str, typer.Option(help="The same; by default now.")] = "",
+    format_: Annotated[str, typer.Option("--format", help="geojson, gpx or csv.")] = "geojson",
+    limit: Annotated[int, typer.Option(min=1, help="So many points at most, the newest.")] = 100_000,
+    http: Http = LOCAL,
+    user: User = "",
+    password: Password = "",
+) -> None:
+    """Print where a client was in the last days, as its broker has kept it (`[tracks]` in its settings).
+
+        roamcast track van-7 --from 2026-11-18T08:00:00Z --format gpx > van-7.gpx
+
+    Exit codes: 0 printed, 1 there is no track, or it is not shown to you, 2 there is no broker at that address.
+    """
+    from roamcast.operating import Operator, print_track
+
+    said = {"from": from_, "to": to, "format": format_, "limit": str(limit)}
+    print_track(Operator(http, user, password), client, {name: value for name, value in said.items() if value})
+
+
 def operate(brokers: typer.Typer) -> None:
     """Below `roamcast broker`."""
     for command in (status, reload, kick, end, drain):

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import typer
 from msgspec import Struct
@@ -55,6 +55,10 @@ class Operator(Struct, frozen=True):
 
     def _authorization(self) -> str:
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+
+
+def print_track(operator: Operator, client: str, query: Mapping[str, str]) -> None:
+    sys.stdout.write(operator.read("GET", f"/api/tracks/{quote(client, safe='')}?{urlencode(query)}").decode())
 
 
 def problem_of(refused: urllib.error.HTTPError) -> str:

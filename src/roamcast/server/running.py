@@ -9,6 +9,7 @@ every connection at once, says nothing more to anybody, and tells `ended`.
 
 import asyncio
 import errno
+import sqlite3
 import ssl
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -53,6 +54,7 @@ from roamcast.server.storage.kept_clock import keep_clock, kept_clock
 from roamcast.server.storage.postgres import Lease
 from roamcast.server.tenure import Tenure
 from roamcast.server.tracking import Trackers
+from roamcast.server.tracks import Tracks, TrackSettings
 from roamcast.server.transport.tls import link_context, renew, server_context
 from roamcast.server.transport.websocket import HANDSHAKE_S, WebSocketProtocol
 from roamcast.server.write_ahead import Due
@@ -100,6 +102,7 @@ class RunningBroker:
         """Of the listeners, in their order."""
         self._links: Links | None = None
         self._desk: LinkDesk | None = None
+        self.tracks: Tracks | None = None
         self.web: Web | None = None
         """What is behind the HTTP port."""
         self._commit: GroupCommit | None = None
@@ -135,6 +138,9 @@ class RunningBroker:
         )
         if self._journal is not None:
             core.border.observation.observers.add(self._journal)
+        if settings.tracks is not None:
+            self.tracks = open_tracks(settings.tracks, Path(settings.data), self.server)
+            self.server.positions.record = self.tracks.add
         self.server.give(Restarted())
         try:
             await self._open()
@@ -379,6 +385,7 @@ class RunningBroker:
             self._measure,
             lambda: self.read_again(),
             self._elsewhere,
+            self.tracks,
         )
         try:
             port = await self.web.start(given.host, given.port)
@@ -427,6 +434,9 @@ class RunningBroker:
             await self._links.close()
         if self.web is not None:
             await self.web.close()
+        if self.tracks is not None:
+            self.server.positions.record = None
+            self.tracks.close()
         if self._commit is not None and not self.ended.is_set():
             # Links that end are inputs too, and the state is to hold them.
             self.server.write_ahead.press()
@@ -479,6 +489,18 @@ def prepare_aside(audience: Audience) -> None:
 
     audience.ready = False
     Thread(target=load, daemon=True).start()
+
+
+def open_tracks(settings: TrackSettings, folder: Path, server: BrokerServer) -> Tracks:
+    """Raises `BadState`."""
+
+    def failed(problem: str) -> None:
+        server.monitor.log.warning("tracks could not be written", why=problem)
+
+    try:
+        return Tracks(folder, settings, server.core.space, server.now_us, failed)
+    except (OSError, sqlite3.Error) as problem:
+        raise BadState(f"the tracks in {folder} cannot be used: {problem}") from problem
 
 
 def open_journal(settings: Settings, now_us: int) -> "LiveJournal | None":

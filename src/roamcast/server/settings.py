@@ -39,6 +39,7 @@ from roamcast.server.storage.settings import StorageSettings
 from roamcast.server.storage.store import is_postgres
 from roamcast.server.studio.settings import BadMap, Streets, StudioSettings, check_address, load_streets
 from roamcast.server.tracking import TrackingParams
+from roamcast.server.tracks import TrackSettings
 
 PORTS: dict[ListenerKind, int] = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
 SECURE: tuple[ListenerKind, ...] = ("tls", "wss")
@@ -207,6 +208,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     storage: StorageSettings = StorageSettings()
     modulators: tuple[str, ...] = ()
     """Python files that register modulators for subscriptions to name."""
+    tracks: TrackSettings | None = None
+    """With it, where clients were is kept for days; none: only where they are."""
     owntracks: TrackingParams | None = None
     """With it, OwnTracks locations move the clients that publish them; none: they are messages like any other."""
     redirect_to: str = ""
@@ -228,6 +231,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         if self.name in [peer.name for peer in self.links.peers]:
             raise ValueError(f"links.peers: '{self.name}' is this broker itself")
         check_preset(self.name, [peer.name for peer in self.links.peers], self.protocol, self.model_space())
+        if self.tracks is not None and (is_postgres(self.data) or self.overlay is not None):
+            raise ValueError("tracks: they are kept in a directory; give data = 'DIRECTORY', and no overlay")
         if self.owntracks is not None and self.space != "earth":
             raise ValueError(f"owntracks: its locations are on Earth, and space is '{self.space}'")
         if self.overlay is not None:

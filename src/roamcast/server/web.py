@@ -19,6 +19,7 @@ from roamcast.server.server import BrokerServer
 from roamcast.server.settings import Settings
 from roamcast.server.studio.settings import Streets
 from roamcast.server.studio.studio import Studio
+from roamcast.server.tracks import Tracks
 
 
 class Web:
@@ -33,13 +34,14 @@ class Web:
         measure: Callable[[], None],
         reload: Callable[[], str | None],
         elsewhere: Callable[[], str | None],
+        tracks: Tracks | None = None,
     ) -> None:
         """`checks` are those of `/healthz`, and `measure` goes before `/metrics`."""
         assert settings.http is not None
         core = server.core
         anonymous = bool(settings.security.anonymous)
         users = Users(access, core.border.sessions, server.now_us, anonymous)
-        self.api = Api(server, users, reload, elsewhere)
+        self.api = Api(server, users, reload, elsewhere, tracks)
         self.studio: Studio | None = None
         if settings.shows_studio:
             # Who has switched it on for a network without any password wants it to be seen.

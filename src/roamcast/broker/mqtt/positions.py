@@ -11,7 +11,7 @@ A client can have itself shown coarsely, or not at all, by two attributes of its
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -44,6 +44,8 @@ class Positions:
 
     def __init__(self, border: "MqttBorder") -> None:
         self.border = border
+        self.record: Callable[[Context], None] | None = None
+        """Where tracks are kept, it is told of every move."""
         self._moved: dict[str, Context] = {}
         """By client, where it was before."""
 
@@ -51,8 +53,10 @@ class Positions:
     def waiting(self) -> bool:
         return bool(self._moved)
 
-    def moved(self, before: Context) -> None:
+    def moved(self, before: Context, after: Context) -> None:
         border = self.border
+        if self.record is not None:
+            self.record(after)
         if not border.tells_positions:
             return
         if border.audience.positions or (border.has_neighbours() and self._goes_to_neighbours(before.host)):

@@ -210,7 +210,7 @@ class Subscribing:
         if session is not None:
             before, session.context = session.context, context
             if self.border.positions is not None:
-                self.border.positions.moved(before)
+                self.border.positions.moved(before, context)
             self.audience.moved(context, self.border.has_neighbours())
             self.border.observation.moved(context)
             self.border.walking.moved(session)

@@ -12,8 +12,10 @@ from roamcast.server.api.looking import GEOJSON, Looking
 from roamcast.server.api.openapi import document
 from roamcast.server.api.operation import Operation, routes_of
 from roamcast.server.api.publishing import EVENT_STREAM, Speaking
+from roamcast.server.api.tracking import Tracking
 from roamcast.server.http.users import Users
 from roamcast.server.server import BrokerServer
+from roamcast.server.tracks import Tracks
 
 
 class Api:
@@ -23,7 +25,9 @@ class Api:
         users: Users,
         reload: Callable[[], str | None],
         elsewhere: Callable[[], str | None],
+        tracks: Tracks | None = None,
     ) -> None:
+        tracking = Tracking(tracks, server.now_us)
         looking, acting = Looking(server), Acting(server, reload, elsewhere)
         self.speaking = speaking = Speaking(server)
         self._users = users
@@ -33,6 +37,7 @@ class Api:
             Operation("GET", "/api/clients/{client:path}", looking.client),
             Operation("POST", "/api/kick/{client:path}", acting.kick),
             Operation("GET", "/api/positions", looking.positions, media=GEOJSON),
+            Operation("GET", "/api/tracks/{client:path}", tracking.track, media=GEOJSON),
             Operation("GET", "/api/sessions", looking.sessions),
             Operation("DELETE", "/api/sessions/{client:path}", acting.end_session),
             Operation("POST", "/api/publish/{topic:path}", speaking.publish, takes="*/*"),
