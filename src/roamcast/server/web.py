@@ -16,7 +16,7 @@ from roamcast.server.http.health import health_route, metrics_route
 from roamcast.server.http.service import HttpServer
 from roamcast.server.http.users import Users
 from roamcast.server.server import BrokerServer
-from roamcast.server.settings import Settings
+from roamcast.server.settings import Settings, is_loopback
 from roamcast.server.studio.settings import Streets
 from roamcast.server.studio.studio import Studio
 from roamcast.server.tracks import Tracks
@@ -44,8 +44,9 @@ class Web:
         self.api = Api(server, users, reload, elsewhere, tracks)
         self.studio: Studio | None = None
         if settings.shows_studio:
-            # Who has switched it on for a network without any password wants it to be seen.
-            viewers = Users(access, core.border.sessions, server.now_us, anonymous or settings.studio.enabled is True)
+            # Who has switched it on for a network without any password wants it to be seen there.
+            on_network = settings.studio.enabled is True and not is_loopback(settings.http.host)
+            viewers = Users(access, core.border.sessions, server.now_us, anonymous or on_network)
             self.studio = Studio(
                 core,
                 settings.name,

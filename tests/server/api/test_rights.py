@@ -150,6 +150,9 @@ def test_an_open_broker_answers_who_calls_it_by_its_own_name(tmp_path: Path) -> 
         async with broker_at(tmp_path) as broker:
             assert (await ask(broker, "GET", "/api/clients", headers={"host": "evil.example"})).status == 421
             assert (await ask(broker, "GET", "/api/clients", headers={"host": "localhost:1"})).status == 200
+        async with broker_at(tmp_path, studio={"enabled": True}) as broker:
+            answer = await ask(broker, "GET", "/studio/try", headers={"host": "evil.example"}, filter="TRUE")
+            assert answer.status == 421
         async with broker_at(tmp_path, security={"anonymous": True}) as broker:
             assert (await ask(broker, "GET", "/api/clients", headers={"host": "broker.example"})).status == 200
 
