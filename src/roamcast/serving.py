@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from roamcast.broker.mqtt.stored import BadState
 from roamcast.journal.records import BadJournal
-from roamcast.server.running import CannotListen, RunningBroker
+from roamcast.server.running import CannotListen, RunningBroker, usable_policy
 from roamcast.server.security import BadPasswords, BadRules
 from roamcast.server.settings import (
     LOOPBACK,
@@ -27,7 +27,6 @@ from roamcast.server.settings import (
     HttpSettings,
     Listener,
     Settings,
-    load_policy,
     load_settings,
     settings_from,
 )
@@ -158,7 +157,7 @@ async def serve(settings: Settings, read_again: Callable[[], Settings], standby:
             given = read_again()
             if running is None:
                 # It waits for a lease, which is of this name in this database.
-                load_policy(given)
+                usable_policy(given)
                 settings = replace(given, name=settings.name, data=settings.data, storage=settings.storage)
             else:
                 running.reload(given)
@@ -180,7 +179,8 @@ async def serve(settings: Settings, read_again: Callable[[], Settings], standby:
     await starting.start()
     running = starting
     if settings is not starting.settings:
-        running.reload(settings)
+        # SIGHUP came while it started.
+        reload()
     # What is there by now stays: it need not be looked through again whenever messages have left some garbage.
     gc.collect()
     gc.freeze()

@@ -37,6 +37,7 @@ from roamcast.server.http.metrics import Metrics
 from roamcast.server.links.links import Links
 from roamcast.server.monitor import Monitor
 from roamcast.server.neighbours import LinkDesk
+from roamcast.server.security import Policy
 from roamcast.server.server import BrokerServer, Redirect
 from roamcast.server.settings import (
     Listener,
@@ -315,9 +316,7 @@ class RunningBroker:
         """Users, passwords, rules, limits and certificates, without a restart; nobody who is still allowed is
         disconnected. Raises what `start` raises for settings that cannot be used, and changes nothing
         then."""
-        policy, _ = load_policy(settings)
-        for listener in settings.listeners:
-            context_of(listener)
+        policy = usable_policy(settings)
         # The files may be new; which files they are is for the next start.
         newer = [context_of(listener) for listener in self.settings.listeners]
         for context, new in zip(self._contexts, newer, strict=True):
@@ -464,6 +463,14 @@ def segment_of(log: LogStore, number: int) -> bytes:
         return log.segment(number)
     except DamagedLog:
         return b""
+
+
+def usable_policy(settings: Settings) -> Policy:
+    """Raises what `start` raises for rules, passwords and certificates that cannot be used."""
+    policy, _ = load_policy(settings)
+    for listener in settings.listeners:
+        context_of(listener)
+    return policy
 
 
 def context_of(listener: Listener) -> ssl.SSLContext | None:

@@ -91,7 +91,12 @@ def test_l12_a_standby_that_is_told_to_read_its_settings_goes_on_waiting_with_th
     async def work() -> None:
         async with pair(tmp_path, database.url) as brokers:
             first, second = brokers.brokers
-            second.settings["log_level"] = "info"
+            usable = second.settings["listeners"]
+            second.settings["listeners"] = [{"kind": "tls", "port": 0, "certificate": "none.pem", "key": "none.key"}]
+            second.write_settings()
+            os.kill(second.pid, signal.SIGHUP)
+            await second.until_says("were not read again")
+            second.settings |= {"listeners": usable, "log_level": "info"}
             second.write_settings()
             os.kill(second.pid, signal.SIGHUP)
             await second.until_says("were read again")
