@@ -20,7 +20,6 @@ from roamcast.model.values import FOREVER_US, Point
 from roamcast.sim.run import Run as SimulationRun
 from roamcast.sim.scenario import scenario_from
 from roamcast.spark.audit import audit as compared
-from roamcast.spark.audit import totals
 from roamcast.spark.journal import NAMES
 from roamcast.spark.journal import Journal as Frames
 from roamcast.spark.oracle.expected import write_expected
@@ -29,6 +28,7 @@ from roamcast.spark.prepare import lived, prepare
 from roamcast.spark.published import Tables
 from roamcast.spark.report import Audit, read_audit
 from roamcast.spark.tables import EXPECTED, JOURNAL, TOTALS, VERDICTS
+from roamcast.spark.totals import totals
 from tests.sim.test_ideal import CROWD
 from tests.spark.chain import Expected, expected_by_spark, many_worlds, pairs_of, surveyed, write_journal
 from tests.spark.worlds import SECOND_US, expected, large_world

@@ -5,22 +5,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from roamcast.journal import Delivered, Move, Record, Run
 from roamcast.model.space import Plane
 from roamcast.spark import verdicts
-from roamcast.spark.audit import audit, totals
+from roamcast.spark.audit import audit
 from roamcast.spark.oracle.expected import write_expected
 from roamcast.spark.prepare import prepare
 from roamcast.spark.published import Tables
+from roamcast.spark.settings import Extent, Settings
 from roamcast.spark.tables import EXPECTED, TOTALS, VERDICTS
+from roamcast.spark.totals import COUNTS, counts_of, totals
 from roamcast.spark.verdicts import write_verdicts
 from tests.spark.chain import many_worlds, surveyed, write_journal
 from tests.spark.worlds import GRAPH, PERIOD_US, RANGE_M
-
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("oracle")]
 
 
 def delivered(wanted: dict[tuple[str, str], int]) -> list[Record]:
@@ -36,7 +37,9 @@ def delivered(wanted: dict[tuple[str, str], int]) -> list[Record]:
     return [Delivered("recorder", at_us, event, wish, f"of {wish}") for at_us, event, wish in sorted(found)]
 
 
+@pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.xdist_group("oracle")
 def test_p2_workers_say_of_files_what_spark_says_of_frames(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +60,45 @@ def test_p2_workers_say_of_files_what_spark_says_of_frames(
     assert min(total.missed, total.unwanted, total.duplicates) > 0
     assert tables.read(TOTALS).where("dimension = 'place' AND value = 'unknown'").count() == 1
     assert not list((tmp_path / "tables" / verdicts.WORKSHOP).rglob("*.parquet"))
+
+
+def test_p2_a_verdict_counts_in_its_subject_place_slice_and_step_of_delay() -> None:
+    """By hand: sixteen cells a side of 10 m, 48 slices of a second, eight steps of delay to a power of ten."""
+    settings = Settings(Plane(), 0.0, None, (0, 48_000_000), 47_999_999, 1, extent=Extent(0.0, 160.0, 0.0, 160.0))
+    names = ("subject", "expected", "times", "published_us", "latency_us", "x", "y")
+    rows = [
+        ("a", True, 1, 5, 0, 5.0, 25.0),
+        ("a", True, 3, 2_500_000, 123_456, 160.0, 160.0),
+        ("b", True, 0, 2_999_999, None, 15.0, 0.0),
+        (None, False, 1, None, None, None, None),
+    ]
+    table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=COUNTED_FROM)
+    found = counts_of(table, settings).to_pylist()
+    counts = {(row["dimension"], row["value"], row["about_us"]): [row[name] for name in COUNTS] for row in found}
+    assert counts == {
+        ("all", "all", 0): [1, 1, 0, 0, 0],
+        ("all", "all", 123_000): [1, 1, 0, 0, 2],
+        ("all", "all", None): [1, 1, 1, 1, 0],
+        ("subject", "a", 0): [1, 1, 0, 0, 0],
+        ("subject", "a", 123_000): [1, 1, 0, 0, 2],
+        ("subject", "b", None): [1, 0, 1, 0, 0],
+        ("subject", "unknown", None): [0, 1, 0, 1, 0],
+        ("place", "0/2", 0): [1, 1, 0, 0, 0],
+        ("place", "15/15", 123_000): [1, 1, 0, 0, 2],
+        ("place", "1/0", None): [1, 0, 1, 0, 0],
+        ("place", "unknown", None): [0, 1, 0, 1, 0],
+        ("time", "0", 0): [1, 1, 0, 0, 0],
+        ("time", "2000000", 123_000): [1, 1, 0, 0, 2],
+        ("time", "2000000", None): [1, 0, 1, 0, 0],
+        ("time", "unknown", None): [0, 1, 0, 1, 0],
+        ("delay", "0", 0): [1, 1, 0, 0, 0],
+        ("delay", "100000", 123_000): [1, 1, 0, 0, 2],
+    }
+
+
+COUNTED_FROM = pa.schema(
+    [VERDICTS.schema.field(name) for name in ("subject", "expected", "times", "published_us", "latency_us", "x", "y")]
+)
 
 
 def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:

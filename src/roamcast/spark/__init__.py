@@ -12,7 +12,7 @@ from roamcast.extras import needs
 
 needs("spark", "pyspark", "pyarrow", "numba", "pandas")
 
-from roamcast.spark.audit import audit, totals
+from roamcast.spark.audit import audit
 from roamcast.spark.ingest import ingest
 from roamcast.spark.journal import Journal, ingested, read_journal
 from roamcast.spark.movement import movement
@@ -24,6 +24,7 @@ from roamcast.spark.published import read_table
 from roamcast.spark.settings import Settings, settings_of
 from roamcast.spark.source import register
 from roamcast.spark.tables import BadPipeline
+from roamcast.spark.totals import totals
 from roamcast.spark.what_if import differences, what_if
 from roamcast.spark.wishes import Wishes, changed, read_wishes
 

@@ -19,17 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from roamcast.spark.journal import Journal
 from roamcast.spark.settings import Settings
-from roamcast.spark.tables import TOTALS
 
-CELLS_PER_SIDE = 16
-TIME_SLICES = 48
-DELAY_STEPS = 8
-DIGITS = 3
-"""Of a latency that percentiles tell: they are at most one in a hundred too small."""
 PAIR = ("event_id", "subscription_id")
 UNKNOWN = "unknown"
-COUNTS = ("expected", "delivered", "missed", "unwanted", "duplicates")
-DIMENSIONS = ("subject", "place", "time", "delay")
 
 
 def audit(expected: DataFrame, journal: Journal, settings: Settings) -> DataFrame:
@@ -74,94 +66,6 @@ def audit(expected: DataFrame, journal: Journal, settings: Settings) -> DataFram
         "x",
         "y",
     )
-
-
-def totals(verdicts: DataFrame, settings: Settings) -> DataFrame:
-    """Every verdict counts once in each dimension: in all, in its subject, its place, its time, and its delay."""
-    keyed = with_keys(verdicts, settings)
-    arrived = F.col("times") > 0
-    counted = keyed.groupingSets(
-        [["about_us"], *(["about_us", name] for name in DIMENSIONS)], "about_us", *DIMENSIONS
-    ).agg(
-        F.concat_ws(" ", *(F.when(F.grouping(name) == 0, name) for name in DIMENSIONS)).alias("dimension"),
-        F.count_if("expected").alias("expected"),
-        F.count_if(arrived).alias("delivered"),
-        F.count_if(F.col("expected") & ~arrived).alias("missed"),
-        F.count_if(~F.col("expected")).alias("unwanted"),
-        F.sum(F.greatest(F.col("times") - 1, F.lit(0))).alias("duplicates"),
-        F.count("about_us").alias("timed"),
-        F.max("latency_us").alias("latency_max_us"),
-    )
-    return summed(counted, settings)
-
-
-def summed(counted: DataFrame, settings: Settings) -> DataFrame:
-    """Totals of what was counted by latency with few digits: these are few rows, and percentiles are theirs."""
-    named = counted.withColumns(
-        {
-            "dimension": F.when(F.col("dimension") == "", "all").otherwise(F.col("dimension")),
-            "value": F.when(F.col("dimension") == "", "all").otherwise(
-                F.coalesce("subject", *(F.col(name).cast("string") for name in DIMENSIONS[1:]), F.lit(UNKNOWN))
-            ),
-        }
-    ).where("dimension <> 'delay' OR delay IS NOT NULL")
-    found = named.groupBy("dimension", "value").agg(
-        F.first("place").alias("place"),
-        F.first(F.coalesce("time", "delay")).alias("at_us"),
-        *(F.sum(name).alias(name) for name in COUNTS),
-        F.percentile("about_us", [0.5, 0.9, 0.99], F.col("timed")).alias("percentiles"),
-        F.max("latency_max_us").alias("latency_max_us"),
-    )
-    shares = {
-        f"latency_p{share}_us": F.floor(F.col("percentiles")[number]) for number, share in enumerate((50, 90, 99))
-    }
-    column, row = F.col("place") % CELLS_PER_SIDE, F.floor(F.col("place") / CELLS_PER_SIDE)
-    (west, width), (south, height) = sides(settings)
-    place = {
-        "x": F.lit(west) + (column + 0.5) * width,
-        "y": F.lit(south) + (row + 0.5) * height,
-        "value": F.when(F.col("place").isNotNull(), F.concat_ws("/", column, row)).otherwise(F.col("value")),
-    }
-    return found.withColumns({**shares, **place}).select(*TOTALS.columns)
-
-
-def with_keys(verdicts: DataFrame, settings: Settings) -> DataFrame:
-    """Verdicts with what they count in: the number of a cell, the beginnings of a slice and of a step of delays."""
-    slice_us = slice_us_of(settings)
-    first_us = F.lit(settings.first_us)
-    slice_ = F.floor((F.col("published_us") - first_us) / F.lit(slice_us))
-    (west, width), (south, height) = sides(settings)
-    column, row = (
-        # The least of nothing and a number would be the number.
-        F.when(F.col(name).isNotNull(), F.least(F.floor((F.col(name) - low) / size), F.lit(CELLS_PER_SIDE - 1)))
-        for name, low, size in (("x", west, width), ("y", south, height))
-    )
-    late, power = F.col("latency_us"), F.log10(F.greatest("latency_us", F.lit(1)))
-    unit = F.pow(F.lit(10.0), F.greatest(F.floor(power) - (DIGITS - 1), F.lit(0)))
-    # First deliveries by how late they are, eight steps to a power of ten.
-    step = F.floor(F.pow(F.lit(10.0), F.floor(power * DELAY_STEPS) / DELAY_STEPS))
-    return verdicts.select(
-        "expected",
-        "times",
-        "latency_us",
-        F.coalesce("subject", F.lit(UNKNOWN)).alias("subject"),
-        (row * CELLS_PER_SIDE + column).alias("place"),
-        (first_us + slice_ * F.lit(slice_us)).cast("bigint").alias("time"),
-        F.when(late < 1, 0).when(late >= 1, step).cast("bigint").alias("delay"),
-        (F.floor(late / unit) * unit).cast("bigint").alias("about_us"),
-    )
-
-
-def slice_us_of(settings: Settings) -> int:
-    return max(1, -(-(settings.until_us - settings.first_us + 1) // TIME_SLICES))
-
-
-def sides(settings: Settings) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Where the grid of cells begins and how wide a cell is, from west to east and from south to north."""
-    extent = settings.extent
-    pairs = ((extent.west or 0.0, extent.east or 0.0), (extent.south or 0.0, extent.north or 0.0))
-    (west, width), (south, height) = ((low, max((high - low) / CELLS_PER_SIDE, 1e-9)) for low, high in pairs)
-    return (west, width), (south, height)
 
 
 def examples(verdicts: DataFrame, most: int) -> DataFrame:

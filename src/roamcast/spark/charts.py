@@ -21,9 +21,9 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from roamcast.spark.audit import DELAY_STEPS
 from roamcast.spark.report import Audit, Line
 from roamcast.spark.tables import BadPipeline
+from roamcast.spark.totals import DELAY_STEPS
 from roamcast.spark.what_if import Difference
 
 INK, QUIET, GRID, PAPER = "#010101", "#010102", "#010103", "#010104"

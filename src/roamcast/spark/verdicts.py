@@ -19,17 +19,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from roamcast.journal.schema import DOUBLE, INTEGER, TEXT
-from roamcast.spark.audit import (
-    CELLS_PER_SIDE,
-    COUNTS,
-    DELAY_STEPS,
-    DIGITS,
-    DIMENSIONS,
-    UNKNOWN,
-    sides,
-    slice_us_of,
-    summed,
-)
 from roamcast.spark.dealing import dealt_to, settle, tasks_for
 from roamcast.spark.files import Finished, file_system, infos_in
 from roamcast.spark.ledger import Ledger, read_rows
@@ -38,6 +27,7 @@ from roamcast.spark.oracle.boxes import Rows
 from roamcast.spark.published import Tables
 from roamcast.spark.settings import Settings
 from roamcast.spark.tables import DELIVERIES, EXPECTED, PUBLICATIONS, TOTALS, VERDICTS, columns, struct_of
+from roamcast.spark.totals import COUNTED, counts_of, summed
 
 WORKSHOP = "auditing"
 """Where rows lie that are dealt and not yet compared."""
@@ -52,18 +42,6 @@ READ = {
 }
 CODED = (*NAMES, "subject")
 DEALT = columns(rows=INTEGER)
-COUNTED = columns(
-    dimension=TEXT,
-    subject=TEXT,
-    place=INTEGER,
-    time=INTEGER,
-    delay=INTEGER,
-    about_us=INTEGER,
-    **dict.fromkeys(COUNTS, INTEGER),
-    timed=INTEGER,
-    latency_max_us=INTEGER,
-)
-"""Of the verdicts of a part: a row for each value of each dimension and each latency of few digits."""
 
 
 class Piece(NamedTuple):
@@ -280,55 +258,3 @@ def first_published(published: Any, names: Any) -> Rows:
     where = pc.index_in(names, value_set=event.dictionary).fill_null(-1).to_numpy()
     found: Rows = row_of[where]
     return found
-
-
-def counts_of(verdicts: Any, settings: Settings) -> Any:
-    """As `audit.totals` has them: of each dimension, and of all (""), by value and latency of few digits."""
-    late_us, times = verdicts["latency_us"], verdicts["times"]
-    arrived, wanted = pc.greater(times, 0), verdicts["expected"]
-    keyed = keys_of(verdicts, settings)
-    summed_up = {
-        "expected": wanted,
-        "delivered": arrived,
-        "missed": pc.and_(wanted, pc.invert(arrived)),
-        "unwanted": pc.invert(wanted),
-        "duplicates": pc.max_element_wise(pc.subtract(times, 1), 0),
-        "timed": pc.is_valid(late_us),
-    }
-    columns_ = {name: one_array(column.cast(INTEGER)) for name, column in summed_up.items()}
-    rows = pa.table({**keyed, **columns_, "latency_max_us": one_array(late_us)})
-    found = []
-    for dimension in ("", *DIMENSIONS):
-        by = ["about_us", *([dimension] if dimension else [])]
-        sums = rows.group_by(by, use_threads=False).aggregate(
-            [*((name, "sum") for name in columns_), ("latency_max_us", "max")]
-        )
-        sums = sums.rename_columns({**{f"{n}_sum": n for n in columns_}, "latency_max_us_max": "latency_max_us"})
-        sums = sums.append_column("dimension", pa.repeat(dimension, len(sums)))
-        for other in set(DIMENSIONS) - {dimension}:
-            sums = sums.append_column(other, pa.nulls(len(sums), COUNTED.field(other).type))
-        found.append(sums.select(COUNTED.names).cast(COUNTED))
-    return pa.concat_tables(found)
-
-
-def keys_of(verdicts: Any, settings: Settings) -> dict[str, Any]:
-    """The arithmetic of `audit.with_keys`."""
-    slice_us = slice_us_of(settings)
-    published_us = one_array(verdicts["published_us"])
-    slice_ = pc.floor(pc.divide(pc.subtract(published_us, settings.first_us).cast(DOUBLE), float(slice_us)))
-    cells = []
-    for name, (low, size) in zip(("x", "y"), sides(settings), strict=True):
-        place = pc.floor(pc.divide(pc.subtract(one_array(verdicts[name]), low), size))
-        cells.append(pc.min_element_wise(place.cast(INTEGER), CELLS_PER_SIDE - 1, skip_nulls=False))
-    late_us = one_array(verdicts["latency_us"])
-    power = pc.log10(pc.max_element_wise(late_us, 1, skip_nulls=False).cast(DOUBLE))
-    unit = pc.power(10.0, pc.max_element_wise(pc.subtract(pc.floor(power), DIGITS - 1.0), 0.0, skip_nulls=False))
-    step = pc.floor(pc.power(10.0, pc.divide(pc.floor(pc.multiply(power, float(DELAY_STEPS))), float(DELAY_STEPS))))
-    about = pc.multiply(pc.floor(pc.divide(late_us.cast(DOUBLE), unit)), unit)
-    return {
-        "subject": pc.fill_null(one_array(verdicts["subject"]).cast(TEXT), UNKNOWN),
-        "place": pc.add(pc.multiply(cells[1], CELLS_PER_SIDE), cells[0]),
-        "time": pc.add(pc.multiply(slice_.cast(INTEGER), slice_us), settings.first_us),
-        "delay": pc.if_else(pc.less(late_us, 1), 0, step.cast(INTEGER)),
-        "about_us": about.cast(INTEGER),
-    }
