@@ -26,6 +26,8 @@ from roamcast.spark.fences import audit_fences, fences_of, transitions
 from roamcast.spark.oracle.fences import Fold, Guarded
 from roamcast.spark.published import Tables
 from tests.broker.mqtt.test_fence_trials import FENCES, MOVES, FenceTrial
+from tests.broker.mqtt.test_protocol_fences import at, watched
+from tests.broker.mqtt.test_protocol_fences import put as put_fence
 from tests.effort import seeds
 from tests.spark.chain import surveyed, write_journal
 from tests.spark.test_commands import invoke
@@ -240,6 +242,33 @@ def test_p2_what_brokers_tell_of_fences_is_what_spark_expects_of_their_journal(
     assert found.examples == ()
     for line in found.lines:
         assert (line.told, line.missing, line.extra, line.duplicates) == (line.expected, 0, 0, 0)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_p2_a_way_goes_on_from_the_last_report_and_not_from_a_connection(spark: SparkSession, tmp_path: Path) -> None:
+    """Nor from what a client tells of something else than its place."""
+    scene, _, van = watched("ab", on=["cross"])
+    journals = []
+    for number, (name, broker) in enumerate(scene.stage.brokers.items(), start=1):
+        journals.append(
+            Shared(tmp_path, Run(name, scene.stage.loop.now_us, Plane(), 1), incarnation=number, durable=False)
+        )
+        broker.observe(journals[-1])
+    put_fence(scene, van, on=["leave", "cross"])
+    at(scene, van, -200)
+    scene.rest(60.0)
+    scene.move(van, "b")
+    scene.rest(60.0)
+    scene.report(van, attributes={"kind": "van"})
+    at(scene, van, 200, kind="van")
+    scene.rest(5.0)
+    for written in journals:
+        written.end(scene.stage.loop.now_us)
+    journal, settings = surveyed(spark, tmp_path)
+    (line,) = audit_fences(Tables(spark, str(tmp_path)), journal, settings).lines
+    assert (line.expected, line.told, line.missing, line.extra, line.duplicates) == (2, 2, 0, 0, 0)
 
 
 def texts_of(guarded: Guarded, texts: dict[str, str]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from roamcast.journal.records import FENCE_PUT, FENCE_REMOVED
+from roamcast.journal.records import FENCE_PUT, FENCE_REMOVED, PLACE_KEPT
 from roamcast.model.fence_text import read_fences
 from roamcast.model.region import Anchored
 from roamcast.spark.journal import Journal
@@ -68,22 +68,29 @@ def transitions(journal: Journal, fences: Sequence[Guarded], settings: Settings)
 
 
 def fixes(journal: Journal, settings: Settings) -> DataFrame:
-    """The moves of each host in order, with its attributes: what it told with a move is recorded right behind it."""
+    """The moves of each host in order, with its attributes: what it told with a move is recorded right behind it, and
+    then whether it told no place. Such a move is where and when the host's last fix was."""
     moves = journal.moves.select("host", *ORDER, F.lit(True).alias("moved"), "up", "x", "y")
-    changes = journal.contexts.select(
-        "host", *ORDER, F.lit(False).alias("moved"), F.struct("attributes").alias("said")
-    )
+    changes = journal.contexts.select("host", *ORDER, F.struct("attributes").alias("said"))
+    notes = journal.notes.where(F.col("what") == PLACE_KEPT).select("host", *ORDER, F.lit(True).alias("kept"))
     of_host = Window.partitionBy("host").orderBy(*ORDER)
-    next_ = F.lead(F.struct("at_us", "said")).over(of_host)
-    with_it = F.when(next_["at_us"] == F.col("at_us"), next_["said"])
-    so_far = F.last("said", ignorenulls=True).over(of_host.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    so_far = of_host.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    first, second = (F.lead(F.struct("at_us", "said", "kept"), number).over(of_host) for number in (1, 2))
+    with_it = F.when(first["at_us"] == F.col("at_us"), first["said"])
+    kept = (first["at_us"] == F.col("at_us")) & first["kept"]
+    kept_after_it = (second["at_us"] == F.col("at_us")) & first["said"].isNotNull() & second["kept"]
+    own = F.struct("at_us", "x", "y")
+    fix = F.last(F.when(F.col("up") & ~F.col("is_kept"), own), ignorenulls=True).over(so_far)
     return (
         moves.unionByName(changes, allowMissingColumns=True)
+        .unionByName(notes, allowMissingColumns=True)
         .where(F.col("at_us") <= settings.until_us)
-        .withColumn("attributes", F.coalesce(with_it, so_far)["attributes"])
+        .withColumn("attributes", F.coalesce(with_it, F.last("said", ignorenulls=True).over(so_far))["attributes"])
+        .withColumn("is_kept", F.coalesce(kept, F.lit(False)) | F.coalesce(kept_after_it, F.lit(False)))
         .where("moved")
+        .withColumn("fix", F.when(F.col("is_kept"), F.coalesce(fix, own)).otherwise(own))
         .sortWithinPartitions("host", *ORDER)
-        .select("host", "at_us", "up", "x", "y", "attributes")
+        .select("host", "fix.at_us", "up", "fix.x", "fix.y", "attributes")
     )
 
 

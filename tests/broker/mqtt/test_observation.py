@@ -15,6 +15,8 @@ from tests.broker.mqtt.observed import Told
 from tests.broker.mqtt.scene import Scene
 from tests.broker.mqtt.stage import SimClient
 
+YARD = b'{"type": "Feature", "geometry": {"type": "Point", "coordinates": [500, 0]}, "properties": {"radius_m": 9}}'
+
 
 def watched(brokers: str = "a") -> Scene:
     scene = Scene(brokers)
@@ -130,6 +132,17 @@ def test_p2_a_retained_message_that_a_new_subscription_is_given_is_a_note() -> N
     scene.subscribe(client, "t")
     assert deliveries(scene) == []
     assert [what for _, what, _ in told(scene).of("noted")] == ["retained_given"]
+
+
+def test_p2_where_fences_are_a_move_that_is_no_report_of_a_place_is_noted() -> None:
+    scene = watched()
+    client = scene.client("c")
+    scene.publish(client, "$roam/fences/yard", YARD, retain=True)
+    scene.report(client, position=[1, 2])
+    assert [what for _, what, _ in told(scene).of("noted")] == ["fence_put"]
+    scene.report(client, attributes={"kind": "van"})
+    scene.move(client, "a")
+    assert [what for _, what, _ in told(scene).of("noted")] == ["fence_put", "place_kept", "place_kept"]
 
 
 def test_p2_a_journal_that_begins_later_is_told_who_is_there_and_what_they_want() -> None:

@@ -144,7 +144,7 @@ class Admission:
         self.subscribing.groups.joined(client, session.asked, True)
         lasting = self.publishing.keeping.lasting
         session.seen = {event_id: names for event_id, names in session.seen.items() if event_id in lasting}
-        self.border.observation.moved(session.context.at(self.border.now_us, self.border.space))
+        self.border.observation.moved(session.context.at(self.border.now_us, self.border.space), is_fix=False)
         self.travelling.admitted(session)
         self.border.fencing.look_later(session)
         self.border.observation.waited_for(session)
@@ -369,7 +369,7 @@ class Admission:
     def _tell_again(self, session: Session) -> None:
         """A journal may have begun after the session, and one of a broker that was killed lacks its last moments."""
         now_us, observation = self.border.now_us, self.border.observation
-        observation.moved(session.context.at(now_us, self.border.space))
+        observation.moved(session.context.at(now_us, self.border.space), is_fix=False)
         for interest in session.subscriptions.values():
             if interest.asked is not None:
                 observation.subscribed(interest.asked, replace(interest.wanted, issued_us=now_us))

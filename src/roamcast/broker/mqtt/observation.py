@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 RETAINED_GIVEN = "retained_given"
-FENCE_PUT, FENCE_REMOVED = "fence_put", "fence_removed"
+FENCE_PUT, FENCE_REMOVED, PLACE_KEPT = "fence_put", "fence_removed", "place_kept"
 
 
 class Observation:
@@ -70,10 +70,13 @@ class Observation:
 
     # Clients.
 
-    def moved(self, context: Context) -> None:
+    def moved(self, context: Context, is_fix: bool = True) -> None:
+        """`is_fix` says that the client has reported its place, and so that its way for fences ends there."""
         if self.observers.all:
             self.flush()
             self.observers.moved(self.border.now_us, context)
+            if not is_fix and len(self.border.fencing.index):
+                self.observers.noted(self.border.now_us, context.host, PLACE_KEPT, "")
 
     def disconnected(self, client: str) -> None:
         if self.observers.all:

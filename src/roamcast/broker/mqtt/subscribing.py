@@ -212,7 +212,8 @@ class Subscribing:
             if self.border.positions is not None:
                 self.border.positions.moved(before, context)
             self.audience.moved(context, self.border.has_neighbours())
-            self.border.observation.moved(context)
+            is_fix = (before.at_us, before.position) != (context.at_us, context.position)
+            self.border.observation.moved(context, is_fix)
             self.border.walking.moved(session)
             self.travelling.moved(session)
             if judged:
