@@ -1,16 +1,24 @@
 """L2: what the client writes is what brokers and other clients read."""
 
+import asyncio
+import math
+import re
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.broker.mqtt import content as brokers
 from roamcast.broker.mqtt.properties import scope_of
-from roamcast.live.client.content import attributes_of, payload_of, scope_text
+from roamcast.live.client import Client, ClientError
+from roamcast.live.client.content import attributes_of, payload_of, point_given, scope_text
+from roamcast.model.context import Context
 from roamcast.model.filter import Filter, parse_text
 from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, rectangle
 from roamcast.model.scope import EVERYWHERE, Scope
-from roamcast.model.space import Plane
+from roamcast.model.space import Earth, Plane
 from roamcast.model.values import INTEGER_LIMIT, BadValue, Instant, Point, Value
 from tests.effort import examples
 
@@ -107,3 +115,74 @@ def test_l2_any_payload_has_attributes_or_none(payload: bytes) -> None:
 )
 def test_l2_what_is_no_attribute_is_left_out(payload: bytes) -> None:
     assert attributes_of(payload) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "payload"),
+    [
+        ("text", b'"text"'),
+        (7, b"7"),
+        (None, b"null"),
+        ([1, (2.0, 3.0)], b"[1,[2.0,3.0]]"),
+        (Point(1, 2), b"[1,2]"),
+        (bytearray(b"raw"), b"raw"),
+        ({"properties": {"speed": 3, "at": Point(1.0, 2.0)}}, b'{"properties":{"speed":3,"at":[1.0,2.0]}}'),
+        (
+            {"when": datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=1)))},
+            b'{"when":{"timestamp":"2026-01-02T02:04:05Z"}}',
+        ),
+    ],
+)
+def test_l2_content_is_any_json_value(content: Any, payload: bytes) -> None:
+    assert payload_of(content) == payload
+
+
+def contains_itself() -> list[object]:
+    found: list[object] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({1, 2}, "content: set cannot be said in JSON; give a dict"),
+        ({"a": {"b": [1, object()]}}, "content.a.b[1]: object cannot be said in JSON"),
+        ({3: 4}, "a name is text, and 3 is of type int"),
+        ({"a": [math.nan]}, "content.a[0]: nan is no number that JSON has"),
+        ({"at": datetime(2026, 1, 2)}, "content.at: 2026-01-02 00:00:00 has no zone"),
+        (contains_itself(), "one that contains itself"),
+        ({"n": 2**60}, "attribute 'n'"),
+    ],
+)
+def test_l2_content_that_cannot_be_said_is_told_with_its_place(content: Any, said: str) -> None:
+    with pytest.raises(BadValue, match=re.escape(said)):
+        payload_of(content)
+
+
+@pytest.mark.parametrize("given_", [Point(1, 2), (1, 2.0), [1.0, 2]])
+def test_l2_a_position_may_be_two_numbers(given_: Any) -> None:
+    assert point_given("position", given_) == Point(1, 2)
+
+
+@pytest.mark.parametrize("given_", ["here", (1,), (1, "2"), (True, 1), 3])
+def test_l2_what_is_no_position_is_told_so(given_: Any) -> None:
+    with pytest.raises(BadValue, match=r"position is .*; give a Point or \(x, y\)"):
+        point_given("position", given_)
+
+
+def test_l2_a_client_that_was_not_entered_says_so() -> None:
+    async def work() -> None:
+        client = Client("car", ["mqtt://127.0.0.1:1"])
+        for asked in (client.publish("t"), client.move((1, 2)), client.subscribe("t")):
+            with pytest.raises(ClientError, match="within `async with Client"):
+                await asked
+
+    asyncio.run(work())
+
+
+def test_l2_longitude_and_latitude_that_are_swapped_are_told_so() -> None:
+    with pytest.raises(brokers.BadReport, match="longitude comes first"):
+        brokers.context_reported(b'{"position": [60.17, 124.94]}', Context("car"), 0, Earth())
+    with pytest.raises(brokers.BadReport, match="not in this space"):
+        brokers.context_reported(b'{"position": [600, 124.94]}', Context("car"), 0, Earth())

@@ -304,6 +304,36 @@ def test_sessions_and_status_tell_what_waits(tmp_path: Path) -> None:
     run(work)
 
 
+# Fences.
+
+YARD = {
+    "type": "Feature",
+    "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [50, 0], [50, 50], [0, 50], [0, 0]]]},
+    "properties": {"hysteresis_m": 0},
+}
+
+
+def test_fences_are_put_listed_and_deleted(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, clients(broker, "van") as (van,):
+            assert (await ask(broker, "PUT", "/api/fences/city/yard", json.dumps(YARD))).status == 200
+            assert (await ask(broker, "GET", "/api/fences/city/yard")).json == YARD
+            listed = (await ask(broker, "GET", "/api/fences")).json
+            assert listed == {"fences": [{"name": "city/yard", "definition": YARD}]}
+            async with stream(broker, topic="$roam/fence/#") as events:
+                await report(van, -100.0, 25.0)
+                await report(van, 25.0, 25.0)
+                assert (await events.next_event())["topic"] == "$roam/fence/city/yard/enter"
+            assert (await ask(broker, "DELETE", "/api/fences/city/yard")).status == 200
+            assert (await ask(broker, "GET", "/api/fences")).json == {"fences": []}
+            assert (await ask(broker, "DELETE", "/api/fences/city/yard")).status == 404
+            for body, said in (("{}", "type"), ("", "GeoJSON")):
+                wrong = await ask(broker, "PUT", "/api/fences/x", body)
+                assert (wrong.status, said in wrong.json["problem"]) == (400, True), wrong.json
+
+    run(work)
+
+
 # Operating.
 
 

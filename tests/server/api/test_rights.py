@@ -91,6 +91,15 @@ def test_only_operators_look_into_a_broker_and_change_it(tmp_path: Path, method:
     run(work)
 
 
+def test_fences_are_for_whom_the_rules_let_define_and_see_them(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with guarded(tmp_path) as broker:
+            assert (await ask(broker, "PUT", "/api/fences/x", "{}", "van-1")).status == 403
+            assert (await ask(broker, "GET", "/api/fences", user="van-1")).json == {"fences": []}
+
+    run(work)
+
+
 def test_the_studio_shows_a_user_what_the_rules_let_him_see(tmp_path: Path) -> None:
     """Issue 20, item 9."""
 

@@ -178,6 +178,8 @@ def context_reported(payload: bytes, before: Context, now_us: int, space: Space)
 
 def _reported(given: list[float], what: str, space: Space) -> Point:
     point = point_of(given, space)
+    if point is None and len(given) == 2 and point_of(given[::-1], space) is not None:
+        raise BadReport(f"{what} {given} is not on Earth, and would be the other way round: longitude comes first")
     if point is None:
         raise BadReport(f"{what} {given} is not in this space: give [x, y] in metres, or [longitude, latitude]")
     return point

@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from roamcast.complaints import network_reason
-from roamcast.live.client.errors import ConnectionRefused, NameTaken, NotConnected
+from roamcast.live.client.errors import ClientError, ConnectionRefused, NameTaken, NotConnected
 from roamcast.live.client.itinerary import Itinerary
 from roamcast.live.client.line import Address, Line, Over
 from roamcast.live.client.session import Result, Session
@@ -78,6 +78,13 @@ class Attachment:
         except BaseException:
             await self._stop()
             raise
+
+    def check(self) -> None:
+        """Raises what stands in the way of saying anything."""
+        if self.problem is not None:
+            raise self.problem
+        if self._task is None:
+            raise ClientError("the client is not connected yet: use it within `async with Client(…) as client:`")
 
     async def leave(self, ends_session: bool) -> None:
         line = self.line

@@ -23,7 +23,7 @@ from types import TracebackType
 from msgspec.structs import replace
 
 from roamcast.live.client.attachment import Attachment
-from roamcast.live.client.content import ScopeLike, attributes_of
+from roamcast.live.client.content import Content, ScopeLike, attributes_of, point_given
 from roamcast.live.client.errors import ClientError, PublicationExpired, PublicationRefused, SubscriptionRefused
 from roamcast.live.client.fences import Fences
 from roamcast.live.client.following import Following
@@ -178,7 +178,7 @@ class Client:
     async def publish(
         self,
         subject: str,
-        content: Mapping[str, Value] | bytes = b"",
+        content: Content = b"",
         *,
         qos: int = 1,
         relevance: ScopeLike | None = None,
@@ -189,7 +189,9 @@ class Client:
         properties: Sequence[tuple[str, str]] = (),
         own_id: str | None = None,
     ) -> str:
-        """Answers with its id when a broker has it for good; with QoS 0, when it has left. Raises
+        """`content` is any JSON value, with points, tuples and moments in it, or bytes as they are.
+
+        Answers with its id when a broker has it for good; with QoS 0, when it has left. Raises
         `PublicationRefused`, and `PublicationExpired` if no broker could be reached within `expiry_s`. With `persist`
         it lasts until then, for whoever comes to want it. An event that has an id already keeps it with `own_id`."""
         self._published += 1
@@ -206,18 +208,19 @@ class Client:
 
     async def move(
         self,
-        position: Point | None = None,
+        position: Point | tuple[float, float] | None = None,
         *,
         velocity: Velocity | None = None,
-        destination: Point | None = None,
+        destination: Point | tuple[float, float] | None = None,
         pause_s: float = 0.0,
         attributes: Mapping[str, Value] | None = None,
         qos: int = 1,
     ) -> None:
         """Tells the broker where this client is and what it is like. What is left out stays as it was, but a velocity
         holds for the position that it comes with."""
-        said = self._report.add(position, velocity, destination, pause_s, attributes)
-        if position is not None:
+        here, there = point_given("position", position), point_given("destination", destination)
+        said = self._report.add(here, velocity, there, pause_s, attributes)
+        if here is not None:
             self._moved_s = asyncio.get_running_loop().time()
         await self._publish(replace(said, qos=qos))
 
@@ -325,8 +328,7 @@ class Client:
 
     def _check(self, packet: Publish) -> None:
         """What cannot be sent is said here; later it would be in the way of everything behind it."""
-        if self._attachment.problem is not None:
-            raise self._attachment.problem
+        self._attachment.check()
         what = f"publication of '{packet.topic[:100]}'"
         check_qos(packet.qos)
         try:
@@ -340,8 +342,7 @@ class Client:
             raise PublicationRefused(what, *why_not)
 
     async def _request(self, packet: Subscribe | Unsubscribe) -> Confirmed:
-        if self._attachment.problem is not None:
-            raise self._attachment.problem
+        self._attachment.check()
         try:
             sendable_bytes(replace(packet, packet_id=1))
         except BadPacket as problem:

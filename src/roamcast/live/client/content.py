@@ -1,11 +1,13 @@
 """The model's values in MQTT: attributes as a JSON object, scopes and filters as user properties.
 
-A position is `[x, y]`, as brokers read it. A moment is `{"timestamp": "..."}` as in CQL2: clients read it back, to
-brokers it is no attribute.
+What is published is any JSON value. Of an object, brokers see as attributes what can be one. A position is `[x, y]`,
+as brokers read it, and may be given as a `Point` or a tuple. A moment, an `Instant` or a `datetime` with a zone, is
+`{"timestamp": "..."}` as in CQL2: clients read it back, to brokers it is no attribute.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,15 +22,73 @@ from roamcast.model.values import BadValue, Instant, Point, Value, check_attribu
 ScopeLike: TypeAlias = Scope | Region | Filter | str
 """A scope, only a place, only a filter over hosts, or the text that the broker is to read."""
 
+ATTRIBUTES = (bool, int, float, str, Instant, Point)
+DEPTH_MAX = 100
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 
 
-def payload_of(attributes: Mapping[str, Value]) -> bytes:
+Content: TypeAlias = Mapping[str, Any] | Sequence[Any] | Value | datetime | bytes | None
+"""Bytes are sent as they are, anything else as JSON."""
+
+
+def payload_of(content: Content) -> bytes:
     """Raises `BadValue`."""
-    given = dict(attributes)
-    check_attributes(given)
-    return _encoder.encode({name: plain(value) for name, value in given.items()})
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    if isinstance(content, Mapping):
+        check_names(content)
+        check_attributes({name: value for name, value in content.items() if isinstance(value, ATTRIBUTES)})
+    try:
+        return _encoder.encode(json_of("content", content))
+    except (UnicodeEncodeError, OverflowError) as problem:
+        raise BadValue(f"content: {problem}") from None
+
+
+def check_names(content: Mapping[Any, Any]) -> None:
+    for name in content:
+        if not isinstance(name, str):
+            raise BadValue(f"content: a name is text, and {name!r} is of type {type(name).__name__}")
+
+
+def json_of(where: str, given: object, depth: int = 0) -> object:
+    """As the encoder takes it; `where` says in a mistake which part it is."""
+    if depth > DEPTH_MAX:
+        raise BadValue(f"{where[:200]}: more than {DEPTH_MAX} values in each other, or one that contains itself")
+    match given:
+        case None | bool() | str() | int():
+            return given
+        case float():
+            if not math.isfinite(given):
+                raise BadValue(f"{where}: {given} is no number that JSON has")
+            return given
+        case Point() | Instant():
+            return plain(given)
+        case datetime():
+            if given.tzinfo is None:
+                raise BadValue(f"{where}: {given} has no zone; give one, as in datetime.now(UTC)")
+            return plain(Instant((given - EPOCH) // timedelta(microseconds=1)))
+        case Mapping():
+            check_names(given)
+            return {name: json_of(f"{where}.{name}", value, depth + 1) for name, value in given.items()}
+        case list() | tuple():
+            return [json_of(f"{where}[{at}]", value, depth + 1) for at, value in enumerate(given)]
+        case _:
+            kinds = "a dict, list, tuple, text, number, boolean, None, Point, Instant, datetime or bytes"
+            raise BadValue(f"{where}: {type(given).__name__} cannot be said in JSON; give {kinds}")
+
+
+def point_given(what: str, given: object) -> Point | None:
+    """A position may be a `Point` or two numbers; raises `BadValue`."""
+    match given:
+        case None | Point():
+            return given
+        case (int() | float() as x, int() | float() as y) if not isinstance(x, bool) and not isinstance(y, bool):
+            return Point(float(x), float(y))
+        case _:
+            raise BadValue(f"{what} is {given!r}; give a Point or (x, y): metres, or longitude and latitude")
 
 
 def plain(value: Value) -> object:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from roamcast.live.client.content import ScopeLike, filter_text, payload_of, plain, scope_text
+from roamcast.live.client.content import Content, ScopeLike, filter_text, payload_of, plain, scope_text
 from roamcast.model.filter import Filter
 from roamcast.model.space import Space
 from roamcast.model.values import Point, Value, Velocity
@@ -27,11 +27,11 @@ def publication(
     client: str,
     own_id: str,
     subject: str,
-    content: Mapping[str, Value] | bytes,
+    content: Content,
     scopes: Mapping[str, ScopeLike | None],
     properties: Pairs,
 ) -> Publish:
-    payload = bytes(content) if isinstance(content, bytes | bytearray | memoryview) else payload_of(content)
+    payload = payload_of(content)
     pairs = ((ID, own_id), *properties, *_scope_pairs(client, scopes))
     return Publish(subject, payload, user_properties=pairs)
 

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from roamcast.server.api.acting import Acting
+from roamcast.server.api.fencing import Fencing
 from roamcast.server.api.looking import GEOJSON, Looking
 from roamcast.server.api.openapi import document
 from roamcast.server.api.operation import Operation, routes_of
@@ -30,6 +31,7 @@ class Api:
         tracking = Tracking(tracks, server.now_us)
         looking, acting = Looking(server), Acting(server, reload, elsewhere)
         self.speaking = speaking = Speaking(server)
+        fencing = Fencing(server, speaking)
         self._users = users
         self.operations = [
             Operation("GET", "/api/status", looking.status),
@@ -38,6 +40,10 @@ class Api:
             Operation("POST", "/api/kick/{client:path}", acting.kick),
             Operation("GET", "/api/positions", looking.positions, media=GEOJSON),
             Operation("GET", "/api/tracks/{client:path}", tracking.track, media=GEOJSON),
+            Operation("GET", "/api/fences", fencing.fences),
+            Operation("GET", "/api/fences/{name:path}", fencing.fence, media=GEOJSON),
+            Operation("PUT", "/api/fences/{name:path}", fencing.put_fence, takes=GEOJSON),
+            Operation("DELETE", "/api/fences/{name:path}", fencing.delete_fence),
             Operation("GET", "/api/sessions", looking.sessions),
             Operation("DELETE", "/api/sessions/{client:path}", acting.end_session),
             Operation("POST", "/api/publish/{topic:path}", speaking.publish, takes="*/*"),

@@ -118,6 +118,13 @@ class Speaking:
             raise refusal(turned) from None
         return Published(topic, query.qos)
 
+    async def say(self, who: Who, packet: Publish) -> None:
+        """As the user's shared client; raises `HTTPException`."""
+        try:
+            await (await self._client(who)).publish(packet)
+        except Turned as turned:
+            raise refusal(turned) from None
+
     async def events(self, who: Who, query: EventsQuery) -> StreamingResponse:
         """Subscribe: events come as Server-Sent Events, for as long as the connection lasts."""
         report = report_at(query.at) if query.at else None

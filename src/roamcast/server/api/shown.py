@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 
 class Position(Struct, frozen=True):
@@ -86,3 +86,13 @@ class Draining(Struct, frozen=True):
 class Published(Struct, frozen=True):
     topic: str
     qos: int
+
+
+class FenceShown(Struct, frozen=True):
+    name: str
+    definition: Raw
+    """GeoJSON, as it was put."""
+
+
+class FenceList(Struct, frozen=True):
+    fences: list[FenceShown]
