@@ -44,6 +44,8 @@ def test_p4_a_page_counts_the_claims_that_it_shows(paper: str) -> None:
         these = [each for each in shown if each[1].startswith(mark)]
         holding = sum(each[3].startswith("holds") for each in these)
         assert f"{mark} {holding} of {len(these)}" in block
+    left = len(claims_in(block)) - len(shown)
+    assert (f"Of {left} more the experiments were not run." in block) is (left > 0)
 
 
 def test_p4_claims_are_counted_by_paper_and_by_how_they_stand_to_it() -> None:

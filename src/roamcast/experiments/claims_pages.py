@@ -70,7 +70,9 @@ def block(paper: str, experiments: Mapping[str, Experiment], sections: Sequence[
     found = [by_name[each.name] for each in ours if each.name in by_name]
     tally = tally_of(paper, [claim for section in found for claim in section.claims])
     runs = sum(section.runs for section in found)
-    lines = [f"Claims that hold: **{tally.words}**; {runs:,} runs.", ""]
+    left = sum(len(each.claims) for each in ours if each.name not in by_name)
+    rest = f" Of {left} more the experiments were not run." if left else ""
+    lines = [f"Claims that hold: **{tally.words}**; {runs:,} runs.{rest}", ""]
     lines += ["| claim | the paper, and what we accept | measured | |", "|---|---|---|---|"]
     for experiment in ours:
         lines.append(f"| **{cell(experiment.title)}**, {cell(experiment.section)}; `{experiment.name}` | | | |")

@@ -262,8 +262,8 @@ DENSITY = Experiment(
             "cost at 200 and more hosts/km² against 44, %",
             "as published: 'the increase in network traffic evidenced by the figure'",
             between(change_with_density, 0.0, float("inf"), "+.1f"),
-            "Hosts that hear a copy let theirs go, so that more hosts in a region send little more; and on a smaller "
-            "area ways are shorter.",
+            "It falls. Likely, but not taken apart: hosts that hear a copy let theirs go, so that more hosts in a "
+            "region send little more, and on a smaller area ways are shorter.",
         ),
     ),
     plots=(
