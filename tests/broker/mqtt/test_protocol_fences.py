@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from roamcast.broker.mqtt.inputs import AnyGiven
+from roamcast.model.space import Plane
 from roamcast.mqtt.packets import PubAck
 from roamcast.mqtt.reasons import Reason
+from roamcast.server.access import PolicyAccess
+from roamcast.server.security import Policy, RateLimits
+from roamcast.server.security.rules import Rule
 from tests.broker.mqtt.scene import Scene, last, published
 from tests.broker.mqtt.stage import SimClient
 
@@ -371,3 +375,25 @@ def test_a_fence_of_a_broker_whose_clock_is_ahead_tells_dwell_p99() -> None:
     at(scene, van, 0)
     scene.rest(100.0)
     assert told(reader) == ["yard/enter", "yard/dwell"]
+
+
+# Rules.
+
+
+def policy(*rules: Rule) -> PolicyAccess:
+    return PolicyAccess(Policy(Plane(), rules), RateLimits(), Plane())
+
+
+def test_rules_say_who_defines_fences_and_who_is_told_p101() -> None:
+    scene = Scene()
+    office, van = scene.client("office"), scene.client("van-7")
+    scene.stage.brokers["a"].server.access = policy(
+        Rule(clients=("office",), publish=("$roam/fences/#",), subscribe=("$roam/fence/#",)),
+        Rule(clients=("van-7",), publish=("$roam/me",)),
+    )
+    assert put(scene, van) is Reason.NOT_AUTHORIZED
+    assert put(scene, office) is Reason.SUCCESS
+    assert scene.subscribe(van, "$roam/fence/yard/enter") == (Reason.NOT_AUTHORIZED,)
+    assert scene.subscribe(office, "$roam/fence/yard/enter") == (Reason.GRANTED_QOS_1,)
+    at(scene, van, 0)
+    assert told(office) == ["yard/enter"]
