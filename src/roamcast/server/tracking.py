@@ -12,6 +12,7 @@ from msgspec import Struct
 from roamcast.location.clean import Cleaner, Limits
 from roamcast.location.owntracks import BadReport, fix_of
 from roamcast.model.context import Context
+from roamcast.model.fence import ACCURACY_ATTRIBUTE
 from roamcast.model.space import Space
 from roamcast.mqtt.messages import Message
 
@@ -78,4 +79,8 @@ class Trackers:
             raise BadLocation(cleaner.verdict.value)
         # What was derived from two fixes that may lie a minute apart is not how it moves now.
         told = fix.speed_mps is not None and fix.heading_deg is not None
-        return Context(before.host, used.point, now_us, used.velocity if told else None, attributes=before.attributes)
+        velocity = used.velocity if told else None
+        attributes = before.attributes
+        if fix.accuracy_m is not None:
+            attributes = {**attributes, ACCURACY_ATTRIBUTE: fix.accuracy_m}
+        return Context(before.host, used.point, now_us, velocity, attributes=attributes)

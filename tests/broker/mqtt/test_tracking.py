@@ -74,3 +74,11 @@ def test_l4_whatever_a_phone_says_its_position_is_on_earth_or_unchanged(payloads
 def test_l4_what_a_phone_does_not_know_is_missing() -> None:
     fix = fix_of('{"_type": "location", "lat": 1, "lon": 2, "vel": -1, "cog": -1, "acc": -1}', NOW_US)
     assert (fix.at_us, fix.speed_mps, fix.heading_deg, fix.accuracy_m) == (NOW_US, None, None, None)
+
+
+def test_l4_how_accurate_a_location_is_becomes_an_attribute() -> None:
+    trackers, before = Trackers(Earth(), TrackingParams()), Context("phone", attributes={"kind": "phone"})
+    message = Message("owntracks/u/d", b'{"_type": "location", "lat": 1, "lon": 2, "acc": 65}')
+    context = trackers.context(message, before, NOW_US)
+    assert context is not None
+    assert context.attributes == {"kind": "phone", "accuracy_m": 65.0}
