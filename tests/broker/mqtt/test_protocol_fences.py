@@ -224,6 +224,20 @@ def test_a_new_fence_sees_the_next_report_as_the_first_p100() -> None:
     assert told(reader) == ["yard/enter", "late/enter"]
 
 
+def test_a_new_fence_does_not_see_a_report_that_tells_no_place_p100() -> None:
+    """Nobody has entered a fence before it was defined."""
+    scene, reader, van = watched()
+    at(scene, van, 0)
+    put(scene, reader, "late", on=["enter"])
+    for number in (1, 2):
+        scene.publish(van, "$roam/me", {"attributes": {"number": number}}, qos=0)
+    assert told(reader) == ["yard/enter"]
+    before_us = scene.stage.loop.now_us
+    at(scene, van, 1)
+    assert told(reader) == ["yard/enter", "late/enter"]
+    assert json.loads(reader.taken[-1])["time"] >= before_us
+
+
 def test_a_fence_that_is_defined_anew_begins_anew_p100() -> None:
     scene, reader, van = watched()
     at(scene, van, 0)

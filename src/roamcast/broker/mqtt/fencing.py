@@ -173,19 +173,23 @@ class Fencing:
     def moved(self, session: Session, before: Context, after: Context) -> None:
         """A client has reported itself."""
         judged = list(self._judged(session, before, after)) if len(self.index) else []
-        session.fences_known = self.changes
+        self.passed_over(session, before, after)
         if judged:
             self._take(session, judged)
 
-    def passed_over(self, session: Session) -> None:
-        """A report that was judged when it came, and changed nothing."""
-        session.fences_known = self.changes
+    def passed_over(self, session: Session, before: Context, after: Context) -> None:
+        """A report that was judged, here or when it came. One that tells no place was not seen by newer fences."""
+        if after.at_us != before.at_us:
+            session.fences_known = self.changes
 
     def _judged(self, session: Session, before: Context, after: Context) -> Iterator[Judged]:
         for name in self._concerned(session, before, after):
             fence, since_us = self.index.get(name), self._since_us.get(name)
             if fence is None or since_us is None:
                 # It was deleted; what is known of it goes with the next change.
+                continue
+            if after.at_us == before.at_us < since_us:
+                # It has told no place since then.
                 continue
             state = self._state(session, fence, since_us, before)
             state, occurrences = step(fence, state, after, self.border.space)

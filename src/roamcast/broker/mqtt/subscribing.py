@@ -217,7 +217,7 @@ class Subscribing:
             self.border.walking.moved(session)
             self.travelling.moved(session)
             if judged:
-                self.border.fencing.passed_over(session)
+                self.border.fencing.passed_over(session, before, context)
             else:
                 self.border.fencing.moved(session, before, context)
 
