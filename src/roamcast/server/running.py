@@ -140,8 +140,9 @@ class RunningBroker:
         if self._journal is not None:
             core.border.observation.observers.add(self._journal)
         if settings.tracks is not None:
-            self.tracks = open_tracks(settings.tracks, Path(settings.data), self.server)
-            self.server.positions.record = self.tracks.add
+            tracks = self.tracks = open_tracks(settings.tracks, Path(settings.data), self.server)
+            sessions = core.border.sessions
+            self.server.positions.record = lambda context: tracks.add(context, sessions[context.host].user)
         self.server.give(Restarted())
         try:
             await self._open()

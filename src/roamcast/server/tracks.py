@@ -9,6 +9,8 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,11 +30,15 @@ PRUNE_EVERY = 60
 """Of so many transactions one removes what is too old or too much."""
 TABLE = """
 CREATE TABLE IF NOT EXISTS track
-    (client TEXT, at_us INTEGER, x REAL, y REAL, PRIMARY KEY (client, at_us)) WITHOUT ROWID;
+    (client TEXT, at_us INTEGER, x REAL, y REAL, user TEXT, PRIMARY KEY (client, at_us)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS track_by_time ON track (at_us);
 """
+ASKED = """
+SELECT at_us, x, y FROM track WHERE client = ? AND at_us BETWEEN ? AND ? AND (? IS NULL OR user = ?)
+ORDER BY at_us DESC LIMIT ?
+"""
 
-Row: TypeAlias = tuple[str, int, float, float]
+Row: TypeAlias = tuple[str, int, float, float, str | None]
 
 
 class TrackSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,23 +78,27 @@ class Tracks:
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tracks")
         self._waiting: list[Row] = []
+        self._unwritten = 0
+        """Those that wait, and those that are being written."""
         self._timer: asyncio.TimerHandle | None = None
         self._writes = 0
         self._database = sqlite3.connect(folder / FILE, check_same_thread=False, isolation_level=None)
         self._database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + TABLE)
 
-    def add(self, context: Context) -> None:
+    def add(self, context: Context, user: str | None = None) -> None:
+        """`user` has the client now."""
         seen = shown(context, self._space)
-        if seen is None or seen.position is None or len(self._waiting) >= WAITING_MAX:
+        if seen is None or seen.position is None or self._unwritten >= WAITING_MAX:
             return
-        self._waiting.append((seen.host, seen.at_us, seen.position.x, seen.position.y))
+        self._unwritten += 1
+        self._waiting.append((seen.host, seen.at_us, seen.position.x, seen.position.y, user))
         if self._timer is None:
             self._timer = self._loop.call_later(WRITE_S, self._write_soon)
 
-    async def of(self, client: str, from_us: int, to_us: int, most: int) -> list[TrackPoint]:
-        """In the order of time; the newest if there are more."""
+    async def of(self, client: str, from_us: int, to_us: int, most: int, user: str | None = None) -> list[TrackPoint]:
+        """In the order of time; the newest if there are more. With `user`, while that had the client."""
         self._write_soon()
-        return await self._loop.run_in_executor(self._thread, self._read, client, from_us, to_us, most)
+        return await self._loop.run_in_executor(self._thread, self._read, client, from_us, to_us, most, user)
 
     def close(self) -> None:
         self._write_soon()
@@ -104,12 +114,17 @@ class Tracks:
             self._writes += 1
             prune = self._writes % PRUNE_EVERY == 1
             writing = self._thread.submit(self._write, rows, prune, self._now_us())
-            writing.add_done_callback(self._written)
+            writing.add_done_callback(partial(self._written, len(rows)))
 
-    def _written(self, writing: Future[None]) -> None:
-        problem = writing.exception()
+    def _written(self, count: int, writing: Future[None]) -> None:
+        """On the thread."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._over, count, writing.exception())
+
+    def _over(self, count: int, problem: BaseException | None) -> None:
+        self._unwritten -= count
         if problem is not None:
-            self._loop.call_soon_threadsafe(self._failed, str(problem))
+            self._failed(str(problem))
 
     # On the thread.
 
@@ -117,7 +132,7 @@ class Tracks:
         database = self._database
         database.execute("BEGIN")
         try:
-            database.executemany("INSERT OR REPLACE INTO track VALUES (?, ?, ?, ?)", rows)
+            database.executemany("INSERT OR REPLACE INTO track VALUES (?, ?, ?, ?, ?)", rows)
             if prune:
                 oldest_us = now_us - round(self._settings.days * DAY_US)
                 database.execute("DELETE FROM track WHERE at_us < ?", (oldest_us,))
@@ -130,7 +145,6 @@ class Tracks:
             raise
         database.execute("COMMIT")
 
-    def _read(self, client: str, from_us: int, to_us: int, most: int) -> list[TrackPoint]:
-        asked = "SELECT at_us, x, y FROM track WHERE client = ? AND at_us BETWEEN ? AND ? ORDER BY at_us DESC LIMIT ?"
-        found = self._database.execute(asked, (client, from_us, to_us, most)).fetchall()
+    def _read(self, client: str, from_us: int, to_us: int, most: int, user: str | None) -> list[TrackPoint]:
+        found = self._database.execute(ASKED, (client, from_us, to_us, user, user, most)).fetchall()
         return [TrackPoint(*row) for row in reversed(found)]

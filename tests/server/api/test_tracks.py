@@ -3,10 +3,12 @@
 import asyncio
 import json
 import sqlite3
+import threading
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
+import aiomqtt
 import pytest
 from typer.testing import CliRunner
 
@@ -14,9 +16,11 @@ from roamcast.cli import app
 from roamcast.model.context import Context
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
+from roamcast.server import tracks as module
+from roamcast.server.running import RunningBroker
 from roamcast.server.tracks import DAY_US, FILE, Tracks, TrackSettings
 from tests.server.api.asking import ask, guarded
-from tests.server.studio.stage import broker_at, clients, port_of, report, run
+from tests.server.studio.stage import broker_at, clients, port_of, report, run, until
 
 pytestmark = pytest.mark.timeout(60)
 GPX = "{http://www.topografix.com/GPX/1/1}"
@@ -134,6 +138,48 @@ def test_a_broker_without_tracks_says_so_and_one_with_users_shows_them_by_rule(t
             assert (answer.status, "[tracks]" in answer.json["problem"]) == (404, False)
 
     run(work)
+
+
+def test_who_takes_a_client_id_is_not_shown_where_its_last_user_was(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with guarded(tmp_path, tracks={}) as broker:
+            for user, x in (("van-1", 1.0), ("van-2", 2.0)):
+                async with named(broker, user, "shared") as client:
+                    await report(client, x, 0.0)
+                    seen = {
+                        who: (await ask(broker, "GET", "/api/tracks/shared", user=who)).json["geometry"][
+                            "coordinates"
+                        ]
+                        for who in (user, "ops")
+                    }
+                    assert seen[user] == [x, 0.0]
+                await until(lambda: "shared" not in broker.server.core.border.sessions)
+            assert seen["ops"] == [[1.0, 0.0], [2.0, 0.0]]
+
+    run(work)
+
+
+def test_moves_that_the_disk_cannot_follow_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAITING_MAX", 3)
+
+    async def work() -> None:
+        tracks, go_on = kept(tmp_path), threading.Event()
+        tracks._thread.submit(go_on.wait)
+        for at_us in range(9):
+            tracks.add(at("van", at_us, float(at_us)))
+            tracks._write_soon()
+        go_on.set()
+        assert await points(tracks, "van") == [0.0, 1.0, 2.0]
+        await until(lambda: tracks._unwritten == 0)
+        tracks.close()
+
+    run(work)
+
+
+def named(broker: RunningBroker, user: str, client: str) -> aiomqtt.Client:
+    port = port_of(broker, "mqtt tcp")
+    protocol = aiomqtt.ProtocolVersion.V5
+    return aiomqtt.Client("127.0.0.1", port, username=user, password=user, identifier=client, protocol=protocol)
 
 
 def test_the_command_prints_a_track(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Tracks over HTTP: where a client was, as GeoJSON, GPX or CSV."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -42,8 +43,11 @@ class Tracking:
             raise HTTPException(404, "this broker keeps no tracks; its settings need a table [tracks]")
         to_us = moment("to", query.to) if query.to else self._now_us()
         from_us = moment("from", query.from_) if query.from_ else to_us - DAY_US
-        points = await self._tracks.of(client, from_us, to_us, max(0, min(query.limit, POINTS_MAX)))
-        written = {"geojson": geojson, "gpx": gpx, "csv": csv}[query.format](client, points)
+        # Another user may have had the client id before.
+        user = None if who.is_shown(client) else who.identity.user
+        points = await self._tracks.of(client, from_us, to_us, max(0, min(query.limit, POINTS_MAX)), user)
+        write = {"geojson": geojson, "gpx": gpx, "csv": csv}[query.format]
+        written = await asyncio.to_thread(write, client, points)
         return Response(written, headers={"content-type": MEDIA[query.format]})
 
 

@@ -43,12 +43,14 @@ class Who(Struct, frozen=True):
 
     def sees(self, client: str) -> bool:
         """Whether where and what a client is may be shown to them."""
-        if self.sees_everybody:
-            return True
         session = self.sessions.get(client)
         if session is not None and session.user is not None and session.user == self.identity.user:
             return True
-        return self.policy.may_subscribe(self.identity, position_topic(client)).allowed
+        return self.is_shown(client)
+
+    def is_shown(self, client: str) -> bool:
+        """Whether the rules show it to them, whosesoever it is and was."""
+        return self.sees_everybody or self.policy.may_subscribe(self.identity, position_topic(client)).allowed
 
     def may_look(self, what: str) -> bool:
         return self.policy.may_subscribe(self.identity, ADMIN + what).allowed
