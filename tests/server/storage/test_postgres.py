@@ -404,6 +404,15 @@ def test_segments_are_stored_with_batches_and_go_when_no_snapshot_needs_them(ben
         other.segment(1)
 
 
+def test_segments_count_for_the_quota_after_a_restart(bench: Bench) -> None:
+    quota = StorageSettings(bytes_max=100_000)
+    bench.log(settings=quota).append_all([b"batch"], [(1, b"x" * 90_000)])
+    log = bench.log(settings=quota)
+    list(log.load().batches)
+    with pytest.raises(StorageFull, match="the quota is 100000"):
+        log.append(b"x" * 20_000)
+
+
 def test_segments_find_their_table_in_a_database_that_had_none(bench: Bench) -> None:
     filled(bench.log())
     bench.server.sql("DROP TABLE roamcast.segments")

@@ -26,8 +26,8 @@ class Fencing:
         retained = self._server.core.border.retained
         found = [
             FenceShown(topic.removeprefix(DEFINITIONS), msgspec.Raw(retained.payload_of(topic)))
-            for topic in sorted(retained.of)
-            if topic.startswith(DEFINITIONS) and who.hears(topic)
+            for topic in sorted(topic for topic in retained.of if topic.startswith(DEFINITIONS))
+            if who.hears(topic)
         ]
         return FenceList(found)
 

@@ -120,7 +120,7 @@ class PostgresLog:
 
     def load(self) -> Loaded:
         snapshot = self._reader.snapshot(self._state)
-        self._used_bytes = len(snapshot or b"")
+        self._used_bytes = len(snapshot or b"") + self._segments_bytes()
         return Loaded(snapshot, self._batches(), self._state.life, self._reader.segments())
 
     def _batches(self) -> Iterator[bytes]:
