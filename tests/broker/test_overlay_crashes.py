@@ -127,6 +127,13 @@ def test_o1_a_post_whose_end_was_told_first_takes_an_earlier_one_with_it() -> No
     assert (len(directory.entries), len(directory.table)) == (0, 0)
 
 
+def test_o1_a_post_that_was_believed_lost_does_not_take_the_place_of_its_successor() -> None:
+    directory = Directory(Plane(), 10, 10)
+    directory.enrol(Enrol(WANTED, "B", 9, 8))
+    assert not directory.enrol(Enrol(WANTED, "C", 12, 5))
+    assert directory.entries["s"].place == "B"
+
+
 def test_o1_a_broker_that_only_does_not_have_a_post_does_not_end_it() -> None:
     directory = Directory(Plane(), 10, 10)
     directory.enrol(Enrol(WANTED, "B", 6, 5))

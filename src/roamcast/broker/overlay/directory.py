@@ -3,7 +3,7 @@ are.
 
 Every broker has one. Who takes in a subscription tells all brokers it knows (`Enrol`), and each newly met one; the
 broker where an event is published then knows alone whom the event is for and where to send it, which is what source
-routing needs. Of two entries for one subscription the later version is right.
+routing needs. Of two entries for one subscription that of the later post is right, and of one post the later version.
 
 Where a post has gone is told at once to those who need it for the move (`departing.py`), to the others once a period
 by the broker where it is (`Whereabouts`). Meanwhile they send to where it was, and every broker that a post has left
@@ -39,7 +39,8 @@ class Directory:
         known = self.entries.get(name)
         if known is None and len(self.entries) >= self.wishes_max:
             return False
-        if known is not None and entry.version <= known.version:
+        if known is not None and (entry.made, entry.version) <= (known.made, known.version):
+            # A post that was believed lost may turn up later, in the handoff of a broker that began anew.
             return False
         if (name, entry.made) in self.gone:
             # News that it is gone was here first. An earlier post, whose place it took, is gone as well.
