@@ -25,7 +25,7 @@ NUMBER = re.compile(r"(?<=:)\d+\.?\d*(?=[,}])|(?<=\[)\d+\.\d+(?=,60)")
 NEEDED = {"name": "north", "data": "data"}
 
 
-@pytest.mark.parametrize("page", ["ROAMING", "SECURITY", "STANDBY"])
+@pytest.mark.parametrize("page", ["HTTP", "ROAMING", "SECURITY", "STANDBY"])
 def test_l6_every_piece_of_settings_is_accepted(page: str) -> None:
     pieces = blocks(text_of(f"docs/howto/{page}.md"), "toml")
     assert len(pieces) >= 2
