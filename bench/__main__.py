@@ -17,7 +17,7 @@ from pathlib import Path
 from bench import interrupts
 from bench.conditions import conditions, load, versions
 from bench.progress import SO_FAR
-from roamcast.cli_bench import account_of, module_named, unknown
+from roamcast.cli.bench import account_of, module_named, unknown
 
 INTERRUPTED = 130
 DIRECTORY = Path("out/bench")

@@ -173,7 +173,14 @@ def main() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "load.toml"
         config.write_text(SETTINGS.format(port=0), encoding="utf-8")
-        command = [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config", str(config)]
+        command = [
+            sys.executable,
+            "-c",
+            "from roamcast.cli.main import main; main()",
+            "broker",
+            "--config",
+            str(config),
+        ]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=tied) as broker:
             assert broker.stdout is not None
             try:

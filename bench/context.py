@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench import progress
-from roamcast.experiments.assemble import kit_of
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Result, run_scenario
 from roamcast.sim.scenario import Scenario, load_scenario
 

@@ -21,19 +21,19 @@ from functools import partial
 
 import uvloop
 
-from roamcast.experiments.assemble import kit_of
-from roamcast.live.adhoc.drops import Dropped
-from roamcast.live.adhoc.frames import COUNTER_AT, SESSION_AT
-from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, PREPARED_MAX, Identity, is_signed
-from roamcast.live.adhoc.running import NodeSettings, RunningNode
-from roamcast.live.adhoc.sealing import Seals
+from roamcast.adhoc.proximity.messages import Withdrawn
 from roamcast.model.context import Context
 from roamcast.model.event import ContentType, EventType
 from roamcast.model.region import Circle
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Value
+from roamcast.multicast.drops import Dropped
+from roamcast.multicast.frames import COUNTER_AT, SESSION_AT
+from roamcast.multicast.keys import OPEN_GROUP_KEY, PREPARED_MAX, Identity, is_signed
+from roamcast.multicast.running import NodeSettings, RunningNode
+from roamcast.multicast.sealing import Seals
 from roamcast.node.boundary import Broadcast
-from roamcast.protocols.adhoc.proximity.messages import Withdrawn
+from roamcast.papers.assemble import kit_of
 
 TAKES = "14 s"
 SCALES = (1, 10, 100, 1_000, 10_000)

@@ -104,7 +104,7 @@ def single(prepare: Callable[[Path, int], list[str]]) -> Callable[[Path, list[in
 
 
 def our_command(config: Path) -> list[str]:
-    return [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config", str(config)]
+    return [sys.executable, "-c", "from roamcast.cli.main import main; main()", "broker", "--config", str(config)]
 
 
 def chained(count: int) -> list[str]:

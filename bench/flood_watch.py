@@ -1,7 +1,7 @@
 """Flood watch on three machines (O8; section 4.3, figures 15 to 17): the paths of events, and how long they take.
 
-Four programs in three network namespaces, on a radio in user space (`tests/live/overlay/hosts.py`). The land has
-100 x 100 cells, as the paper's. All machines share a channel of 1 Mbit/s, the basic rate of 802.11b: the paper's
+Four programs in three network namespaces, on a radio in user space (`tests/broker/overlay_live/hosts.py`). The land
+has 100 x 100 cells, as the paper's. All machines share a channel of 1 Mbit/s, the basic rate of 802.11b: the paper's
 second for 80 kB over one hop is not far from that. Events come one at a time, each after the one before has arrived,
 so that nothing waits for earlier ones; the paper does not say how its events came. Latencies are from the moment when
 an event is raised until the client has it, on one clock. They have in them what the modulator takes, which is
@@ -18,14 +18,14 @@ import time
 from msgspec import Struct
 
 from bench import progress
-from roamcast.experiments.overlay_hosts import APPROACHES, NETWORKS, WAYS
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import FOREVER_US
+from roamcast.papers.overlay_hosts import APPROACHES, NETWORKS, WAYS
+from tests.broker.overlay_live.hosts import FloodWatch
+from tests.broker.overlay_live.watcher import asking, rain_of
 from tests.broker.test_modulator_page import FLOOD
-from tests.live.overlay.hosts import FloodWatch
-from tests.live.overlay.watcher import asking, rain_of
 from tests.networks.namespaces import why_not
 
 TAKES = "7 minutes"

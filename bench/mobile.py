@@ -34,9 +34,9 @@ from msgspec import Struct
 
 from bench import progress
 from bench.fanout_peers import Peer, Running, needs, our_command, program, single
-from roamcast.location.fix import Fix, heading_of
-from roamcast.location.reckoning import Reckoning
 from roamcast.model.space import Plane
+from roamcast.movement.fix import Fix, heading_of
+from roamcast.movement.reckoning import Reckoning
 from roamcast.mqtt import Decoder, encode
 from roamcast.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, UnsubAck, Unsubscribe, Wish
 

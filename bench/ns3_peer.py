@@ -19,11 +19,11 @@ import time
 from pathlib import Path
 
 from bench import progress
-from roamcast.experiments.assemble import kit_of
+from roamcast.adhoc.context.messages import EventMessage
+from roamcast.adhoc.flooding import Flooded
 from roamcast.model.region import Box
 from roamcast.node.boundary import Message
-from roamcast.protocols.adhoc.context.messages import EventMessage
-from roamcast.protocols.baseline.flooding import Flooded
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.radio import Frame, SharedMedium
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import Scenario

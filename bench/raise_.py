@@ -4,7 +4,7 @@ As the experiment `steam-latency` measures it, but far beyond the paper's scale:
 10,000 other types, the consumer holds as many subscriptions to other subjects. Neither may make an event dearer.
 """
 
-from roamcast.experiments.steam_latency import Pair
+from roamcast.papers.steam_latency import Pair
 
 TAKES = "5 s"
 SCALES = (1, 10, 100, 1_000, 10_000)

@@ -34,7 +34,7 @@ WAITED = 5
 IN_FLIGHT = 20
 """Messages of the publisher that are not acknowledged: Mosquitto allows twenty."""
 PATIENCE_S = 60.0
-COMMAND = [sys.executable, "-c", "from roamcast.cli import main; main()", "broker", "--config"]
+COMMAND = [sys.executable, "-c", "from roamcast.cli.main import main; main()", "broker", "--config"]
 OURS = """
 name = "{name}"
 data = "data-{name}"
@@ -101,7 +101,7 @@ def ours(folder: Path, ports: list[int]) -> list[list[str]]:
         command = [
             sys.executable,
             "-c",
-            "from roamcast.cli import main; main()",
+            "from roamcast.cli.main import main; main()",
             "broker",
             "--config",
             f"{name}.toml",

@@ -23,7 +23,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from bench import ns3_peer, progress
-from roamcast.experiments.assemble import kit_of
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import Scenario, load_scenario, scenario_from
 

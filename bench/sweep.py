@@ -16,7 +16,7 @@ from typing import Any
 
 from bench import interrupts
 from bench.oracle import processes
-from roamcast.experiments.varied import all_texts, run_varied, ship
+from roamcast.papers.varied import all_texts, run_varied, ship
 from roamcast.spark.session import open_session
 from roamcast.spark.sweep import sweep
 

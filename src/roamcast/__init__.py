@@ -14,7 +14,7 @@ from roamcast.model.values import BadValue, Instant, Point
 from roamcast.node.port import Application, Port
 
 if TYPE_CHECKING:
-    from roamcast.live.client import Client
+    from roamcast.client import Client
 
 __version__ = "0.1.0"
 
@@ -46,7 +46,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """`Client` needs more than most who import this, so it comes when it is asked for."""
     if name == "Client":
-        from roamcast.live.client import Client
+        from roamcast.client import Client
 
         return Client
     raise AttributeError(f"module 'roamcast' has no attribute '{name}'")

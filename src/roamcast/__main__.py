@@ -1,4 +1,4 @@
-from roamcast.cli import main
+from roamcast.cli.main import main
 
 if __name__ == "__main__":
     main()

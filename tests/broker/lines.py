@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from roamcast.broker.params import BrokerParams
-from roamcast.experiments.chaos import Trial, TrialParams
+from roamcast.papers.chaos import Trial, TrialParams
 
 
 class Line(Trial):

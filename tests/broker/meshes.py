@@ -4,13 +4,13 @@ from roamcast.broker.mesh.client import MeshClient
 from roamcast.broker.mesh.handover import MeshHandover
 from roamcast.broker.mesh.params import MeshParams
 from roamcast.broker.params import BrokerParams
-from roamcast.experiments.chaos import TrialParams
-from roamcast.experiments.chaos_mesh import MeshKind, MeshTrial, rest_at, trip
 from roamcast.model.context import Context
 from roamcast.model.movement import MovementModel
 from roamcast.model.space import Cell
 from roamcast.model.values import Point
 from roamcast.node.boundary import Moved
+from roamcast.papers.chaos import TrialParams
+from roamcast.papers.chaos_mesh import MeshKind, MeshTrial, rest_at, trip
 from roamcast.sim.links import LinkParams
 from roamcast.sim.observers import Tally
 

@@ -11,12 +11,12 @@ from roamcast.broker.gated import AskAdvertised
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.routing import Strategy, asking_for
 from roamcast.broker.wishes import Wish
-from roamcast.experiments.chaos import SUBJECT, Failure, Trial, TrialParams
-from roamcast.experiments.chaos_announcing import AnnouncingTrial, AnnouncingWalkers
 from roamcast.model.filter import parse_text
 from roamcast.model.space import Plane
 from roamcast.model.subject import subject_matches, subjects_overlap
 from roamcast.model.values import Value
+from roamcast.papers.chaos import SUBJECT, Failure, Trial, TrialParams
+from roamcast.papers.chaos_announcing import AnnouncingTrial, AnnouncingWalkers
 from tests.broker.lines import Line
 from tests.broker.walks import Spoken
 from tests.effort import examples

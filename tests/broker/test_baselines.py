@@ -3,9 +3,9 @@
 import pytest
 
 from roamcast.broker.logical.params import LogicalParams
-from roamcast.experiments.chaos import SETTLES_S, Failure, Trial, TrialParams
-from roamcast.experiments.example import Example, NaiveExample, NaiveTrial
-from roamcast.protocols.baseline.resubscribing import ResubscribingParams
+from roamcast.broker.resubscribing import ResubscribingParams
+from roamcast.papers.chaos import SETTLES_S, Failure, Trial, TrialParams
+from roamcast.papers.example import Example, NaiveExample, NaiveTrial
 
 T_D_MS = 45
 """One way from the client to the producer's broker: 15 + 20 + 10 ms."""

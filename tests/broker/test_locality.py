@@ -3,7 +3,7 @@
 import pytest
 
 from roamcast.broker.routing import Strategy
-from roamcast.experiments.rebeca_locality import STRATEGIES, one_hop
+from roamcast.papers.rebeca_locality import STRATEGIES, one_hop
 
 
 @pytest.mark.parametrize("move", ["first", "later"])

@@ -8,11 +8,11 @@ from roamcast.broker.logical.params import PAPERS_RULE, LogicalParams
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT
 from roamcast.broker.routing import Strategy
-from roamcast.experiments.chaos import Failure, TrialParams
-from roamcast.experiments.chaos_logical import LogicalTrial, WalkTrial, try_logical_seed
 from roamcast.model.filter import parse_text
 from roamcast.node.boundary import Does, Subscribe
 from roamcast.node.kit import Seat
+from roamcast.papers.chaos import Failure, TrialParams
+from roamcast.papers.chaos_logical import LogicalTrial, WalkTrial, try_logical_seed
 from tests.broker.walks import Example
 
 STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")

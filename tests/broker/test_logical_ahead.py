@@ -7,10 +7,10 @@ from roamcast.broker.logical.params import AheadParams
 from roamcast.broker.messages import Early
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.routing import Strategy
-from roamcast.experiments.chaos import Failure, Trial, TrialParams, try_seed
-from roamcast.experiments.chaos_logical import try_logical_seed
 from roamcast.model.values import Value
 from roamcast.node.boundary import Does
+from roamcast.papers.chaos import Failure, Trial, TrialParams, try_seed
+from roamcast.papers.chaos_logical import try_logical_seed
 from tests.broker.lines import Line
 from tests.broker.walks import Spoken
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from roamcast.experiments.assemble import kit_of
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import load_scenario
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roamcast.experiments.mesh import Measured, MeshKind, Setting, closed_form, measure, run_world
+from roamcast.papers.mesh import Measured, MeshKind, Setting, closed_form, measure, run_world
 
 K = 3
 

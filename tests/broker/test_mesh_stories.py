@@ -8,9 +8,9 @@ from roamcast.broker.mesh.params import MeshParams
 from roamcast.broker.messages import Notified, Sequenced
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT
-from roamcast.experiments.chaos_mesh import KINDS, MeshKind
 from roamcast.model.space import Plane
 from roamcast.node.boundary import Received
+from roamcast.papers.chaos_mesh import KINDS, MeshKind
 from tests.broker.meshes import Mesh
 
 # Streams, wishes, ids.

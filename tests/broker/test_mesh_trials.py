@@ -5,11 +5,11 @@ import pytest
 from roamcast.broker.mesh.client import MeshClient
 from roamcast.broker.messages import Numbered
 from roamcast.broker.params import BrokerParams
-from roamcast.experiments.chaos import Failure, TrialParams
-from roamcast.experiments.chaos_mesh import KINDS, MeshKind, MeshTrial, trial_params, try_mesh_seed
-from roamcast.experiments.trials import outcome
 from roamcast.node.boundary import Does, Node
 from roamcast.node.kit import Seat
+from roamcast.papers.chaos import Failure, TrialParams
+from roamcast.papers.chaos_mesh import KINDS, MeshKind, MeshTrial, trial_params, try_mesh_seed
+from roamcast.papers.trials import outcome
 from tests.effort import seeds
 
 SHORT = TrialParams(clients=5, actions=80)

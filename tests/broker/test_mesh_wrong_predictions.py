@@ -3,10 +3,10 @@
 import pytest
 
 from roamcast.broker.mesh.params import MeshParams
-from roamcast.experiments.chaos_mesh import trip
 from roamcast.model.context import Context
 from roamcast.model.movement import VERSION, Habits, MovementModel
 from roamcast.model.values import Velocity
+from roamcast.papers.chaos_mesh import trip
 from tests.broker.meshes import Mesh
 
 

@@ -13,16 +13,16 @@ from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.client import OverlayClient
 from roamcast.broker.overlay.messages import MESSAGES
 from roamcast.broker.overlay.modelled import ModelledBroker
-from roamcast.experiments.chaos_overlay import QUICK
-from roamcast.experiments.chaos_record import Ledger
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point, Value
+from roamcast.movement.legs import Track, resting_forever
 from roamcast.node.boundary import Node, Publish, Subscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
-from roamcast.sim.mobility.legs import Track, resting_forever
+from roamcast.papers.chaos_overlay import QUICK
+from roamcast.papers.chaos_record import Ledger
 from roamcast.sim.radio import UnitDiskParams
 from roamcast.sim.residents import Resident
 from roamcast.sim.underlay import UnderlayParams

@@ -7,13 +7,13 @@ from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.directory import Directory
 from roamcast.broker.overlay.messages import Discharge, Enrol
 from roamcast.broker.params import BrokerParams
-from roamcast.experiments.chaos import Failure
-from roamcast.experiments.chaos_overlay import QUICK, OverlayTrial, OverlayTrialParams, try_overlay
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US
 from roamcast.node.boundary import Node
 from roamcast.node.kit import Seat
+from roamcast.papers.chaos import Failure
+from roamcast.papers.chaos_overlay import QUICK, OverlayTrial, OverlayTrialParams, try_overlay
 from tests.broker.test_overlay_relocation import Story
 
 CRASHES = OverlayTrialParams(brokers=4, clients=3, relays=2, seconds=15.0, crashes=True)

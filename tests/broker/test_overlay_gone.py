@@ -30,13 +30,13 @@ from roamcast.broker.overlay.messages import (
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.overlay.pieces import PIECE_BYTES_MAX, Pieces, cut
 from roamcast.broker.window import Delivery
-from roamcast.experiments.chaos_counting import COUNTING
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US
+from roamcast.movement.legs import Leg, resting_forever
 from roamcast.node.boundary import Node, Note, Received, Send
 from roamcast.node.codec import BadMessage, Codec
-from roamcast.sim.mobility.legs import Leg, resting_forever
+from roamcast.papers.chaos_counting import COUNTING
 from tests.broker.test_overlay_posts import event_of
 from tests.broker.test_overlay_relocation import STILL, Story
 from tests.cli.test_commands import invoke

@@ -8,10 +8,10 @@ import pytest
 
 from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.modulators.registry import registered
-from roamcast.experiments.assemble import kit_of
 from roamcast.model.event import Event
 from roamcast.model.space import Space
 from roamcast.model.values import Value
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.applications import ApplicationFailed
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import scenario_from

@@ -13,13 +13,13 @@ from roamcast.broker.overlay.posts import Post, post_from
 from roamcast.broker.overlay.sessions import HomeSession, session_from
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.window import Bounds, Window
-from roamcast.experiments.chaos_counting import COUNTING
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US
 from roamcast.node.boundary import Note
+from roamcast.papers.chaos_counting import COUNTING
 from tests.effort import examples
 
 PARAMS = OverlayParams()

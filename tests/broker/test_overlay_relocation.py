@@ -10,10 +10,10 @@ from roamcast.broker.overlay.broker import OverlayBroker
 from roamcast.broker.overlay.messages import Agree, Detoured, Inside
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
-from roamcast.experiments.chaos import Failure
-from roamcast.experiments.chaos_overlay import QUICK, OverlayTrial, OverlayTrialParams, try_overlay
 from roamcast.node.boundary import Does, Node
 from roamcast.node.kit import Seat
+from roamcast.papers.chaos import Failure
+from roamcast.papers.chaos_overlay import QUICK, OverlayTrial, OverlayTrialParams, try_overlay
 from tests.effort import seeds
 
 SMALL = OverlayTrialParams(brokers=4, clients=3, relays=1, seconds=8.0, area_m=500.0)

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from roamcast.broker.overlay.params import OverlayParams
-from roamcast.experiments.assemble import kit_of
-from roamcast.experiments.overlay import Arena, Setting, measure_brokers, measure_clients, measure_load
-from roamcast.experiments.overlay_hosts import OVERLAY, STATIC, ThreeHosts
+from roamcast.papers.assemble import kit_of
+from roamcast.papers.overlay import Arena, Setting, measure_brokers, measure_clients, measure_load
+from roamcast.papers.overlay_hosts import OVERLAY, STATIC, ThreeHosts
 from roamcast.sim.run import run_scenario
 from roamcast.sim.scenario import load_scenario
 

@@ -10,11 +10,11 @@ from roamcast.broker.client import Client
 from roamcast.broker.messages import Attach, Numbered, Sub
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.routing import Strategy
-from roamcast.experiments import trials
-from roamcast.experiments.chaos import Failure, Trial, TrialParams, try_seed
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Does, Input, Node, Send, Subscribe
 from roamcast.node.kit import Seat
+from roamcast.papers import trials
+from roamcast.papers.chaos import Failure, Trial, TrialParams, try_seed
 from tests.effort import seeds
 
 STRATEGIES: tuple[Strategy, ...] = ("flooding", "simple", "identity", "covering", "merging")

@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.routing import Strategy
-from roamcast.experiments.chaos import PAUSES_S, Trial, TrialParams
+from roamcast.papers.chaos import PAUSES_S, Trial, TrialParams
 from tests.effort import examples
 
 CLIENTS = st.sampled_from(["C0", "C1", "C2"])

@@ -7,13 +7,13 @@ import pytest
 from roamcast.broker import routing
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.routing import AskWidest, Change, Strategy
-from roamcast.experiments.chaos import FILTERS, Trial, TrialParams
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.filter import parse_text
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Value
 from roamcast.node.boundary import Publish
+from roamcast.papers.chaos import FILTERS, Trial, TrialParams
 from tests.effort import seeds
 
 PATTERNS = ("x", "x/y", "x/+", "x/#", "+/y", "#")

@@ -1,5 +1,5 @@
 """The example of Rebeca, section 5, by the name that tests know it by."""
 
-from roamcast.experiments.example import PLACES, Example, Spoken
+from roamcast.papers.example import PLACES, Example, Spoken
 
 __all__ = ["PLACES", "Example", "Spoken"]

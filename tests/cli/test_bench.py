@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from roamcast import cli_bench
-from roamcast.cli_bench import account_of, benchmarks_of, module_named
+from roamcast.cli import bench
+from roamcast.cli.bench import account_of, benchmarks_of, module_named
 from tests.cli.test_commands import invoke
 
 ROOT = Path(__file__).parents[2]
@@ -40,12 +40,12 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "__main__.py").write_text(MAIN)
     (folder / "fast.py").write_text('"""How fast it is."""\nTAKES = "2 s"\n')
     (folder / "slow.py").write_text(SLOW)
-    monkeypatch.setattr(cli_bench, "checkout", lambda: tmp_path)
+    monkeypatch.setattr(bench, "checkout", lambda: tmp_path)
     return tmp_path
 
 
 def test_l6_the_benchmarks_of_this_repository_are_found_and_each_says_what_it_measures() -> None:
-    assert cli_bench.checkout() == ROOT
+    assert bench.checkout() == ROOT
     known, quick = benchmarks_of(ROOT)
     assert set(quick) < set(known)
     assert [name for name in known if not account_of(ROOT, name).about] == []
@@ -122,7 +122,7 @@ def test_l6_a_benchmark_is_found_by_its_name_without_the_underscore() -> None:
 
 
 def test_l6_where_there_is_no_checkout_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_bench, "checkout", lambda: None)
+    monkeypatch.setattr(bench, "checkout", lambda: None)
     code, output = invoke("bench")
     assert code == 2
     assert "benchmarks are in the repository, not in the installed package" in output

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from roamcast import cli_brokers
-from roamcast.experiments.chaos import Failure
-from roamcast.experiments.trials import TRIALS
+from roamcast.cli import brokers
+from roamcast.papers.chaos import Failure
+from roamcast.papers.trials import TRIALS
 from tests.cli.test_commands import invoke
 
 
@@ -81,4 +81,4 @@ def test_chaos_names_the_seeds_that_fail_and_how_to_repeat_one(monkeypatch: pyte
 
 
 def test_the_help_of_chaos_names_all_trials() -> None:
-    assert ", ".join(TRIALS) == cli_brokers.TRIALS
+    assert ", ".join(TRIALS) == brokers.TRIALS

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roamcast import __version__
-from roamcast.cli import app
+from roamcast.cli.main import app
 from roamcast.journal.reader import read_entries
 from roamcast.journal.records import Published
 from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED
@@ -88,7 +88,7 @@ def test_ctrl_c_ends_a_run_with_what_there_was_and_a_journal(tmp_path: Path) -> 
     arguments = ["roamcast", "sim", str(scenario), "--journal", str(tmp_path / "journal")]
     script = (
         "import sys, roamcast.sim.run as run\n"
-        "from roamcast.cli import app\n"
+        "from roamcast.cli.main import app\n"
         "steps = run.Run.steps\n"
         "def interrupted(self):\n"
         "    for now_us in steps(self):\n"

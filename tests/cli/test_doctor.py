@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from roamcast import doctor
-from roamcast.doctor import Finding
+from roamcast.cli import _doctor as doctor
+from roamcast.cli._doctor import Finding
 from roamcast.ports import owner_of
 from roamcast.terminal import EXIT_INTERRUPTED
 from tests.cli.test_commands import invoke

@@ -6,7 +6,7 @@ import sys
 import pytest
 import structlog
 
-from roamcast.serving import LogLines, configure_log
+from roamcast.cli._broker import LogLines, configure_log
 
 
 def test_l6_lines_go_to_what_standard_error_is_when_they_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,8 @@
 
 from typer.main import get_command
 
-from roamcast.cli import app
-from roamcast.cli_map import MAP, PANELS, PURPOSES
+from roamcast.cli.main import app
+from roamcast.cli.panels import MAP, PANELS, PURPOSES
 from tests.cli.test_commands import invoke
 
 LINE_CHARS = 62

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from roamcast.cli import app
+from roamcast.cli.main import app
 from roamcast.journal.reader import read_entries, read_records
 from roamcast.journal.records import Announced, Move, Run
 from roamcast.model.values import Point
-from tests.live.adhoc.terminals import Terminal
-from tests.location.test_gpsd import TPV, VERSION, line
+from tests.movement.test_gpsd import TPV, VERSION, line
+from tests.multicast.terminals import Terminal
 from tests.ports import free_port
 
 pytestmark = pytest.mark.process

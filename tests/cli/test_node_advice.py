@@ -5,14 +5,14 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from roamcast.cli import app
-from roamcast.live.adhoc.drops import REASONS, Dropped, Reason
-from roamcast.live.adhoc.frames import COUNTER_AT, COUNTER_BYTES, FRAME_BYTES_MAX, PREFIX
-from roamcast.live.adhoc.keys import OPEN_GROUP_KEY, Identity
-from roamcast.live.adhoc.running import NodeSettings
+from roamcast.cli._node_advice import advice_on
+from roamcast.cli.main import app
 from roamcast.model.space import Earth, Plane
-from roamcast.node_advice import advice_on
-from tests.live.adhoc.samples import raised, sealed, seals
+from roamcast.multicast.drops import REASONS, Dropped, Reason
+from roamcast.multicast.frames import COUNTER_AT, COUNTER_BYTES, FRAME_BYTES_MAX, PREFIX
+from roamcast.multicast.keys import OPEN_GROUP_KEY, Identity
+from roamcast.multicast.running import NodeSettings
+from tests.multicast.samples import raised, sealed, seals
 
 OF_THE_NETWORK: tuple[Reason, ...] = (
     "oversized",

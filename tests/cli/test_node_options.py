@@ -5,13 +5,13 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from roamcast.experiments.assemble import kit_of
+from roamcast.adhoc.context.node import ContextNode
+from roamcast.adhoc.context.params import ContextParams
+from roamcast.adhoc.proximity.node import Proximity
+from roamcast.adhoc.proximity.params import ProximityParams
+from roamcast.cli._node_options import Options, kit_for
 from roamcast.node.kit import ProtocolKit, Seat
-from roamcast.node_options import Options, kit_for
-from roamcast.protocols.adhoc.context.node import ContextNode
-from roamcast.protocols.adhoc.context.params import ContextParams
-from roamcast.protocols.adhoc.proximity.node import Proximity
-from roamcast.protocols.adhoc.proximity.params import ProximityParams
+from roamcast.papers.assemble import kit_of
 
 RANGE_M = 123.0
 

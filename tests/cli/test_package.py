@@ -18,8 +18,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from roamcast.extras import EXTRA_OF_COMMAND, EXTRAS
-from tests.live.processes.fleet import fleet
 from tests.ports import free_port
+from tests.processes.fleet import fleet
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
@@ -128,9 +128,9 @@ def test_l6_the_base_names_the_extra_that_a_command_needs(base: Clean, command: 
 
 
 USES = {
-    "broker": ("-c", "import roamcast.serving"),
+    "broker": ("-c", "import roamcast.cli._broker"),
     "import": ("-c", "import roamcast.importer.running"),
-    "node": ("-c", "import roamcast.noding"),
+    "node": ("-c", "import roamcast.cli._node"),
     "postgres": ("-c", "import psycopg, roamcast.server.running"),
     "sim": ("-m", "roamcast", "chaos", "--seeds", "1"),
     "spark": ("-c", "import roamcast.spark, roamcast.spark.page, roamcast.spark.chores"),

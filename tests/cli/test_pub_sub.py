@@ -1,10 +1,10 @@
-"""L6: what `roamcast pub` and `roamcast sub` say of mistakes; that they work is in `tests/live/processes`."""
+"""L6: what `roamcast pub` and `roamcast sub` say of mistakes; that they work is in `tests/processes`."""
 
 import pytest
 from typer.testing import CliRunner
 
-from roamcast.cli import app
-from roamcast.talking import content_of
+from roamcast.cli._pubsub import content_of
+from roamcast.cli.main import app
 
 pytestmark = pytest.mark.slow
 

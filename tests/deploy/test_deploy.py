@@ -19,7 +19,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from roamcast.cli import app
+from roamcast.cli.main import app
 from roamcast.server.settings import Settings, load_settings
 from tests.ports import free_ports
 

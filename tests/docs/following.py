@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 from tests.docs.pages import FENCED
-from tests.live.processes.fleet import COMMAND, environment
 from tests.ports import free_ports
+from tests.processes.fleet import COMMAND, environment
 
 PATIENCE_S = 120.0
 PORT = re.compile(r"\b(?:188[345]|788[345])\b")

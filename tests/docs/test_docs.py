@@ -16,21 +16,21 @@ import pytest
 from msgspec import NODEFAULT, Struct, inspect
 from typer.testing import CliRunner
 
+from roamcast.adhoc.context import params as context_params
+from roamcast.adhoc.flooding import FloodingParams
+from roamcast.adhoc.proximity import params as proximity_params
 from roamcast.broker import params as broker_params
 from roamcast.broker.overlay import params as overlay_params
-from roamcast.cli import app
-from roamcast.experiments.assemble import KITS, kit_of
+from roamcast.broker.resubscribing import ResubscribingParams
+from roamcast.cli.main import app
 from roamcast.model.filter import BadFilter, parse_json, parse_text
-from roamcast.protocols.adhoc.context import params as context_params
-from roamcast.protocols.adhoc.proximity import params as proximity_params
-from roamcast.protocols.baseline.flooding import FloodingParams
-from roamcast.protocols.baseline.resubscribing import ResubscribingParams
+from roamcast.movement.models import MobilityModel
+from roamcast.papers.assemble import KITS, kit_of
 from roamcast.sim.access import AccessRule
 from roamcast.sim.checkers import CHECKS
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.fences import FenceParams
 from roamcast.sim.links import LinkParams
-from roamcast.sim.mobility import MobilityModel
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.scenario import HostGroup, Scenario, load_scenario
 from roamcast.sim.traffic import AnnounceParams, ScopeParams
@@ -312,7 +312,7 @@ def test_every_command_of_the_readme_runs(
 def serve_for_a_moment(arguments: list[str]) -> None:
     """A broker runs until it is told to stop; here as soon as it is ready, on a port that is free."""
     given = [*arguments, "--mqtt-port", "0"]
-    program = [sys.executable, "-c", "from roamcast.cli import main; main()", *given]
+    program = [sys.executable, "-c", "from roamcast.cli.main import main; main()", *given]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as broker:
         assert broker.stdout is not None
         said = []
@@ -374,7 +374,7 @@ def test_p1_every_note_that_a_scenario_can_cause_is_documented() -> None:
     page = text_of("docs/JOURNAL.md")
     sources = [
         source.read_text(encoding="utf-8")
-        for folder in ("sim", "protocols/baseline", "protocols/adhoc", "broker")
+        for folder in ("sim", "adhoc", "broker")
         for source in sorted((ROOT / "src/roamcast" / folder).rglob("*.py"))
     ]
     notes = dict.fromkeys(chain.from_iterable(re.findall(r'[Nn]ote\((?:body, )?"(\w+)"', text) for text in sources))
@@ -384,6 +384,6 @@ def test_p1_every_note_that_a_scenario_can_cause_is_documented() -> None:
 
 def test_p1_every_note_of_a_live_node_is_documented() -> None:
     page = text_of("docs/JOURNAL.md")
-    notes = re.findall(r'remark\("(\w+)"', text_of("src/roamcast/live/adhoc/running.py"))
+    notes = re.findall(r'remark\("(\w+)"', text_of("src/roamcast/multicast/running.py"))
     assert "interfaces_changed" in notes
     assert [note for note in notes if f"`{note}`" not in page] == []

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from roamcast.cli import app
-from roamcast.experiments.experiment import Experiment, Findings, Row
+from roamcast.cli.main import app
 from roamcast.model.filter import parse_text
 from roamcast.model.filter.write import to_text
+from roamcast.papers.experiment import Experiment, Findings, Row
 from roamcast.server.settings import settings_from
 from tests.docs.following import Reader
 from tests.docs.pages import ROOT, blocks, text_of

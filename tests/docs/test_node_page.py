@@ -8,16 +8,16 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from roamcast.cli import app
-from roamcast.live.adhoc import frames
-from roamcast.live.adhoc.drops import REASONS
-from roamcast.live.adhoc.keys import Identity
-from roamcast.live.adhoc.multicast import GROUPS_MAX, PORT
-from roamcast.live.adhoc.peers import PEERS_MAX
-from roamcast.live.adhoc.running import NodeSettings
-from roamcast.live.adhoc.sockets import QUEUE_DATAGRAMS_MAX, group_address
-from roamcast.node_advice import advice_on
-from roamcast.noding import LINES_MAX
+from roamcast.cli._node import LINES_MAX
+from roamcast.cli._node_advice import advice_on
+from roamcast.cli.main import app
+from roamcast.multicast import frames
+from roamcast.multicast.drops import REASONS
+from roamcast.multicast.keys import Identity
+from roamcast.multicast.multicast import GROUPS_MAX, PORT
+from roamcast.multicast.peers import PEERS_MAX
+from roamcast.multicast.running import NodeSettings
+from roamcast.multicast.sockets import QUEUE_DATAGRAMS_MAX, group_address
 from tests.docs.pages import ROOT, blocks, text_of
 from tests.ports import free_port
 

@@ -42,6 +42,6 @@ def test_rules_that_other_rules_name_are_there() -> None:
 
 def test_sections_that_modules_name_are_there() -> None:
     headings = {int(each) for each in re.findall(r"^## (\d+)\. ", text_of("docs/PROTOCOL.md"), re.MULTILINE)}
-    for path in sorted((ROOT / "src/roamcast/live").rglob("*.py")):
+    for path in sorted((ROOT / "src/roamcast").rglob("*.py")):
         for said in re.findall(r"docs/PROTOCOL\.md, (?:sections? )?([\d and,]+)", path.read_text(encoding="utf-8")):
             assert {int(each) for each in re.findall(r"\d+", said)} <= headings, path

@@ -25,7 +25,7 @@ def test_l2_mosquitto_sub_alone_gets_what_is_bad_and_near(tmp_path: Path) -> Non
     broker, report, subscribe, event = lines()
     assert broker[:2] == [".venv/bin/roamcast", "broker"]
     port = str(free_port())
-    command = [sys.executable, "-c", "from roamcast.cli import main; main()", "broker"]
+    command = [sys.executable, "-c", "from roamcast.cli.main import main; main()", "broker"]
     command += ["--mqtt-port", port, "--data", str(tmp_path / "data")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:

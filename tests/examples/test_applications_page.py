@@ -22,11 +22,11 @@ from roamcast import (
     Port,
     Scope,
 )
-from roamcast.experiments.assemble import kit_of
 from roamcast.model.context import Context
 from roamcast.model.space import Plane, Space
 from roamcast.model.values import Value
 from roamcast.node.boundary import Input
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import load_scenario
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, blocks, broken_links
-from tests.live.adhoc.terminals import Terminal
+from tests.multicast.terminals import Terminal
 from tests.ports import free_port
 
 pytestmark = pytest.mark.process

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from roamcast.cli import app
+from roamcast.cli.main import app
 from roamcast.terminal import EXIT_BAD_INPUT
 from tests.importer.given import NOON_US
 

@@ -13,10 +13,10 @@ from roamcast.importer.fixes import BadImport, Reading, Times
 from roamcast.importer.rules import Rules
 from roamcast.importer.running import import_files
 from roamcast.journal import BadJournal, Move, read_records, read_run
-from roamcast.location.fix import Fix
 from roamcast.model.space import Earth, Plane
+from roamcast.movement.fix import Fix
 from tests.importer.given import NOON_US, imported, places
-from tests.location.nmea import report
+from tests.movement.nmea import report
 
 NOON_S = NOON_US // 1_000_000
 TOLD = Rules(velocity="told")

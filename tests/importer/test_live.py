@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from roamcast.cli._import_live import Listening, Notebook, import_live
+from roamcast.cli._pubsub import Person
+from roamcast.client import Client
 from roamcast.importer.fixes import Columns, Reading
-from roamcast.importer.live import Listening, Notebook, import_live
 from roamcast.importer.rules import InGaps, Rules
 from roamcast.journal import Move, Noted, read_records, read_run
 from roamcast.journal.records import RUN_ENDED
-from roamcast.live.client import Client
 from roamcast.model.values import Point
 from roamcast.server.running import RunningBroker
 from roamcast.server.settings import settings_from
-from roamcast.talking import Person
 from tests.importer.given import NOON_US
 
 NOON_S = NOON_US // 1_000_000

@@ -13,9 +13,9 @@ from roamcast.importer.ordering import TimeSorted
 from roamcast.importer.rules import InGaps, Rules
 from roamcast.importer.tracks import Tracks
 from roamcast.journal import Move
-from roamcast.location.clean import Limits
 from roamcast.model.space import Earth, Plane
 from roamcast.model.values import Point, Velocity
+from roamcast.movement.clean import Limits
 from tests.effort import examples
 from tests.importer.given import moves_of
 

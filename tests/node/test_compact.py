@@ -23,7 +23,7 @@ from roamcast.node.compact import CompactCodec
 from roamcast.node.compact_format import VERSION
 from roamcast.node.compact_reading import unpacked
 from tests.effort import examples
-from tests.live.adhoc.samples import any_messages
+from tests.multicast.samples import any_messages
 from tests.node.samples import EVERY_PREDICATE, FULL, Carry, Hello, outcome
 from tests.node.test_codec import HelloOfTomorrow
 

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from roamcast.live.adhoc.keys import Identity
-from roamcast.live.adhoc.running import NodeSettings, RunningNode
-from roamcast.live.runtime.host import NodeThread
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
+from roamcast.movement.legs import Track, resting_forever
+from roamcast.multicast.host import NodeThread
+from roamcast.multicast.keys import Identity
+from roamcast.multicast.running import NodeSettings, RunningNode
 from roamcast.node.boundary import Input, Moved
 from roamcast.node.kit import ProtocolKit
-from roamcast.sim.mobility.legs import Track, resting_forever
 from roamcast.sim.radio import UnitDiskParams
 from roamcast.sim.residents import Resident
 from roamcast.sim.world import World

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from roamcast.live.runtime.host import LiveHost, NodeThread
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.values import Point
+from roamcast.movement.legs import Track, resting_forever
+from roamcast.multicast.host import LiveHost, NodeThread
 from roamcast.node.boundary import Input, Node
 from roamcast.node.codec import Codec
 from roamcast.node.observer import Observer
 from roamcast.sim.links import LinkParams
-from roamcast.sim.mobility.legs import Track, resting_forever
 from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roamcast.experiments.assemble import kit_of
+from roamcast.cli._node_options import Options, kit_for
 from roamcast.model.context import Context
 from roamcast.model.event import Announcement, ContentType, Delivery, Event, EventType
 from roamcast.model.filter import parse_text
@@ -16,7 +16,7 @@ from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point
 from roamcast.node.boundary import Announce, Publish, Subscribe, Unannounce, Unsubscribe, Withdraw
 from roamcast.node.kit import Seat
-from roamcast.node_options import Options, kit_for
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.radio import UnitDiskParams
 from tests.runtimes.airs import AirNet, LiveAir, SimAir
 

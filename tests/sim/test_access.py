@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from roamcast.adhoc.flooding import MESSAGES, BrokerFlooding, FloodingParams
 from roamcast.node.codec import Codec
 from roamcast.node.kit import ProtocolKit, Seat
-from roamcast.protocols.baseline.flooding import MESSAGES, BrokerFlooding, FloodingParams
 from roamcast.sim.access import AccessRule
 from roamcast.sim.doubts import doubts
 from roamcast.sim.run import Run

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from roamcast.adhoc.flooding import MESSAGES, AdhocFlooding, Flooded, FloodingParams
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import Deliver, Does, Input, Received, Subscribe, Unsubscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import ProtocolKit
-from roamcast.protocols.baseline.flooding import MESSAGES, AdhocFlooding, Flooded, FloodingParams
 from roamcast.sim.checkers import CheckFailed
 from roamcast.sim.run import Run, run_scenario
 from roamcast.sim.scenario import scenario_from

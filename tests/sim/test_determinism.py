@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from roamcast.experiments.assemble import kit_of
 from roamcast.journal.reader import journal_hash
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import scenario_from
 from tests.sim.walkers import PROTOCOLS, walkers_toml

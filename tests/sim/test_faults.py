@@ -7,6 +7,7 @@ import pytest
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.values import Point
+from roamcast.movement.legs import Leg, absent, resting, resting_forever
 from roamcast.node.boundary import (
     Broadcast,
     CancelTimer,
@@ -26,7 +27,6 @@ from roamcast.node.boundary import (
 from roamcast.node.port import Port
 from roamcast.sim.faults import Crash, Cut, FaultParams, Pause
 from roamcast.sim.links import LinkParams
-from roamcast.sim.mobility.legs import Leg, absent, resting, resting_forever
 from roamcast.sim.radio import UnitDiskParams
 from roamcast.sim.world import PAUSED_INPUTS_MAX
 from tests.sim.worlds import Said, SmallWorld

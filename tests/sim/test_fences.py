@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from roamcast.experiments.assemble import kit_of
 from roamcast.model.event import Event
 from roamcast.model.fence import BEGIN, Fix, Occurrence, advance
 from roamcast.model.values import Point
 from roamcast.node.observer import Observer
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.fences import FenceParams
 from roamcast.sim.run import Result, Run
 from roamcast.sim.scenario import BadScenario, scenario_from

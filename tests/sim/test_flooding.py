@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from roamcast.experiments.assemble import kit_of
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Result, run_scenario
 from roamcast.sim.scenario import load_scenario, scenario_from
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from roamcast.experiments.assemble import kit_of
 from roamcast.model.context import Configuration
 from roamcast.model.event import Event
 from roamcast.model.match import matches
@@ -14,6 +13,7 @@ from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
 from roamcast.node.observer import Observer
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.ideal import PERIOD_US, lie_apart
 from roamcast.sim.instant import Contexts
 from roamcast.sim.observers import begun, issued

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from roamcast.experiments.assemble import kit_of
 from roamcast.model.event import ContentType, EventType
 from roamcast.model.region import Circle
 from roamcast.model.values import Point, Velocity
+from roamcast.movement.legs import FOREVER_US, Leg
 from roamcast.node.boundary import Broadcast, JoinGroup, LeaveGroup
 from roamcast.node.port import Port
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.faults import Crash, FaultParams
-from roamcast.sim.mobility.legs import FOREVER_US, Leg
 from roamcast.sim.radio import (
     CONTENTION_SLOTS,
     DIFS_US,

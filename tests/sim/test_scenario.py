@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from roamcast.experiments.assemble import kit_of
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, load_scenario, scenario_from
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from roamcast.experiments.assemble import kit_of
+from roamcast.adhoc.routes import Routed
 from roamcast.node.boundary import Does, Input, Message, Node, Received
 from roamcast.node.kit import ProtocolKit, Seat
-from roamcast.protocols.adhoc.routes import Routed
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.radio import Frame
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import scenario_from

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from roamcast.experiments.assemble import kit_of
 from roamcast.model.event import Announcement
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import BadValue
 from roamcast.node.observer import Observer
 from roamcast.node.port import Port
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.amounts import share_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import scenario_from

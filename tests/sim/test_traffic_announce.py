@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from roamcast.experiments.assemble import kit_of
 from roamcast.model.event import Announcement, ContentType, Delivery, Event
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.values import Point
 from roamcast.node.observer import Observer
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, scenario_from
 

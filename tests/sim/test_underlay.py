@@ -3,10 +3,10 @@
 import pytest
 
 from roamcast.model.values import Point
+from roamcast.movement.legs import Track, moving, resting_forever
 from roamcast.node.boundary import Does, Input, LinkDown, Message, Received, Send, Start
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
-from roamcast.sim.mobility.legs import Track, moving, resting_forever
 from roamcast.sim.observers import Tally
 from roamcast.sim.radio import UnitDiskParams
 from roamcast.sim.residents import Resident

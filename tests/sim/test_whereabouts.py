@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from roamcast.model.region import Box
 from roamcast.model.values import Point
-from roamcast.sim.mobility.legs import FOREVER_US, Track, absent, moving, resting, resting_forever
-from roamcast.sim.mobility.waypoint import RandomWaypoint
+from roamcast.movement.legs import FOREVER_US, Track, absent, moving, resting, resting_forever
+from roamcast.movement.waypoint import RandomWaypoint
 from roamcast.sim.whereabouts import FEW, Whereabouts, close_pairs
 from tests.effort import examples
 

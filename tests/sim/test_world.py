@@ -7,6 +7,7 @@ import pytest
 
 from roamcast.model.places import movement_graph
 from roamcast.model.values import Point
+from roamcast.movement.legs import Leg, Track, absent, resting, resting_forever
 from roamcast.node.boundary import Broadcast, Does, Input, LinkDown, LinkUp, Message, Received, Send, Start, Store
 from roamcast.node.codec import Codec
 from roamcast.node.host import Host
@@ -14,7 +15,6 @@ from roamcast.node.kit import Seat
 from roamcast.node.port import Port
 from roamcast.sim.faults import Crash, FaultParams
 from roamcast.sim.links import LinkParams
-from roamcast.sim.mobility.legs import Leg, Track, absent, resting, resting_forever
 from roamcast.sim.radio import UnitDiskParams
 from roamcast.sim.residents import Resident
 from roamcast.sim.world import World

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from roamcast.model.places import MovementGraph
 from roamcast.model.values import Point
+from roamcast.movement.legs import Leg, Track, resting_forever
 from roamcast.node.boundary import Does, Input, Message, Node, Received
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
@@ -11,7 +12,6 @@ from roamcast.node.observer import Observer
 from roamcast.node.port import Application
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.links import LinkParams
-from roamcast.sim.mobility.legs import Leg, Track, resting_forever
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.residents import Resident
 from roamcast.sim.world import World

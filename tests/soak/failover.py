@@ -19,12 +19,12 @@ from typing import Any
 
 import trustme
 
-from tests.live.processes.checking import complaints
-from tests.live.processes.fleet import BrokerProcess, Proxy, certificate_files
-from tests.live.processes.pairs import KEEP_ALIVE_S, NAME, OwnReader
-from tests.live.processes.publisher import OwnPublisher, PahoPublisher, Publisher
-from tests.live.processes.vendors import PahoReader, until
 from tests.networks.lan import Lan
+from tests.processes.checking import complaints
+from tests.processes.fleet import BrokerProcess, Proxy, certificate_files
+from tests.processes.pairs import KEEP_ALIVE_S, NAME, OwnReader
+from tests.processes.publisher import OwnPublisher, PahoPublisher, Publisher
+from tests.processes.vendors import PahoReader, until
 from tests.server.storage.clusters import Cluster, url_of
 
 MACHINES = ["north-1", "north-2", "south", "db-1", "db-2"]

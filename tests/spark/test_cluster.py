@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from roamcast.cli import app
-from roamcast.experiments.catalogue import EXPERIMENTS
-from roamcast.experiments.experiment import Row
-from roamcast.experiments.sweep import measured, payloads_of
+from roamcast.cli.main import app
+from roamcast.papers.catalogue import EXPERIMENTS
+from roamcast.papers.experiment import Row
+from roamcast.papers.sweep import measured, payloads_of
 from roamcast.spark.session import package_archive
 from tests.spark.cluster import Cluster, NotStarted, Part, connect_server, standalone, without_roamcast
 

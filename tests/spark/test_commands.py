@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from typer.testing import CliRunner
 
-from roamcast.cli import app
+from roamcast.cli.main import app
 from roamcast.spark.chores import Chores
 from roamcast.spark.progress import Bar
 from roamcast.spark.watch import watch

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from roamcast.cli import app
-from roamcast.experiments.mesh_learned import MODEL, write_traces
-from roamcast.experiments.varied import folder
+from roamcast.cli.main import app
 from roamcast.journal import Journal, Move, Run
 from roamcast.model.movement import MovementModel, Score, load_model
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
+from roamcast.papers.mesh_learned import MODEL, write_traces
+from roamcast.papers.varied import folder
 from roamcast.spark.chores import Chores
 from roamcast.spark.ingest import ingest
 from roamcast.spark.movement_file import Learned
@@ -273,7 +273,7 @@ def test_p3_arguments_that_make_no_sense_are_refused(
 def test_p3_the_command_prints_what_the_model_is_worth(
     journal: Path, in_places: tuple[Learned, MovementModel, list[str]]
 ) -> None:
-    from roamcast.cli_pipeline import show_movement
+    from roamcast.cli.pipeline import show_movement
     from roamcast.terminal import console
 
     with console.capture() as capture:

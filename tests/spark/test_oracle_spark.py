@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from roamcast.experiments.assemble import kit_of
 from roamcast.journal import Journal, Move, Published, Record, Run, Subscribed, Unsubscribed
 from roamcast.journal.records import EVENT_WITHDRAWN, Noted
 from roamcast.model.context import Context
@@ -17,6 +16,7 @@ from roamcast.model.scope import Scope
 from roamcast.model.space import Earth, Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Run as SimulationRun
 from roamcast.sim.scenario import scenario_from
 from roamcast.spark.audit import audit as compared

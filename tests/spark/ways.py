@@ -7,11 +7,11 @@ journals must be read with care for. Each of the latter has a kilometre of its o
 import random
 from pathlib import Path
 
-from roamcast.experiments.assemble import kit_of
 from roamcast.journal import ContextChange, Journal, Move, Record, Run
 from roamcast.model.space import Plane
 from roamcast.model.values import Point, Velocity
-from roamcast.sim.mobility.grid import GridWalk
+from roamcast.movement.grid import GridWalk
+from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import run_scenario
 from roamcast.sim.scenario import scenario_from
 

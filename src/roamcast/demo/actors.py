@@ -16,10 +16,10 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import AsyncExitStack
 
+from roamcast.client import Client, NotConnected
 from roamcast.demo.fleet import Fleet
 from roamcast.demo.people import People, Quarter, Standing
 from roamcast.demo.streets import Journey, metres_between
-from roamcast.live.client import Client, NotConnected
 from roamcast.model.filter import parse_text
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import Scope

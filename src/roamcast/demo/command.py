@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
+from roamcast.client import ClientError
 from roamcast.demo.fleet import DemoFailed
 from roamcast.demo.running import Demo, Wishes, folder_of, remove
 from roamcast.demo.summary import Screen
 from roamcast.demo.verdict import Verdict, audit, no_java
 from roamcast.event_loop import run
-from roamcast.live.client import ClientError
 from roamcast.terminal import console
 
 __all__ = ["Wishes", "run_demo"]

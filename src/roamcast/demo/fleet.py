@@ -17,7 +17,7 @@ from typing import Any
 
 from roamcast.demo.people import LINKS, People, Quarter
 
-COMMAND = (sys.executable, "-c", "from roamcast.cli import main; main()")
+COMMAND = (sys.executable, "-c", "from roamcast.cli.main import main; main()")
 HOST = "127.0.0.1"
 READY_S = 240.0
 STOP_S = 30.0

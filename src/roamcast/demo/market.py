@@ -8,19 +8,19 @@ import asyncio
 import secrets
 from contextlib import AsyncExitStack
 
+from roamcast.client import Client
 from roamcast.demo.actors import CONNECT_S, Stage
 from roamcast.demo.fleet import free_ports
-from roamcast.experiments.assemble import kit_of
-from roamcast.live.adhoc.interfaces import BadInterface
-from roamcast.live.adhoc.keys import KEY_BYTES, Identity
-from roamcast.live.adhoc.multicast import CannotMulticast
-from roamcast.live.adhoc.running import NodeSettings, RunningNode
-from roamcast.live.client import Client
-from roamcast.live.gateway.running import Gateway, GatewaySettings
+from roamcast.gateway.running import Gateway, GatewaySettings
 from roamcast.model.context import Context
 from roamcast.model.event import ContentType, Event, EventType
 from roamcast.model.region import Circle
 from roamcast.model.values import Point
+from roamcast.multicast.interfaces import BadInterface
+from roamcast.multicast.keys import KEY_BYTES, Identity
+from roamcast.multicast.multicast import CannotMulticast
+from roamcast.multicast.running import NodeSettings, RunningNode
+from roamcast.papers.assemble import kit_of
 
 STALLS = 2
 OFFER_S = 2.0

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from roamcast.importer.attributes import HostAttributes
 from roamcast.importer.fixes import FIX, BadImport, FixRows
 from roamcast.importer.times import RELATIVE_MAX_US
-from roamcast.location.clean import Limits
 from roamcast.model.filter.mask import Flags, Floats
 from roamcast.model.space import Earth, Plane
-from roamcast.sim.mobility.params import COORDINATE_MAX_M
+from roamcast.movement.clean import Limits
+from roamcast.movement.params import COORDINATE_MAX_M
 
 LATEST_US = 4_102_444_800_000_000
 """The year 2100: a clock that says later is wrong."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from roamcast.importer.fixes import Found, Reading, batches_of_rows, host_of
-from roamcast.location.owntracks import BadReport, fix_of
 from roamcast.model.space import Earth
+from roamcast.movement.owntracks import BadReport, fix_of
 
 FIELDS = 3
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from roamcast.importer.fixes import BadImport
-from roamcast.location.clean import Limits
+from roamcast.movement.clean import Limits
 
 GAP_US = 60_000_000
 NEAR_M = 200.0

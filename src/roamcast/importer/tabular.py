@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from roamcast.importer.fixes import FIXES, MPS_PER_UNIT, BadImport, Columns, Found, Reading, constant_host, host_of
 from roamcast.importer.times import TimeColumn, type_of_text
 from roamcast.model.space import Earth, Plane
-from roamcast.sim.mobility.trace_formats import CSV_NAMES
+from roamcast.movement.trace_formats import CSV_NAMES
 
 BLOCK_BYTES = 8 << 20
 HEADER_BYTES_MAX = 1 << 20

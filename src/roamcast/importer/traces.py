@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from roamcast.importer.fixes import FIXES, BadImport, Found, Reading, constant_host, host_of
-from roamcast.location.recorded import AsMeasured
 from roamcast.model.space import Earth, Plane
-from roamcast.sim.mobility.trace_formats import BadTrace, Fixes, HostFixes, TraceKind
-from roamcast.sim.mobility.traces import is_geographic, read_into
+from roamcast.movement.recorded import AsMeasured
+from roamcast.movement.trace_formats import BadTrace, Fixes, HostFixes, TraceKind
+from roamcast.movement.traces import is_geographic, read_into
 
 UNNAMED = re.compile(r"track-\d+")
 

@@ -24,15 +24,15 @@ from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.inputs import Restarted, decode_batch, encode_batch
 from roamcast.broker.mqtt.stored import STATE_VERSION, BadState, is_current, version_of
+from roamcast.broker.overlay.mqtt.core import OverlayCore, granted
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.clock import SteadyClock, boot_id
-from roamcast.complaints import network_reason
+from roamcast.config_errors import network_reason
 from roamcast.journal.records import Run
-from roamcast.live.overlay.core import OverlayCore, granted
-from roamcast.live.overlay.gauge import ProcessGauge
 from roamcast.server.access import PolicyAccess
 from roamcast.server.address import Address
 from roamcast.server.connection import ClientSocket
+from roamcast.server.gauge import ProcessGauge
 from roamcast.server.http.metrics import Metrics
 from roamcast.server.links.links import Links
 from roamcast.server.monitor import Monitor

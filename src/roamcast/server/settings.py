@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from roamcast.broker.logical.params import LogicalParams
 from roamcast.broker.mqtt.params import CoreParams
+from roamcast.broker.overlay.mqtt.underlay import SOURCE
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
-from roamcast.complaints import complaint, unreadable
-from roamcast.live.overlay.underlay import SOURCE
+from roamcast.config_errors import complaint, unreadable
 from roamcast.model.movement import MovementModel, load_model
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane

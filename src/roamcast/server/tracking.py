@@ -9,11 +9,11 @@ import math
 
 from msgspec import Struct
 
-from roamcast.location.clean import Cleaner, Limits
-from roamcast.location.owntracks import BadReport, fix_of
 from roamcast.model.context import Context
 from roamcast.model.fence import ACCURACY_ATTRIBUTE
 from roamcast.model.space import Space
+from roamcast.movement.clean import Cleaner, Limits
+from roamcast.movement.owntracks import BadReport, fix_of
 from roamcast.mqtt.messages import Message
 
 OWNTRACKS = "owntracks"

@@ -8,12 +8,12 @@ from typing import Any
 from msgspec import Struct, field
 
 from roamcast.model.values import Value
+from roamcast.movement.legs import Track
 from roamcast.node.boundary import Node
 from roamcast.node.host import Host
 from roamcast.node.kit import Seat
 from roamcast.node.port import Application, Port
 from roamcast.sim.kernel import Handle
-from roamcast.sim.mobility.legs import Track
 
 
 class Resident(Struct, frozen=True):

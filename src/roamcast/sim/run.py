@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from roamcast.movement.legs import Track
 from roamcast.node.kit import ProtocolKit
 from roamcast.node.observer import Observer
 from roamcast.sim.access import Access, AccessRule
@@ -15,7 +16,6 @@ from roamcast.sim.draws import draw_all
 from roamcast.sim.fences import watch_fences
 from roamcast.sim.ideal import Ideal
 from roamcast.sim.links import LinkParams
-from roamcast.sim.mobility.legs import Track
 from roamcast.sim.observers import Tally
 from roamcast.sim.residents import Resident
 from roamcast.sim.scenario import BadScenario, Scenario

@@ -12,10 +12,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.complaints import complaint, unreadable
+from roamcast.config_errors import complaint, unreadable
 from roamcast.model.context import RESERVED_NAMES
 from roamcast.model.event import difference
 from roamcast.model.places import MovementGraph, movement_graph
+from roamcast.movement.models import MobilityModel, Streets, TraceReplay
+from roamcast.movement.params import COORDINATE_MAX_M
 from roamcast.sim.access import AccessRule
 from roamcast.sim.amounts import SECONDS_MAX
 from roamcast.sim.brokers import check_brokers
@@ -24,8 +26,6 @@ from roamcast.sim.draws import Drawn, check_drawn
 from roamcast.sim.faults import FaultParams
 from roamcast.sim.fences import FenceParams
 from roamcast.sim.links import LinkParams
-from roamcast.sim.mobility import MobilityModel, Streets, TraceReplay
-from roamcast.sim.mobility.params import COORDINATE_MAX_M
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.traffic import PublishRule, SubscribeRule
 from roamcast.sim.underlay import UnderlayParams

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from roamcast.model.region import Box
 from roamcast.model.values import Point
-from roamcast.sim.mobility.legs import Leg, Track
+from roamcast.movement.legs import Leg, Track
 
 RENEWAL_US = 1_000_000
 FEW = 200

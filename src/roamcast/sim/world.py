@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from roamcast.model.context import Context
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane
+from roamcast.movement.legs import FOREVER_US
 from roamcast.node.boundary import (
     Broadcast,
     CancelTimer,
@@ -47,7 +48,6 @@ from roamcast.sim.faults import FaultParams, schedule
 from roamcast.sim.instant import Instant
 from roamcast.sim.kernel import Handle
 from roamcast.sim.links import LinkParams
-from roamcast.sim.mobility.legs import FOREVER_US
 from roamcast.sim.radio import RadioParams
 from roamcast.sim.residents import Body, Resident
 from roamcast.sim.stand import Stand

@@ -17,8 +17,8 @@ from typing import Any
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from tests.live.processes.fleet import BrokerProcess
-from tests.live.processes.vendors import connect_paho, end_paho, paho_client, properties, until
+from tests.processes.fleet import BrokerProcess
+from tests.processes.vendors import connect_paho, end_paho, paho_client, properties, until
 
 NAME = "kept"
 READER = "reader"

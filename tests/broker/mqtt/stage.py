@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.inputs import AnyGiven, Restarted, decode_batch
 from roamcast.broker.mqtt.params import CoreParams
+from roamcast.broker.overlay.mqtt.core import OverlayCore, granted
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
-from roamcast.live.overlay.core import OverlayCore, granted
 from roamcast.model.places import MovementGraph
 from roamcast.mqtt import Decoder, encode
 from roamcast.mqtt.limits import Limits

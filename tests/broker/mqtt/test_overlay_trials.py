@@ -6,8 +6,8 @@ import pytest
 
 from roamcast.broker.modulators.spec import Declarative, Every, spec_to_text
 from roamcast.broker.mqtt.core import Core
+from roamcast.broker.overlay.mqtt.core import OverlayCore
 from roamcast.broker.overlay.params import OverlayParams
-from roamcast.live.overlay.core import OverlayCore
 from roamcast.mqtt.packets import Publish, PubRel
 from tests.broker.mqtt.stage import SimClient, Stage
 from tests.effort import seeds

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roamcast.live.client import Client, PublicationRefused
+from roamcast.client import Client, PublicationRefused
 from roamcast.model.context import Context
 from roamcast.model.region import Anchored, Circle
 from roamcast.model.scope import EVERYWHERE, Scope

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from roamcast.broker.modulators.spec import Declarative, Every, spec_to_text
+from roamcast.broker.overlay.mqtt.core import OverlayCore
 from roamcast.broker.overlay.params import OverlayParams
-from roamcast.live.overlay.core import OverlayCore
 from roamcast.mqtt.packets import Disconnect, PubAck, Will
 from roamcast.mqtt.reasons import Reason
 from tests.broker.mqtt.scene import Scene, last, published

@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.live.client import Client
-from roamcast.location.owntracks import fix_of
+from roamcast.client import Client
 from roamcast.model.context import Context
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
+from roamcast.movement.owntracks import fix_of
 from roamcast.mqtt.messages import Message
 from roamcast.server.running import RunningBroker
 from roamcast.server.settings import settings_from

@@ -12,7 +12,7 @@ import aiomqtt
 import pytest
 from typer.testing import CliRunner
 
-from roamcast.cli import app
+from roamcast.cli.main import app
 from roamcast.model.context import Context
 from roamcast.model.space import Plane
 from roamcast.model.values import Point

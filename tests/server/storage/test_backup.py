@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from roamcast.cli import app
+from roamcast.cli.main import app
 from roamcast.server.storage import DamagedLog, LeaseHeld, Log, StorageError, backup
 from roamcast.server.storage.backup import back_up, restore
 from roamcast.server.storage.postgres import Database, Lease, PostgresLog

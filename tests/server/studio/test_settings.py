@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from roamcast.cli._broker import settings_of
 from roamcast.server.settings import BadSettings, load_map, load_settings, settings_from
-from roamcast.serving import settings_of
 
 LEAST = {"name": "north", "data": "data"}
 ADDRESS = "is no server; give such as http://192.0.2.7:8081, without a path"

@@ -1,14 +1,14 @@
 """Which handover a parameter names."""
 
 from roamcast.broker.border import Border
+from roamcast.broker.mesh.batch import Batch
 from roamcast.broker.mesh.grid import Grid
 from roamcast.broker.mesh.handover import MeshHandover
 from roamcast.broker.mesh.predictive import Predictive
+from roamcast.broker.mesh.probing import Probing
 from roamcast.broker.neighbours import NeighbourBrokers
 from roamcast.broker.params import BrokerParams
 from roamcast.model.movement import MovementModel
-from roamcast.protocols.baseline.batch import Batch
-from roamcast.protocols.baseline.probing import Probing
 
 HANDOVERS: dict[str, type[MeshHandover]] = {"predictive": Predictive, "probing": Probing, "batch": Batch}
 

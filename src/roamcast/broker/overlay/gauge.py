@@ -4,15 +4,17 @@ A node reads no clock. It has its modulators run by a gauge, which whoever runs 
 broker's load timer has fired, that one gives it what was measured meanwhile as an input, `Measured`. Nothing follows
 from a gauge but through that input.
 
-A live broker is measured (`live/overlay/gauge.py`). In a simulation, `ModelledBroker` is a broker whose gauge says
+A live broker is measured (`server/gauge.py`). In a simulation, `ModelledBroker` is a broker whose gauge says
 that each event a post takes costs the same.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from roamcast.model.event import Event
 from roamcast.node.boundary import Measured
+
+Result = TypeVar("Result")
 
 
 class Gauge(Protocol):
@@ -52,3 +54,23 @@ class EventCosts:
         events, self._events = self._events, {}
         costs = tuple((name, count * self.event_cost_s) for name, count in events.items())
         return Measured(self.period_s, costs)
+
+
+class LiveGauge(Gauge, Protocol):
+    queued: Callable[[], int]
+    """How many messages wait to be taken by others."""
+
+    def serve(self, client: str | None, work: Callable[[], Result]) -> Result:
+        """Has a node do something for a client, or for nobody in particular."""
+        ...
+
+
+class ModelledGauge(EventCosts):
+    """Of a test: as in a simulation."""
+
+    def __init__(self, event_cost_ms: float, period_s: float) -> None:
+        super().__init__(event_cost_ms, period_s)
+        self.queued: Callable[[], int] = lambda: 0
+
+    def serve(self, client: str | None, work: Callable[[], Result]) -> Result:
+        return work()

@@ -13,7 +13,7 @@ from msgspec import Struct
 from roamcast.broker.overlay.messages import Here, Search
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.node.boundary import Broadcast, Does, Send, SetTimer
-from roamcast.protocols.recent import Recent
+from roamcast.node.recent import Recent
 
 TIMER = "ring"
 

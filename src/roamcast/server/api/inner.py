@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from roamcast.live.client.line import Line
-from roamcast.live.client.packing import not_granted, sendable_bytes
-from roamcast.live.client.session import Arrived, Confirmed, Incoming, Session
+from roamcast.client.line import Line
+from roamcast.client.packing import not_granted, sendable_bytes
+from roamcast.client.session import Arrived, Confirmed, Incoming, Session
 from roamcast.mqtt.packets import AnyPacket, Connect, Publish, Subscribe
 from roamcast.mqtt.reasons import FAILURE_FROM, BadPacket, Reason
 from roamcast.server.api.wire import connect

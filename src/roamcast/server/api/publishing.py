@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from roamcast.live.client.packing import REPORT_TOPIC
+from roamcast.client.packing import REPORT_TOPIC
 from roamcast.mqtt.origin import ORIGIN_PROPERTY
 from roamcast.mqtt.packets import Pairs, Publish, Subscribe, Wish
 from roamcast.mqtt.reasons import BadPacket, Reason

@@ -19,7 +19,7 @@ from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import Argon2Error, InvalidHashError
 from msgspec import Struct
 
-from roamcast.complaints import unreadable
+from roamcast.config_errors import unreadable
 
 USER_CHARS_MAX = 256
 PASSWORD_BYTES_MAX = 1_024

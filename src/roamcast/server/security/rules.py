@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from roamcast.complaints import complaint, unreadable
+from roamcast.config_errors import complaint, unreadable
 from roamcast.model.region import Box, Circle, Polygon, Shape
 from roamcast.model.subject import check_pattern
 from roamcast.model.values import Point

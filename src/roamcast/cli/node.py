@@ -1,0 +1,278 @@
+"""Commands of the ad hoc system: a node on the network that this machine is in, and the key of a group."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
+
+WHAT, WHERE, WHO, HOW = "What it says and hears", "Where it is", "Who is in the group", "How it runs"
+GATEWAY = "As a gateway to brokers"
+
+
+def node(
+    name: Annotated[str, typer.Argument(help="What others know it by; one name, one node.")],
+    announce: Annotated[
+        list[str] | None,
+        typer.Option(help="A type of events: SUBJECT or 'SUBJECT(NAME: TYPE, ...)'.", rich_help_panel=WHAT),
+    ] = None,
+    within: Annotated[
+        float | None, typer.Option(help="The proximity of what is announced: metres around.", rich_help_panel=WHAT)
+    ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(help="In place of that, 'box 400x100' or 'polygon X,Y X,Y X,Y'.", rich_help_panel=WHAT),
+    ] = None,
+    stationary: Annotated[
+        bool, typer.Option("--stationary", help="The proximity stays where it is now.", rich_help_panel=WHAT)
+    ] = False,
+    period: Annotated[
+        float | None,
+        typer.Option(help="Seconds between announcements, if not the protocol's.", rich_help_panel=WHAT),
+    ] = None,
+    raise_: Annotated[
+        list[str] | None,
+        typer.Option("--raise", help="An event: 'SUBJECT NAME=VALUE ...'.", rich_help_panel=WHAT),
+    ] = None,
+    every: Annotated[
+        float | None, typer.Option(help="Raise those again every so many seconds.", rich_help_panel=WHAT)
+    ] = None,
+    lifetime: Annotated[
+        float, typer.Option(help="For how many seconds events last; 0 is a moment.", rich_help_panel=WHAT)
+    ] = 0.0,
+    subscribe: Annotated[
+        list[str] | None, typer.Option(help="A subject; `+` and `#` as in MQTT.", rich_help_panel=WHAT)
+    ] = None,
+    filter_: Annotated[
+        str, typer.Option("--filter", help="Which of their events, in CQL2.", rich_help_panel=WHAT)
+    ] = "",
+    publishers: Annotated[
+        str, typer.Option(help="From whom: a filter over their attributes.", rich_help_panel=WHAT)
+    ] = "",
+    publishers_within: Annotated[
+        float | None, typer.Option(help="From whom: metres around this node.", rich_help_panel=WHAT)
+    ] = None,
+    interest_within: Annotated[
+        float | None,
+        typer.Option(help="Where they must be relevant: metres around (context).", rich_help_panel=WHAT),
+    ] = None,
+    relevant_within: Annotated[
+        float | None,
+        typer.Option(help="Where raised events are relevant: metres around (context).", rich_help_panel=WHAT),
+    ] = None,
+    application: Annotated[
+        str | None,
+        typer.Option("--app", help="FILE.py:CLASS, an application as in examples/.", rich_help_panel=WHAT),
+    ] = None,
+    position: Annotated[
+        str | None, typer.Option(help="LONGITUDE,LATITUDE in degrees.", rich_help_panel=WHERE)
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(help="X,Y in metres on a plane that all nodes share.", rich_help_panel=WHERE)
+    ] = None,
+    location: Annotated[
+        str | None,
+        typer.Option(help="A source, e.g. gpsd:localhost or trace:ride.gpx.", rich_help_panel=WHERE),
+    ] = None,
+    space: Annotated[
+        str | None,
+        typer.Option(help="earth or plane, where --location does not say it: fixed:500,300.", rich_help_panel=WHERE),
+    ] = None,
+    attribute: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of its own context.", rich_help_panel=WHERE)
+    ] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="The group's key; `roamcast key FILE` makes one.", rich_help_panel=WHO)
+    ] = None,
+    identity: Annotated[
+        Path | None, typer.Option(help="This node's own key; made if missing.", rich_help_panel=WHO)
+    ] = None,
+    known_keys: Annotated[
+        Path | None, typer.Option(help="Hear only these: a line `NAME KEY` for each.", rich_help_panel=WHO)
+    ] = None,
+    trust_gateway: Annotated[
+        list[str] | None,
+        typer.Option(help="Who may bring events from elsewhere; anybody without it.", rich_help_panel=WHO),
+    ] = None,
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option(help="mqtt://HOST:PORT of a broker; more are for when it is lost.", rich_help_panel=GATEWAY),
+    ] = None,
+    carry: Annotated[
+        list[str] | None,
+        typer.Option(help="What crosses: SUBJECT or 'SUBJECT(NAME: TYPE, ...)'; all.", rich_help_panel=GATEWAY),
+    ] = None,
+    username: Annotated[
+        str | None, typer.Option("--user", help="Who it is at the brokers.", rich_help_panel=GATEWAY)
+    ] = None,
+    password: Annotated[
+        str | None,
+        typer.Option(
+            envvar="ROAMCAST_PASSWORD",
+            help="Better given in the environment; asked for without it.",
+            rich_help_panel=GATEWAY,
+        ),
+    ] = None,
+    authority: Annotated[
+        Path | None,
+        typer.Option(
+            "--ca",
+            help="Trust brokers (mqtts://HOST:PORT) whose certificates this file (PEM) stands for.",
+            rich_help_panel=GATEWAY,
+        ),
+    ] = None,
+    protocol: Annotated[str, typer.Option(help="proximity or context.", rich_help_panel=HOW)] = "proximity",
+    preset: Annotated[
+        str | None,
+        typer.Option(help="recommended, vehicle, pedestrian or paper.", rich_help_panel=HOW),
+    ] = None,
+    range_m: Annotated[
+        float | None,
+        typer.Option("--range", help="Metres one transmission reaches; on a LAN all of it.", rich_help_panel=HOW),
+    ] = None,
+    emulate_range: Annotated[
+        bool,
+        typer.Option("--emulate-range", help="Discard what comes from farther than that.", rich_help_panel=HOW),
+    ] = False,
+    gossip: Annotated[
+        str | None,
+        typer.Option(
+            help="METRES,PROBABILITY: who is farther from a producer forwards so often.", rich_help_panel=HOW
+        ),
+    ] = None,
+    interface: Annotated[
+        list[str] | None, typer.Option(help="Name or address; all that lead out without it.", rich_help_panel=HOW)
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="The UDP port that all nodes share.", rich_help_panel=HOW)] = None,
+    prepare_signatures: Annotated[
+        bool,
+        typer.Option(
+            "--prepare-signatures",
+            help="Send sooner; not on machines with snapshots of memory.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
+    journal: Annotated[
+        Path | None, typer.Option(help="Write what happens here, for `roamcast audit`.", rich_help_panel=HOW)
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so long.", rich_help_panel=HOW)] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print deliveries as JSON, a line each.", rich_help_panel=HOW)
+    ] = False,
+) -> None:
+    """Be a node among others on the same network: no broker, no server, nothing to configure.
+
+    In two terminals, or on two machines of a LAN; what is typed in one appears in the other:
+
+        roamcast node ann
+
+        roamcast node bob
+
+    The whole life of an event, from a car that finds ice to one that comes near it:
+
+    **announced.** A producer says what it will tell of, and how far that matters. It repeats this every second.
+
+        roamcast node car-1 --at 0,0 --announce 'ice(depth: integer)' --within 200
+
+    **subscribed.** A consumer says what it wants. It joins the group of the proximity when it comes into it.
+
+        roamcast node car-2 --at 150,0 --subscribe ice --filter 'depth > 2'
+
+    **raised.** A line of car-1's input, or `--raise`, is an event. It is signed, sealed and sent to the group.
+
+        ice depth=3
+
+    **delivered.** car-2 is inside, the filter accepts it, the signature is car-1's: it is printed, once.
+
+        12:00:01.204  ice  from car-1, 150 m away  depth=3
+
+    **missed.** What was lost is asked for as long as it is of use. With `--lifetime 60` who comes within a minute
+    gets it too. Outside of the proximity nobody ever does.
+
+    **withdrawn.** `withdraw ice` as a line of car-1's input ends what it raised of ice and still lasts.
+
+    **judged.** With `--journal out/ice` at both, `roamcast audit out/ice` tells whether all arrived that should.
+
+    **carried.** With `--gateway mqtt://broker:1883` a node passes events between this network and a broker, both
+    ways, each once: docs/reference/GATEWAY.md.
+
+    **programmed.** An application of a few lines runs here as it does in the simulator.
+
+        roamcast node car-1 --app examples/ambulance.py:Car --location simulated:examples/ambulance.toml#car-1
+
+    Datagrams that are forged, replayed, broken or of another group are dropped, and counted when the node stops.
+    docs/howto/LAN.md helps when nothing arrives.
+
+    Exit codes: 0 stopped in order, 2 an option, a file, the port, the network or the brokers cannot be used.
+    """
+    from roamcast.cli._node import MISTAKES, run_node
+    from roamcast.cli._node_options import Options
+
+    if password is None and username is not None and gateway:
+        password = typer.prompt("Password", hide_input=True, err=True)
+    options = Options(
+        name=name,
+        announce=tuple(announce or ()),
+        within_m=within,
+        shape=shape,
+        stationary=stationary,
+        period_s=period,
+        raised=tuple(raise_ or ()),
+        every_s=every,
+        lifetime_s=lifetime,
+        subscribe=tuple(subscribe or ()),
+        filter=filter_,
+        publishers=publishers,
+        publishers_within_m=publishers_within,
+        interest_within_m=interest_within,
+        relevant_within_m=relevant_within,
+        application=application,
+        position=position,
+        at=at,
+        location=location,
+        space=space,
+        attributes=tuple(attribute or ()),
+        key_file=key_file,
+        identity=identity,
+        known_keys=known_keys,
+        trust_gateways=tuple(trust_gateway or ()),
+        gateway=tuple(gateway or ()),
+        carry=tuple(carry or ()),
+        username=username,
+        # One that is in the environment for other commands is no concern of a node without a user.
+        password=None if username is None else password,
+        authority=authority,
+        protocol=protocol,
+        preset=preset,
+        range_m=range_m,
+        emulate_range=emulate_range,
+        gossip=gossip,
+        interfaces=tuple(interface or ()),
+        port=port,
+        prepare_signatures=prepare_signatures,
+        journal=journal,
+        seconds=seconds,
+        json=json,
+    )
+    try:
+        run_node(options)
+    except MISTAKES as problem:
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+
+
+def key(file: Annotated[Path, typer.Argument(help="Where to write it; it must not be there yet.")]) -> None:
+    """Make the key of a group: copy the file to all its nodes, and give it to each with `--key-file`.
+
+    Exit codes: 0 written, 2 the file cannot be.
+    """
+    from roamcast.multicast.keys import BadKey, new_key_text, write_key
+
+    try:
+        write_key(file, new_key_text())
+    except BadKey as problem:
+        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    console.print(f"{escape(str(file))} holds a new key; whoever has it is in the group", highlight=False)

@@ -1,1 +1,0 @@
-"""Nodes on real sockets and clocks."""
