@@ -66,7 +66,7 @@ def test_frames_hold_as_much_as_a_link_takes() -> None:
 
 
 @pytest.mark.parametrize("message", [notified(2, bytes(FRAME_BYTES_MAX)), Unwanted("\ud800")])
-def test_message_that_no_link_takes_leaves_its_number_to_nothing_p61(message: BrokerMessage) -> None:
+def test_message_that_no_link_takes_leaves_its_number_to_nothing_rule_61(message: BrokerMessage) -> None:
     problems: list[str] = []
     run = [Sequenced(1, notified(1)), Sequenced(2, message), Sequenced(3, notified(3))]
     (data,) = stream_frames(run, Encodings(problems.append))
@@ -74,7 +74,7 @@ def test_message_that_no_link_takes_leaves_its_number_to_nothing_p61(message: Br
     assert len(problems) == 1
 
 
-def test_unreadable_message_costs_none_of_the_others_p63() -> None:
+def test_unreadable_message_costs_none_of_the_others_rule_63() -> None:
     encoded = [msgspec.msgpack.encode(each) for each in (notified(1), ["no such message", 2], notified(3))]
     data = CODEC.encode(Hello(1, 1, 1))[:3] + msgspec.msgpack.encode(["frame", 1, 0, list(map(msgspec.Raw, encoded))])
     messages, problems = read(data)

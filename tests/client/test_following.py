@@ -134,7 +134,9 @@ def test_l4_a_broker_that_lost_the_session_is_told_again_that_the_position_is_lo
     in_town(tmp_path, "a", work)
 
 
-def test_l4_p18_a_velocity_without_a_position_moves_nobody_at_a_broker_that_lost_the_session(tmp_path: Path) -> None:
+def test_l4_rule_18_a_velocity_without_a_position_moves_nobody_at_a_broker_that_lost_the_session(
+    tmp_path: Path,
+) -> None:
     async def work(made: Town) -> None:
         async with Client("car", [made.address("a")], space=Plane()) as car:
             await car.move(Point(1, 1))

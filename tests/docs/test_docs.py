@@ -48,7 +48,7 @@ PARAMS: list[type[Struct]] = [
     overlay_params.OverlayParams,
     ResubscribingParams,
 ]
-IDS = {"S": 14, "C": 13, "M": 10, "R": 7, "O": 9, "P": 7, "L": 9}
+IDS = {"S": 14, "C": 13, "M": 10, "R": 7, "O": 9, "P": 10, "L": 13, "F": 7}
 LONG_S = 120
 """Scenarios of more simulated seconds than this are loaded, not run."""
 

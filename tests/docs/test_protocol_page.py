@@ -5,7 +5,7 @@ import re
 from tests.docs.pages import ROOT, text_of
 
 RULE = re.compile(r"^- \*\*P-(\d+)\*\* ", re.MULTILINE)
-NUMBER = re.compile(r"_p(\d+)(?=[_(])")
+NUMBER = re.compile(r"_rule_(\d+)(?=[_(])")
 TESTS = sorted((ROOT / "tests/broker/mqtt").glob("test_protocol_*.py"))
 
 
@@ -23,16 +23,13 @@ def test_rules_are_numbered_in_the_order_of_the_page() -> None:
 def test_every_rule_has_a_test_and_every_test_a_rule() -> None:
     rules = {int(number) for number in RULE.findall(text_of("docs/PROTOCOL.md"))}
     tested = set().union(*(numbers_tested(path.read_text(encoding="utf-8")) for path in TESTS))
-    assert sorted(rules - tested) == [], "rules without a test"
+    assert sorted(rules - tested) == [], "rules without a test named after them, as test_rule_7_…"
     assert sorted(tested - rules) == [], "tests of rules that are not there"
 
 
 def test_the_numbers_of_a_test_are_read_from_its_name() -> None:
-    assert numbers_tested("def test_this_p3() -> None:\ndef test_p4_and_p51(qos: int)\ndef helper_p9():\n") == {
-        3,
-        4,
-        51,
-    }
+    text = "def test_this_rule_3() -> None:\ndef test_rule_4_rule_51_more(qos: int)\ndef helper_rule_9():\n"
+    assert numbers_tested(text) == {3, 4, 51}
 
 
 def test_rules_that_other_rules_name_are_there() -> None:

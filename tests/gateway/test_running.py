@@ -63,7 +63,7 @@ def test_l9_an_event_of_the_area_reaches_the_far_broker_once_with_its_publisher_
     told(story)
 
 
-def test_l9_p9_brokers_match_by_the_publisher_that_raised_it_and_its_proximity(tmp_path: Path) -> None:
+def test_l9_rule_9_brokers_match_by_the_publisher_that_raised_it_and_its_proximity(tmp_path: Path) -> None:
     async def story() -> None:
         async with places(tmp_path, PROXIMITY) as made:
             await car_and_reader(made)

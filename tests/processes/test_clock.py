@@ -56,7 +56,9 @@ async def broker_with_wall(folder: Path) -> AsyncIterator[tuple[Fleet, BrokerPro
 @needs_faketime
 @pytest.mark.parametrize("restarted", [False, True], ids=["running", "stopped"])
 @pytest.mark.parametrize("step_s", [-3_600, -30, 3_600])
-def test_l13_timers_and_ages_do_not_follow_the_system_clock_p94(step_s: int, restarted: bool, tmp_path: Path) -> None:
+def test_l13_timers_and_ages_do_not_follow_the_system_clock_rule_94(
+    step_s: int, restarted: bool, tmp_path: Path
+) -> None:
     asyncio.run(set_the_clock(tmp_path, step_s, restarted))
 
 
@@ -142,7 +144,7 @@ async def silent_client_is_closed(port: int) -> None:
 
 
 @needs_faketime
-def test_l13_a_message_does_not_expire_at_a_broker_whose_clock_is_an_hour_ahead_p94(tmp_path: Path) -> None:
+def test_l13_a_message_does_not_expire_at_a_broker_whose_clock_is_an_hour_ahead_rule_94(tmp_path: Path) -> None:
     async def work() -> None:
         async with fleet(tmp_path, "a b", [("a", "b")]) as brokers:
             ahead, b = brokers["a"], brokers["b"]

@@ -124,7 +124,7 @@ LEAVERS: dict[str, Any] = {"paho": PahoLeaver, "mosquitto": MosquittoLeaver}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("vendor", TWO)
-def test_p28_a_will_waits_for_its_delay_and_is_void_for_who_is_back_before(port: int, vendor: str) -> None:
+def test_rule_28_a_will_waits_for_its_delay_and_is_void_for_who_is_back_before(port: int, vendor: str) -> None:
     async def work() -> None:
         heir = PahoReader(f"heir-{vendor}", port, f"wills/{vendor}", 1)
         returns, stays_away = (LEAVERS[vendor](f"{name}-{vendor}", port, f"wills/{vendor}") for name in "ab")
@@ -144,7 +144,7 @@ def test_p28_a_will_waits_for_its_delay_and_is_void_for_who_is_back_before(port:
 
 
 @pytest.mark.parametrize("vendor", TWO)
-def test_p17_p23_messages_and_sessions_expire_while_their_client_is_away(port: int, vendor: str) -> None:
+def test_rule_17_rule_23_messages_and_sessions_expire_while_their_client_is_away(port: int, vendor: str) -> None:
     async def work() -> None:
         topic, make = f"expiry/{vendor}", READERS[vendor]
         keeps = make(f"keeps-{vendor}", port, topic, 1, session_s=3_600)
@@ -170,7 +170,7 @@ def forget_marks(*readers: Reader) -> None:
             reader.marks.clear()
 
 
-def test_p52_each_message_goes_to_one_member_of_a_group_of_two_vendors(port: int) -> None:
+def test_rule_52_each_message_goes_to_one_member_of_a_group_of_two_vendors(port: int) -> None:
     async def work() -> None:
         members = [READERS[vendor](f"member-{vendor}", port, "$share/group/work", 1) for vendor in TWO]
         said = [f"task {number}" for number in range(10)]
@@ -184,7 +184,7 @@ def test_p52_each_message_goes_to_one_member_of_a_group_of_two_vendors(port: int
     asyncio.run(asyncio.wait_for(work(), 110))
 
 
-def test_p54_of_a_group_at_two_brokers_one_member_gets_each_message(brokers: Fleet) -> None:
+def test_rule_54_of_a_group_at_two_brokers_one_member_gets_each_message(brokers: Fleet) -> None:
     async def work() -> None:
         ports = [brokers[name].mqtt_port for name in "ab"]
         members = [
@@ -247,7 +247,7 @@ def test_l2_mqtt_js_uses_aliases_by_itself(port: int) -> None:
     asyncio.run(asyncio.wait_for(work(), 110))
 
 
-def test_p17_a_subscriber_is_told_what_is_left_of_a_message(port: int) -> None:
+def test_rule_17_a_subscriber_is_told_what_is_left_of_a_message(port: int) -> None:
     async def work() -> None:
         left: list[int] = []
         client = paho_client("curious")

@@ -31,7 +31,7 @@ def movement_file(folder: Path) -> str:
     return str(file)
 
 
-def test_r4_r5_p8_of_300_events_the_middle_broker_commits_those_of_the_five_places_within_two_steps(
+def test_r4_r5_rule_8_of_300_events_the_middle_broker_commits_those_of_the_five_places_within_two_steps(
     tmp_path: Path,
 ) -> None:
     asyncio.run(walk(tmp_path))

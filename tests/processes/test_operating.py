@@ -1,4 +1,4 @@
-"""L6: a running broker is looked at and operated by commands (issue 20, item 17)."""
+"""L6: a running broker is looked at and operated by commands."""
 
 import asyncio
 import json

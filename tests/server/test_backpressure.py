@@ -103,7 +103,7 @@ def test_l8_what_a_message_says_beside_its_payload_waits_for_the_disk_too() -> N
     assert server.clients["writer"]._waits
 
 
-def test_l8_p76_who_publishes_to_more_new_topics_than_a_slow_disk_takes_is_not_read_from() -> None:
+def test_l8_rule_76_who_publishes_to_more_new_topics_than_a_slow_disk_takes_is_not_read_from() -> None:
     scene = Scene("ab", broker_params=BrokerParams(advertisements=True))
     writer = scene.client("writer")
     server = scene.stage.brokers["a"].server

@@ -1,5 +1,5 @@
-"""The command line, a file a command. `broker.py` has the options of `roamcast broker`, `_broker.py` does the work.
+"""The command line: `broker.py` has the options of `roamcast broker`, `_broker.py` runs it, and so for each command.
 
-What does the work is loaded when its command is called, so that every command starts at once. `main.py` registers the
-commands, `panels.py` says in which order `roamcast --help` shows them.
+Files with an underscore are loaded when their command is called, so that every command starts quickly. `main.py`
+registers the commands, `panels.py` orders them in `roamcast --help`, `_tables.py` prints results.
 """

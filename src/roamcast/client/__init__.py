@@ -1,4 +1,13 @@
-"""An asyncio client for applications that use brokers: `Client`, also known as `roamcast.Client`."""
+"""An asyncio client for applications that use brokers: `Client`, also known as `roamcast.Client`.
+
+docs/reference/CLIENT.md describes it for users.
+
+- `client.py`: `Client` and `ClientSubscription`; `errors.py`: what it raises; `fences.py`: `client.fences`
+- `session.py`: the MQTT session without I/O; `line.py`: one connection; `attachment.py` and `itinerary.py`:
+  reconnecting and choosing the next broker; `inbox.py`: events that wait for the application
+- `content.py`, `packing.py`: the model's values as MQTT packets
+- `following.py`: reports positions from a source; `ground.py`: `BrokerGround`, runs an `Application` on brokers
+"""
 
 from roamcast.client.client import Client, ClientSubscription
 from roamcast.client.errors import (

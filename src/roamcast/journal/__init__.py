@@ -1,7 +1,12 @@
 """Typed append-only records of what happened: all that the pipeline ever reads. `docs/JOURNAL.md` is normative.
 
-Records are values like any other. What reads and writes them needs Arrow, which takes longer to load than a short
-run of the simulator, so it comes when it is asked for.
+- `records.py`: the records as values; `schema.py`: the tables, and how a record becomes a row; `plain.py`: the
+  model's values in Arrow's types; `columns.py`: columns to Arrow and back
+- `writer.py`: `Journal`, an observer; `live.py`: the same for a live host, with a thread that writes; `layout.py`:
+  file names
+- `reader.py`: `read_records` and `read_entries`
+
+Reader and writer need Arrow, which takes longer to load than a short simulation, so they are loaded on first use.
 """
 
 from importlib import import_module

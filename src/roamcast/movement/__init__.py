@@ -1,11 +1,17 @@
-"""Where a host is: sources of locations behind one interface, and what makes their fixes usable (L4).
+"""Where a host is: simulated movement, recorded traces, and live sources of positions behind one interface (L4, S10).
 
     async with aclosing(positions(source("gpsd:localhost"), Cleaner(Earth()))) as found:
         async for fix in found:
             ...  # the newest position, or None while there is none
 
-`source` is for whoever puts a program together, since it knows the simulator's models of movement. The live system
-needs `fix`, `clean` and `following` alone.
+- Sources: `fix.py` is the interface (`Fix`, `Source`), `choosing.py` makes one from a line of text with
+  `options.py`; `fixed.py`, `gpsd.py` with `gpsd_reports.py`, `recorded.py`, `walking.py`; `owntracks.py` reads its
+  reports
+- Using them: `clean.py` drops impossible fixes, `following.py` yields the newest, `reckoning.py` says which are
+  worth telling a broker, `waiting.py` explains why there is no position yet
+- Models for the simulator: `legs.py` is the interface, `models.py` lists them; `waypoint.py`, `grid.py`, `road.py`,
+  `streets.py`, `static.py`, and `traces.py`; `params.py` has what their parameters share
+- `trace_formats.py`: GPX, SUMO floating-car data, CSV, BonnMotion
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +27,7 @@ __all__ = ["BadSource", "Cleaner", "Fix", "Limits", "Reason", "Source", "positio
 
 
 def __getattr__(name: str) -> object:
-    """`source` brings the simulator's models with it, so it comes when it is asked for."""
+    """`source` imports the simulator's models, so it is loaded on first use."""
     if name == "source":
         from roamcast.movement.choosing import source
 

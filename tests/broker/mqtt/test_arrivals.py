@@ -43,7 +43,7 @@ class Ledger(OpenAccess):
         return self.user
 
 
-def test_every_will_of_qos_2_is_published_though_all_have_no_packet_identifier_p28() -> None:
+def test_every_will_of_qos_2_is_published_though_all_have_no_packet_identifier_rule_28() -> None:
     core = Core("a", 1)
     core.handle(EPOCH_US, Arrived("reader", True, 100))
     core.handle(EPOCH_US, Asked("reader", 1, (Subscription(parse_filter("will"), 2),)))
@@ -54,7 +54,7 @@ def test_every_will_of_qos_2_is_published_though_all_have_no_packet_identifier_p
 
 
 @pytest.mark.parametrize("had_session", [False, True])
-def test_of_two_arrivals_in_one_commit_the_later_has_the_session_p27(had_session: bool) -> None:
+def test_of_two_arrivals_in_one_commit_the_later_has_the_session_rule_27(had_session: bool) -> None:
     scene = Scene()
     writer, client = scene.client("writer"), SimClient(scene.stage, "c")
     if had_session:
@@ -181,7 +181,7 @@ def test_a_session_that_ends_with_its_connection_is_not_ended_by_another_user_el
     assert scene.stage.brokers["a"].server.core.border.sessions["c"].connected
 
 
-def test_the_will_of_a_client_that_takes_no_connack_is_not_published_p28() -> None:
+def test_the_will_of_a_client_that_takes_no_connack_is_not_published_rule_28() -> None:
     scene = Scene()
     reader = scene.client("reader")
     scene.subscribe(reader, "wills")
@@ -232,7 +232,7 @@ def mistaken(given: Published) -> None:
         raise ZeroDivisionError
 
 
-def test_p33_what_a_client_finished_out_of_turn_does_not_come_again_at_the_next_broker() -> None:
+def test_rule_33_what_a_client_finished_out_of_turn_does_not_come_again_at_the_next_broker() -> None:
     """Two of QoS 2; the first is never received, the second is completed."""
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "a")

@@ -57,7 +57,7 @@ def test_l8_what_a_kept_session_gets_is_on_disk_before_it_is_acknowledged() -> N
     assert kept.taken == MANY
 
 
-def test_l8_p31_p32_a_session_is_kept_until_its_shorter_expiry_is_on_disk() -> None:
+def test_l8_rule_31_rule_32_a_session_is_kept_until_its_shorter_expiry_is_on_disk() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t")
@@ -269,7 +269,7 @@ def handed(orders: list[AnyEffect]) -> list[tuple[bytes, list[tuple[str, tuple[i
 
 @given(steps=st.lists(STEPS, max_size=30), space=st.sampled_from((Plane(), Earth())))
 @examples(150)
-def test_l2_p6_messages_of_a_tick_reach_whom_they_reach_one_by_one(steps: list[Any], space: Space) -> None:
+def test_l2_rule_6_messages_of_a_tick_reach_whom_they_reach_one_by_one(steps: list[Any], space: Space) -> None:
     at_once, one_by_one, now_us = core_of(space), core_of(space), BEGIN_US
     metre = 1.0 if isinstance(space, Plane) else 1e-5
     for step in steps:
@@ -308,7 +308,7 @@ def near(scene: Scene, name: str, x: float) -> SimClient:
     return client
 
 
-def test_l2_p7_messages_of_a_batch_reach_whoever_is_near_each() -> None:
+def test_l2_rule_7_messages_of_a_batch_reach_whoever_is_near_each() -> None:
     scene = Scene()
     close, far = near(scene, "close", 5.0), near(scene, "far", 50.0)
     writer = scene.client("writer")
@@ -319,7 +319,7 @@ def test_l2_p7_messages_of_a_batch_reach_whoever_is_near_each() -> None:
     assert [each.payload for each in published(far)] == [b'{"position": [45, 0], "n": %d}' % n for n in range(3)]
 
 
-def test_l2_p7_who_reports_before_a_message_is_where_it_says() -> None:
+def test_l2_rule_7_who_reports_before_a_message_is_where_it_says() -> None:
     scene = Scene()
     reader, writer = near(scene, "reader", 0.0), scene.client("writer")
     for x in (100, 200, 100):

@@ -30,7 +30,7 @@ from tests.broker.mqtt.stage import SimClient
 
 
 @pytest.mark.parametrize("behind_s", [0.1, 10.0])
-def test_a_neighbour_whose_clock_is_behind_delivers_everything_p32(behind_s: float) -> None:
+def test_a_neighbour_whose_clock_is_behind_delivers_everything_rule_32(behind_s: float) -> None:
     scene = Scene("ab")
     server = scene.stage.brokers["b"].server
     server._clock_us = lambda: scene.stage.loop.now_us - round(behind_s * 1e6)
@@ -54,7 +54,7 @@ def test_names_of_clients_and_topics_never_run_into_each_other_l2() -> None:
     assert (one.taken, other.taken) == ([b"1"], [b"2"])
 
 
-def test_after_a_message_that_no_link_takes_the_stream_goes_on_p61() -> None:
+def test_after_a_message_that_no_link_takes_the_stream_goes_on_rule_61() -> None:
     scene = Scene("ab")
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.subscribe(reader, "t")
@@ -72,7 +72,7 @@ def test_after_a_message_that_no_link_takes_the_stream_goes_on_p61() -> None:
         assert reader.taken[-1] == payload
 
 
-def test_what_is_withdrawn_at_the_old_broker_while_a_client_moves_is_gone_at_the_new_one_p24() -> None:
+def test_what_is_withdrawn_at_the_old_broker_while_a_client_moves_is_gone_at_the_new_one_rule_24() -> None:
     scene = Scene("ab")
     client, reader, writer = scene.client("c", "a", expiry_s=5), scene.client("reader", "b"), scene.client("w", "b")
     for pattern in ("x", "y"):
@@ -113,12 +113,12 @@ INTEREST = Interest(WANTED, Subscription(parse_filter("t"), 1))
         SessionState(window=WindowState(sent_through=2**60)),
     ],
 )
-def test_a_session_that_cannot_be_this_clients_is_not_taken_over_p24(state: SessionState) -> None:
+def test_a_session_that_cannot_be_this_clients_is_not_taken_over_rule_24(state: SessionState) -> None:
     with pytest.raises(BadTransfer):
         check(state, "c")
 
 
-def test_a_session_is_at_the_next_broker_what_it_was_p24() -> None:
+def test_a_session_is_at_the_next_broker_what_it_was_rule_24() -> None:
     told = SessionState(
         5, 6, False, WindowState(8, 7, (3,)), "ann", Context("c"), (INTEREST,), (5,), (), (("e", ("t",)),), False, 4
     )
@@ -132,7 +132,7 @@ def test_a_session_is_at_the_next_broker_what_it_was_p24() -> None:
     assert session.state() == told
 
 
-def test_a_subscription_that_the_broker_has_no_room_for_is_refused_p55() -> None:
+def test_a_subscription_that_the_broker_has_no_room_for_is_refused_rule_55() -> None:
     scene = Scene(broker_params=BrokerParams(wishes_max=2))
     client, writer = scene.client("c"), scene.client("writer")
     reasons = [scene.subscribe(client, f"t/{number}")[0] for number in range(3)]
@@ -145,7 +145,7 @@ def test_a_subscription_that_the_broker_has_no_room_for_is_refused_p55() -> None
     assert scene.subscribe(client, "t/2") == (Reason.GRANTED_QOS_1,)
 
 
-def test_a_client_whose_subscriptions_the_new_broker_has_no_room_for_keeps_its_session_where_it_is_p24() -> None:
+def test_a_client_whose_subscriptions_the_new_broker_has_no_room_for_keeps_its_session_where_it_is_rule_24() -> None:
     scene = Scene("ab")
     client, writer = scene.client("c", "a"), scene.client("writer", "a")
     scene.subscribe(client, "t")
@@ -170,7 +170,7 @@ def unsettled(publications_max: int) -> tuple[Scene, SimClient, SimClient]:
     return scene, writer, reader
 
 
-def test_with_advertisements_what_finds_no_room_to_wait_is_refused_and_the_rest_goes_out_p57() -> None:
+def test_with_advertisements_what_finds_no_room_to_wait_is_refused_and_the_rest_goes_out_rule_57() -> None:
     scene, writer, reader = unsettled(publications_max=2)
     for number in range(4):
         writer.publish("t", b"%d" % number, 1 + number % 2)
@@ -185,7 +185,7 @@ def test_with_advertisements_what_finds_no_room_to_wait_is_refused_and_the_rest_
     assert reader.taken == [b"0", b"1", b"4"]
 
 
-def test_with_advertisements_a_publisher_that_moves_on_is_heard_at_the_next_broker_p33() -> None:
+def test_with_advertisements_a_publisher_that_moves_on_is_heard_at_the_next_broker_rule_33() -> None:
     params = BrokerParams(advertisements=True)
     scene = Scene("abc", broker_params=params)
     writer, reader = scene.client("writer", "a"), scene.client("reader", "c")
@@ -202,7 +202,7 @@ def test_with_advertisements_a_publisher_that_moves_on_is_heard_at_the_next_brok
     assert reader.taken == [b"once"]
 
 
-def test_p30_a_delivery_held_on_the_way_keeps_the_form_that_was_asked_for() -> None:
+def test_rule_30_a_delivery_held_on_the_way_keeps_the_form_that_was_asked_for() -> None:
     """The client passes through b, whose link to the session's broker is down, and goes on to c."""
     scene = Scene("abc")
     roamer, writer = scene.client("roamer"), scene.client("writer", "b")

@@ -86,7 +86,7 @@ def told_by_definition(name: str, places: list[Point]) -> list[str]:
 
 @pytest.mark.parametrize("faults", ["", "roam", "cut", "roam kill", "roam cut kill"])
 @seeds(12, quick=1)
-def test_each_transition_is_told_once_p102(seed: int, faults: str) -> None:
+def test_each_transition_is_told_once_rule_102(seed: int, faults: str) -> None:
     trial = FenceTrial(seed, frozenset(faults.split()))
     trial.run()
     trial.check()
@@ -97,7 +97,7 @@ def test_each_transition_is_told_once_p102(seed: int, faults: str) -> None:
     [(preset, faults) for preset in PRESETS for faults in ("", "cut")] + [("ahead", "roam cut kill")],
 )
 @seeds(5, quick=1)
-def test_each_transition_is_told_once_under_every_preset_p102(seed: int, preset: str, faults: str) -> None:
+def test_each_transition_is_told_once_under_every_preset_rule_102(seed: int, preset: str, faults: str) -> None:
     """With advertisements nobody roams here: that is a known limit (docs/PROTOCOL.md, section "Known limits")."""
     trial = FenceTrial(seed, frozenset(faults.split()), PRESETS[preset])
     trial.run()
@@ -107,7 +107,7 @@ def test_each_transition_is_told_once_under_every_preset_p102(seed: int, preset:
 @pytest.mark.parametrize("faults", ["", "roam cut kill"])
 @pytest.mark.parametrize("kind", KINDS)
 @seeds(5, quick=1)
-def test_each_transition_is_told_once_in_a_mesh_p102(seed: int, kind: Kind, faults: str) -> None:
+def test_each_transition_is_told_once_in_a_mesh_rule_102(seed: int, kind: Kind, faults: str) -> None:
     params = mesh_params(kind, 2, 2, probe_s=0.2, report_s=1.0, arrival_wait_s=2.0)
     trial = FenceTrial(seed, frozenset(faults.split()), params, mesh_edges(params))
     trial.run()

@@ -64,7 +64,7 @@ def payloads(client: SimClient) -> list[int]:
     return [int(each) for each in client.taken]
 
 
-def test_messages_of_one_batch_are_one_frame_and_one_row_p64() -> None:
+def test_messages_of_one_batch_are_one_frame_and_one_row_rule_64() -> None:
     linked = Linked()
     rows = len(list(heard_by(linked.broker("b"))))
     linked.publish(5)
@@ -76,7 +76,7 @@ def test_messages_of_one_batch_are_one_frame_and_one_row_p64() -> None:
     assert payloads(linked.readers[0]) == list(range(5))
 
 
-def test_messages_of_qos_0_of_one_tick_are_one_frame_p65() -> None:
+def test_messages_of_qos_0_of_one_tick_are_one_frame_rule_65() -> None:
     linked = Linked(qos=0)
     for number in range(5):
         linked.broker("a").server.pass_on("writer", batch_of(MqttMessage("t", b"%d" % number)))
@@ -85,7 +85,7 @@ def test_messages_of_qos_0_of_one_tick_are_one_frame_p65() -> None:
     assert payloads(linked.readers[0]) == list(range(5))
 
 
-def test_unreadable_message_of_qos_0_costs_none_of_the_others_p63() -> None:
+def test_unreadable_message_of_qos_0_costs_none_of_the_others_rule_63() -> None:
     linked = Linked(qos=0)
     server, (reader,) = linked.broker("a").server, linked.readers
     server.pass_on("writer", batch_of(MqttMessage("t", b"0")))
@@ -120,7 +120,7 @@ def alone(entry: Entry) -> Iterator[Entry]:
 
 @given(seed=st.integers(0, 2**32), steps=st.integers(5, 60), brokers=st.sampled_from(("ab", "abc")))
 @examples(30)
-def test_frame_does_what_its_messages_do_one_by_one_p64(seed: int, steps: int, brokers: str) -> None:
+def test_frame_does_what_its_messages_do_one_by_one_rule_64(seed: int, steps: int, brokers: str) -> None:
     for broker in Life(seed, steps, brokers).scene.stage.brokers.values():
         whole, parted = fresh(broker), fresh(broker)
         for entry in entries_of(broker):
@@ -136,7 +136,7 @@ def test_story_of_the_comparison_has_frames_of_several_messages() -> None:
     assert max(len(messages_in(data, unexpected)) for data in frames) > 1
 
 
-def test_link_lost_with_a_frame_under_way_loses_nothing_p64() -> None:
+def test_link_lost_with_a_frame_under_way_loses_nothing_rule_64() -> None:
     linked = Linked()
     linked.publish(5)
     linked.scene.rest(0.003)
@@ -148,7 +148,7 @@ def test_link_lost_with_a_frame_under_way_loses_nothing_p64() -> None:
     assert payloads(linked.readers[0]) == list(range(10))
 
 
-def test_broker_killed_between_a_frame_and_its_confirmation_takes_it_once_p64() -> None:
+def test_broker_killed_between_a_frame_and_its_confirmation_takes_it_once_rule_64() -> None:
     for seed_s in (0.001, 0.004, 0.008, 0.012, 0.016, 0.02, 0.03):
         linked = Linked()
         linked.publish(5)
@@ -163,7 +163,7 @@ def test_broker_killed_between_a_frame_and_its_confirmation_takes_it_once_p64() 
         assert reader.copies == [] or set(map(int, reader.copies)) <= set(range(5))
 
 
-def test_p64_unconfirmed_frames_are_resent_once_after_a_kill() -> None:
+def test_rule_64_unconfirmed_frames_are_resent_once_after_a_kill() -> None:
     linked = Linked()
     linked.publish(5)
     linked.scene.rest()

@@ -24,7 +24,7 @@ def test_l3_o4_o7_in_an_overlay_everything_comes_once_in_order_while_links_and_c
 
 
 @pytest.mark.parametrize("cut_s", [80.0, 110.0])
-def test_l3_p92_a_session_on_its_way_is_waited_for_until_its_old_broker_gives_up(cut_s: float) -> None:
+def test_l3_rule_92_a_session_on_its_way_is_waited_for_until_its_old_broker_gives_up(cut_s: float) -> None:
     """The link is cut just when the old broker has sent the session, and forgotten it."""
     stage = Stage(1, (("a", "b"), ("b", "c")), overlay=OverlayParams(update_period_s=1.0, discovery_period_s=1.0))
     stage.run(5.0)

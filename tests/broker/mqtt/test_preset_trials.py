@@ -112,7 +112,7 @@ def test_complete_in_order_and_once_for_who_walks_l3_l8_r4_r5(seed: int, preset:
 
 
 @pytest.mark.parametrize(("seed", "preset", "faults"), [(19, "ahead", "roam"), (72, "both", "roam cut kill")])
-def test_p24_a_client_that_goes_on_before_its_session_has_come_keeps_all_of_it(
+def test_rule_24_a_client_that_goes_on_before_its_session_has_come_keeps_all_of_it(
     seed: int, preset: str, faults: str
 ) -> None:
     """What it had been sent and had said reached the broker that it had left already."""
@@ -121,7 +121,7 @@ def test_p24_a_client_that_goes_on_before_its_session_has_come_keeps_all_of_it(
     trial.check()
 
 
-def test_p33_a_delivery_that_was_over_before_an_earlier_one_does_not_come_again_at_the_next_broker() -> None:
+def test_rule_33_a_delivery_that_was_over_before_an_earlier_one_does_not_come_again_at_the_next_broker() -> None:
     """Of QoS 2, completed while one of QoS 1 before it was not acknowledged."""
     params = mesh_params("batch", 2, 2, probe_s=0.2, report_s=1.0, arrival_wait_s=2.0)
     trial = MeshTrial(13, frozenset(("roam", "cut")), params, mesh_edges(params))

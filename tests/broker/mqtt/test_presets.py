@@ -58,19 +58,19 @@ def waiting(messages_max: int, bytes_max: int, size: int) -> tuple[int, list[str
     return len(reader.taken), scene.remarks()
 
 
-def test_p58_messages_for_a_client_that_is_away_are_bounded_in_number() -> None:
+def test_rule_58_messages_for_a_client_that_is_away_are_bounded_in_number() -> None:
     came, remarks = waiting(messages_max=20, bytes_max=1_000_000, size=10)
     assert came == 20
     assert remarks.count("delivery_dropped") == 10
 
 
-def test_p58_messages_for_a_client_that_is_away_are_bounded_in_bytes() -> None:
+def test_rule_58_messages_for_a_client_that_is_away_are_bounded_in_bytes() -> None:
     came, remarks = waiting(messages_max=1_000, bytes_max=10_000, size=1_000)
     assert 5 <= came <= 10
     assert remarks.count("delivery_dropped") == 30 - came
 
 
-def test_p58_a_client_that_is_away_loses_nothing_within_its_limits() -> None:
+def test_rule_58_a_client_that_is_away_loses_nothing_within_its_limits() -> None:
     scene = Scene("a")
     reader, writer = scene.client("r"), scene.client("w")
     scene.subscribe(reader, "t")
@@ -84,7 +84,7 @@ def test_p58_a_client_that_is_away_loses_nothing_within_its_limits() -> None:
     assert [int(each) for each in reader.taken] == list(range(1_100))
 
 
-def test_p58_what_waits_for_a_client_that_is_away_is_not_cut_when_its_broker_starts_again() -> None:
+def test_rule_58_what_waits_for_a_client_that_is_away_is_not_cut_when_its_broker_starts_again() -> None:
     core = Core("a", 1)
     assert not core.adopt(BrokerParams(), CoreParams(), None)
     assert core.adopt(BrokerParams(marks_max=7), CoreParams(), None)

@@ -59,7 +59,7 @@ def watched(brokers: str = "a", **properties: Any) -> tuple[Scene, SimClient, Si
 
 
 @pytest.mark.parametrize("brokers", ["a", "abc"])
-def test_a_client_that_goes_in_and_out_is_told_of_at_every_broker_p98(brokers: str) -> None:
+def test_a_client_that_goes_in_and_out_is_told_of_at_every_broker_rule_98(brokers: str) -> None:
     scene, reader, van = watched(brokers)
     for x in (-200, 0, 200):
         at(scene, van, x, kind="van")
@@ -71,7 +71,7 @@ def test_a_client_that_goes_in_and_out_is_told_of_at_every_broker_p98(brokers: s
     assert leave["dwell_s"] == pytest.approx((leave["time"] - enter["time"]) / 1e6)
 
 
-def test_the_moment_is_on_the_way_and_not_at_a_report_p99() -> None:
+def test_the_moment_is_on_the_way_and_not_at_a_report_rule_99() -> None:
     scene, reader, van = watched()
     at(scene, van, -150)
     before_us = scene.stage.loop.now_us
@@ -82,14 +82,14 @@ def test_the_moment_is_on_the_way_and_not_at_a_report_p99() -> None:
     assert enter["time"] - before_us == pytest.approx(4.5e6, abs=0.3e6)
 
 
-def test_a_way_through_between_two_reports_is_a_cross_p99() -> None:
+def test_a_way_through_between_two_reports_is_a_cross_rule_99() -> None:
     scene, reader, van = watched(on=["cross"])
     at(scene, van, -200)
     at(scene, van, 200)
     assert told(reader) == ["yard/cross"]
 
 
-def test_filters_and_qos_are_those_of_any_subscription_p98() -> None:
+def test_filters_and_qos_are_those_of_any_subscription_rule_98() -> None:
     scene, _, van = watched()
     other = scene.client("other")
     scene.subscribe(other, "$roam/fence/+/leave", 0, filter="host = 'van-7' AND dwell_s >= 0")
@@ -98,7 +98,7 @@ def test_filters_and_qos_are_those_of_any_subscription_p98() -> None:
     assert [(each.topic, each.qos) for each in published(other)] == [("$roam/fence/yard/leave", 0)]
 
 
-def test_what_is_around_a_transition_finds_it_by_place_p98() -> None:
+def test_what_is_around_a_transition_finds_it_by_place_rule_98() -> None:
     scene, _, van = watched()
     near, far = scene.client("near"), scene.client("far")
     for client, x in ((near, -40), (far, 900)):
@@ -110,7 +110,7 @@ def test_what_is_around_a_transition_finds_it_by_place_p98() -> None:
     assert "van-7" not in [json.loads(each)["host"] for each in far.taken]
 
 
-def test_only_hosts_that_the_fence_asks_for_are_judged_p100() -> None:
+def test_only_hosts_that_the_fence_asks_for_are_judged_rule_100() -> None:
     scene, reader, van = watched(hosts="kind = 'van'")
     for x in (-200, 0):
         at(scene, van, x, kind="bus")
@@ -119,7 +119,7 @@ def test_only_hosts_that_the_fence_asks_for_are_judged_p100() -> None:
     assert told(reader) == ["yard/enter"]
 
 
-def test_dwell_is_told_when_its_time_is_over_and_nothing_is_said_p99() -> None:
+def test_dwell_is_told_when_its_time_is_over_and_nothing_is_said_rule_99() -> None:
     scene, reader, van = watched(on=["dwell"], dwell_s=60)
     at(scene, van, 0)
     scene.rest(59.0)
@@ -131,7 +131,7 @@ def test_dwell_is_told_when_its_time_is_over_and_nothing_is_said_p99() -> None:
     assert told(reader) == ["yard/dwell"]
 
 
-def test_a_time_outside_makes_a_leave_when_it_is_over_p99() -> None:
+def test_a_time_outside_makes_a_leave_when_it_is_over_rule_99() -> None:
     scene, reader, van = watched(hysteresis_m=None, outside_s=30)
     at(scene, van, 0)
     at(scene, van, 100)
@@ -141,7 +141,7 @@ def test_a_time_outside_makes_a_leave_when_it_is_over_p99() -> None:
     assert told(reader) == ["yard/enter", "yard/leave"]
 
 
-def test_jitter_at_the_border_is_told_of_once_p99() -> None:
+def test_jitter_at_the_border_is_told_of_once_rule_99() -> None:
     scene, reader, van = watched(hysteresis_m=None)
     for number in range(30):
         at(scene, van, -50 + (20 if number % 2 else -20))
@@ -161,14 +161,14 @@ def test_jitter_at_the_border_is_told_of_once_p99() -> None:
         (json.dumps({"type": "Feature", "properties": {"anchor": "b", "radius_m": 5}}).encode(), "move with a host"),
     ],
 )
-def test_what_is_no_fence_is_refused_in_words_p101(payload: bytes, words: str) -> None:
+def test_what_is_no_fence_is_refused_in_words_rule_101(payload: bytes, words: str) -> None:
     scene = Scene()
     client = scene.client("c")
     assert scene.publish(client, "$roam/fences/yard", payload, retain=True) is Reason.PAYLOAD_FORMAT_INVALID
     assert words in (last(client, PubAck).reason_text or "")
 
 
-def test_a_fence_is_retained_and_does_not_expire_p101() -> None:
+def test_a_fence_is_retained_and_does_not_expire_rule_101() -> None:
     scene = Scene()
     client = scene.client("c")
     body = json.dumps(yard()).encode()
@@ -178,12 +178,12 @@ def test_a_fence_is_retained_and_does_not_expire_p101() -> None:
 
 
 @pytest.mark.parametrize("topic", ["$roam/fence/yard/enter", "$roam/fence/x", "$roam/fences"])
-def test_nobody_else_says_that_a_fence_was_passed_p101(topic: str) -> None:
+def test_nobody_else_says_that_a_fence_was_passed_rule_101(topic: str) -> None:
     scene = Scene()
     assert scene.publish(scene.client("c"), topic, b"{}", retain=True) is Reason.TOPIC_NAME_INVALID
 
 
-def test_fences_can_be_listed_as_retained_messages_p101() -> None:
+def test_fences_can_be_listed_as_retained_messages_rule_101() -> None:
     scene, reader, _ = watched("ab")
     put(scene, reader, "north")
     other = scene.client("other", "a")
@@ -191,14 +191,14 @@ def test_fences_can_be_listed_as_retained_messages_p101() -> None:
     assert [each.topic for each in published(other)] == ["$roam/fences/yard", "$roam/fences/north"]
 
 
-def test_a_second_subscription_may_have_a_name_p11() -> None:
+def test_a_second_subscription_may_have_a_name_rule_11() -> None:
     scene, reader, van = watched()
     scene.subscribe(reader, "$roam/second/$roam/fence/+/enter", 2)
     at(scene, van, 0)
     assert told(reader) == ["yard/enter"]
 
 
-def test_a_fence_of_a_collection_has_its_name_before_its_own_p101() -> None:
+def test_a_fence_of_a_collection_has_its_name_before_its_own_rule_101() -> None:
     scene, reader, van = watched()
     delete(scene, reader)
     features = [{**yard(), "id": "one"}, {**yard(), "id": "two"}]
@@ -207,7 +207,7 @@ def test_a_fence_of_a_collection_has_its_name_before_its_own_p101() -> None:
     assert told(reader) == ["depots/one/enter", "depots/two/enter"]
 
 
-def test_a_fence_that_was_deleted_tells_nothing_p101() -> None:
+def test_a_fence_that_was_deleted_tells_nothing_rule_101() -> None:
     scene, reader, van = watched("ab")
     at(scene, van, 0)
     delete(scene, reader)
@@ -215,7 +215,7 @@ def test_a_fence_that_was_deleted_tells_nothing_p101() -> None:
     assert told(reader) == ["yard/enter"]
 
 
-def test_a_new_fence_sees_the_next_report_as_the_first_p100() -> None:
+def test_a_new_fence_sees_the_next_report_as_the_first_rule_100() -> None:
     scene, reader, van = watched()
     at(scene, van, 0)
     put(scene, reader, "late")
@@ -224,7 +224,7 @@ def test_a_new_fence_sees_the_next_report_as_the_first_p100() -> None:
     assert told(reader) == ["yard/enter", "late/enter"]
 
 
-def test_a_new_fence_does_not_see_a_report_that_tells_no_place_p100() -> None:
+def test_a_new_fence_does_not_see_a_report_that_tells_no_place_rule_100() -> None:
     """Nobody has entered a fence before it was defined."""
     scene, reader, van = watched()
     at(scene, van, 0)
@@ -238,7 +238,7 @@ def test_a_new_fence_does_not_see_a_report_that_tells_no_place_p100() -> None:
     assert json.loads(reader.taken[-1])["time"] >= before_us
 
 
-def test_a_fence_that_is_defined_anew_begins_anew_p100() -> None:
+def test_a_fence_that_is_defined_anew_begins_anew_rule_100() -> None:
     scene, reader, van = watched()
     at(scene, van, 0)
     put(scene, reader, on=["enter"])
@@ -248,7 +248,7 @@ def test_a_fence_that_is_defined_anew_begins_anew_p100() -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize("brokers", ["a", "abc"])
-def test_a_fence_that_is_defined_again_in_the_same_words_stays_as_it_is_p100(brokers: str, qos: int) -> None:
+def test_a_fence_that_is_defined_again_in_the_same_words_stays_as_it_is_rule_100(brokers: str, qos: int) -> None:
     """As by a client whose PUBACK was lost, or that says at each start what its fences are."""
     scene, reader, van = watched(brokers)
     at(scene, van, 0)
@@ -259,7 +259,7 @@ def test_a_fence_that_is_defined_again_in_the_same_words_stays_as_it_is_p100(bro
     assert told(reader) == ["yard/enter"]
 
 
-def test_two_messages_do_not_define_the_same_fence_p101() -> None:
+def test_two_messages_do_not_define_the_same_fence_rule_101() -> None:
     scene, reader, _ = watched()
     collection = {"type": "FeatureCollection", "features": [{**yard(), "id": "one"}]}
     assert put(scene, reader, "depots", collection) is Reason.SUCCESS
@@ -270,7 +270,7 @@ def test_two_messages_do_not_define_the_same_fence_p101() -> None:
 # Once, whatever happens.
 
 
-def test_reports_that_pass_no_fence_are_not_inputs_of_their_own_p102(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_that_pass_no_fence_are_not_inputs_of_their_own_rule_102(monkeypatch: pytest.MonkeyPatch) -> None:
     scene, _, van = watched()
     server = scene.stage.brokers["a"].server
     given: list[str] = []
@@ -286,7 +286,7 @@ def test_reports_that_pass_no_fence_are_not_inputs_of_their_own_p102(monkeypatch
     assert given.count("Reported") == 2
 
 
-def test_a_client_that_roams_inside_a_fence_is_told_of_once_p102() -> None:
+def test_a_client_that_roams_inside_a_fence_is_told_of_once_rule_102() -> None:
     scene, reader, van = watched("abc", dwell_s=60)
     at(scene, van, -200)
     at(scene, van, 0)
@@ -298,7 +298,7 @@ def test_a_client_that_roams_inside_a_fence_is_told_of_once_p102() -> None:
     assert told(reader) == ["yard/enter", "yard/dwell", "yard/leave"]
 
 
-def test_the_way_goes_on_at_the_next_broker_p102() -> None:
+def test_the_way_goes_on_at_the_next_broker_rule_102() -> None:
     scene, reader, van = watched("ab", on=["cross"])
     at(scene, van, -200)
     scene.move(van, "b")
@@ -307,7 +307,7 @@ def test_the_way_goes_on_at_the_next_broker_p102() -> None:
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_a_broker_that_was_killed_knows_who_is_inside_p102(snapshot: bool) -> None:
+def test_a_broker_that_was_killed_knows_who_is_inside_rule_102(snapshot: bool) -> None:
     scene, reader, van = watched("ab", dwell_s=60)
     at(scene, van, -200)
     at(scene, van, 0)
@@ -325,7 +325,7 @@ def test_a_broker_that_was_killed_knows_who_is_inside_p102(snapshot: bool) -> No
     assert told(reader) == ["yard/enter", "yard/dwell", "yard/leave"]
 
 
-def test_a_log_that_is_read_again_makes_no_way_that_nobody_went_p102() -> None:
+def test_a_log_that_is_read_again_makes_no_way_that_nobody_went_rule_102() -> None:
     """Around the yard, with reports of which only the last is logged."""
     scene, reader, van = watched("ab", on=["enter", "cross"])
     for x, y in ((-200, 0), (-200, 300), (200, 300), (200, 0)):
@@ -339,7 +339,7 @@ def test_a_log_that_is_read_again_makes_no_way_that_nobody_went_p102() -> None:
     assert told(reader) == []
 
 
-def test_a_fence_that_is_handed_over_again_is_not_a_new_one_p102() -> None:
+def test_a_fence_that_is_handed_over_again_is_not_a_new_one_rule_102() -> None:
     """As by a neighbour that lost its state and got it back from another one."""
     scene, reader, van = watched("ab")
     at(scene, van, 0)
@@ -350,7 +350,7 @@ def test_a_fence_that_is_handed_over_again_is_not_a_new_one_p102() -> None:
     assert told(reader) == ["yard/enter"]
 
 
-def test_dwell_is_told_of_a_client_that_left_before_its_session_came_p102() -> None:
+def test_dwell_is_told_of_a_client_that_left_before_its_session_came_rule_102() -> None:
     scene, reader, van = watched("ab", dwell_s=60)
     at(scene, van, 0)
     van.connect("b")
@@ -368,7 +368,7 @@ def test_dwell_is_told_of_a_client_that_left_before_its_session_came_p102() -> N
 # Brokers whose clocks differ by minutes.
 
 
-def test_a_client_does_not_leave_before_it_entered_p99() -> None:
+def test_a_client_does_not_leave_before_it_entered_rule_99() -> None:
     scene, reader, van = watched("ab")
     scene.stage.brokers["a"].behind_us = -60_000_000
     at(scene, van, 0)
@@ -380,7 +380,7 @@ def test_a_client_does_not_leave_before_it_entered_p99() -> None:
     assert leave["dwell_s"] >= 0
 
 
-def test_a_fence_of_a_broker_whose_clock_is_ahead_tells_dwell_p99() -> None:
+def test_a_fence_of_a_broker_whose_clock_is_ahead_tells_dwell_rule_99() -> None:
     scene = Scene("ab")
     scene.stage.brokers["b"].behind_us = -600_000_000
     reader, van = scene.client("reader", "b"), scene.client("van-7", "a")
@@ -398,7 +398,7 @@ def policy(*rules: Rule) -> PolicyAccess:
     return PolicyAccess(Policy(Plane(), rules), RateLimits(), Plane())
 
 
-def test_rules_say_who_defines_fences_and_who_is_told_p101() -> None:
+def test_rules_say_who_defines_fences_and_who_is_told_rule_101() -> None:
     scene = Scene()
     office, van = scene.client("office"), scene.client("van-7")
     scene.stage.brokers["a"].server.access = policy(

@@ -29,7 +29,7 @@ def origin(number: int = 1, audience: Scope = EVERYWHERE, publisher: Context = C
     return origin_text(Origin(f"car:e{number}", publisher, 5, 5, audience=audience))
 
 
-def test_a_message_with_an_origin_is_its_publishers_p72() -> None:
+def test_a_message_with_an_origin_is_its_publishers_rule_72() -> None:
     scene = Scene("ab")
     gate, car, bus, far = (scene.client(name, at) for name, at in (("gate", "a"), ("c", "b"), ("b", "b"), ("f", "b")))
     scene.subscribe(car, "t", publishers="kind = 'car'")
@@ -46,7 +46,7 @@ def test_a_message_with_an_origin_is_its_publishers_p72() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"id": 3}', origin(publisher=Context("x"))[:-1]])
-def test_an_origin_that_cannot_be_understood_refuses_the_message_p72(text: str) -> None:
+def test_an_origin_that_cannot_be_understood_refuses_the_message_rule_72(text: str) -> None:
     scene = Scene()
     gate, reader = scene.client("gate"), scene.client("reader")
     scene.subscribe(reader, "t")
@@ -55,7 +55,7 @@ def test_an_origin_that_cannot_be_understood_refuses_the_message_p72(text: str) 
 
 
 @pytest.mark.parametrize("second", ["a", "b", "c"])
-def test_what_two_gateways_bring_is_delivered_once_p73(second: str) -> None:
+def test_what_two_gateways_bring_is_delivered_once_rule_73(second: str) -> None:
     scene = Scene("abc")
     gates = [scene.client("gate", "a"), scene.client("door", second)]
     readers = [scene.client(f"reader-{broker}", broker) for broker in "abc"]
@@ -68,7 +68,7 @@ def test_what_two_gateways_bring_is_delivered_once_p73(second: str) -> None:
 
 
 @seeds(5)
-def test_also_when_they_bring_it_at_the_same_time_p73(seed: int) -> None:
+def test_also_when_they_bring_it_at_the_same_time_rule_73(seed: int) -> None:
     scene = Scene("abc", seed=seed)
     gates = [scene.client("gate", "a"), scene.client("door", "c")]
     readers = [scene.client(f"reader-{broker}", broker) for broker in "abc"]
@@ -80,7 +80,7 @@ def test_also_when_they_bring_it_at_the_same_time_p73(seed: int) -> None:
     assert [reader.taken for reader in readers] == [[b"1"]] * 3
 
 
-def test_a_broker_that_was_killed_remembers_what_gateways_brought_p73() -> None:
+def test_a_broker_that_was_killed_remembers_what_gateways_brought_rule_73() -> None:
     scene = Scene()
     gate, reader = scene.client("gate"), scene.client("reader")
     scene.subscribe(reader, "t")
@@ -90,7 +90,7 @@ def test_a_broker_that_was_killed_remembers_what_gateways_brought_p73() -> None:
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_who_asks_for_origins_is_told_by_all_brokers_alike_p74(qos: int) -> None:
+def test_who_asks_for_origins_is_told_by_all_brokers_alike_rule_74(qos: int) -> None:
     scene = Scene("ab")
     writer, plain = scene.client("writer", "a"), scene.client("plain", "b")
     readers = [scene.client("one", "a"), scene.client("two", "b")]
@@ -111,7 +111,7 @@ def test_who_asks_for_origins_is_told_by_all_brokers_alike_p74(qos: int) -> None
     assert [each.user_properties for each in published(plain)] == [(("trace", "x"),), (("origin", origin(9)),)]
 
 
-def test_who_may_speak_for_others_is_a_matter_of_rules_p75(tmp_path: Path) -> None:
+def test_who_may_speak_for_others_is_a_matter_of_rules_rule_75(tmp_path: Path) -> None:
     async def story() -> None:
         rules = (
             Rule(clients=("gate",), publish=("ice", "$roam/origin")),
@@ -137,7 +137,7 @@ def test_who_may_speak_for_others_is_a_matter_of_rules_p75(tmp_path: Path) -> No
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
-def test_what_waited_for_its_topic_is_not_overtaken_by_what_the_same_publisher_says_next_p34_p72_p77() -> None:
+def test_rule_34_rule_72_rule_77_waiting_messages_keep_their_publishers_order() -> None:
     scene, gate, reader = apart()
     gate._say(Publish("t/x", b"1", user_properties=(("origin", origin(1)),)))
     scene.rest()

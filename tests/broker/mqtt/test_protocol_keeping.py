@@ -16,7 +16,7 @@ from tests.broker.mqtt.scene import Scene, published
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_a_retained_message_is_at_every_broker_p37(qos: int) -> None:
+def test_a_retained_message_is_at_every_broker_rule_37(qos: int) -> None:
     scene = Scene("abc")
     scene.publish(scene.client("writer", "a"), "t", b"kept", qos=qos, retain=True)
     for name in "abc":
@@ -25,7 +25,7 @@ def test_a_retained_message_is_at_every_broker_p37(qos: int) -> None:
         assert [(each.payload, each.qos, each.retain) for each in published(reader)] == [(b"kept", qos, True)]
 
 
-def test_a_retained_message_goes_to_those_who_are_subscribed_as_any_other_p37() -> None:
+def test_a_retained_message_goes_to_those_who_are_subscribed_as_any_other_rule_37() -> None:
     scene = Scene("abc")
     reader, writer = scene.client("reader", "c"), scene.client("writer", "a")
     scene.subscribe(reader, "t")
@@ -33,7 +33,7 @@ def test_a_retained_message_goes_to_those_who_are_subscribed_as_any_other_p37() 
     assert [(each.payload, each.retain) for each in published(reader)] == [(b"news", False)]
 
 
-def test_the_later_message_stays_and_an_empty_one_empties_everywhere_p38() -> None:
+def test_the_later_message_stays_and_an_empty_one_empties_everywhere_rule_38() -> None:
     scene = Scene("abc")
     first, second = scene.client("first", "a"), scene.client("second", "c")
     for topic in ("t", "u"):
@@ -49,7 +49,7 @@ def event_at(at_us: int, event_id: str) -> Event:
     return Event(event_id, "t", Context("c"), at_us, at_us)
 
 
-def test_in_whatever_order_messages_come_the_same_one_stays_p38() -> None:
+def test_in_whatever_order_messages_come_the_same_one_stays_rule_38() -> None:
     said = [
         (event_at(1, "a.1.9!"), Message("t", b"first")),
         (event_at(1, "a.1.10!"), Message("t", b"second")),
@@ -67,14 +67,14 @@ def test_in_whatever_order_messages_come_the_same_one_stays_p38() -> None:
     assert retained.of["t"][1].payload == b"second"
 
 
-def test_of_how_many_topics_it_is_known_that_they_were_emptied_is_bounded_p38() -> None:
+def test_of_how_many_topics_it_is_known_that_they_were_emptied_is_bounded_rule_38() -> None:
     retained = Retained(10, 1_000)
     for number in range(ENDED_MAX + 5):
         retained.keep(event_at(number, f"a.1.{number}!"), Message(f"t/{number}", b""), number)
     assert len(retained.ended) == ENDED_MAX
 
 
-def test_a_neighbour_that_is_met_later_is_given_everything_p39() -> None:
+def test_a_neighbour_that_is_met_later_is_given_everything_rule_39() -> None:
     scene = Scene("abc")
     scene.stage.unlink("a", "b")
     scene.rest(70.0)
@@ -95,7 +95,7 @@ def test_a_neighbour_that_is_met_later_is_given_everything_p39() -> None:
     assert [len(broker.server.core.border.lasting) for broker in scene.stage.brokers.values()] == [1, 1, 1]
 
 
-def test_a_retained_message_is_matched_as_if_it_were_published_now_p40() -> None:
+def test_a_retained_message_is_matched_as_if_it_were_published_now_rule_40() -> None:
     scene = Scene("ab")
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.publish(writer, "t/1", {"n": 1, "position": [0, 0]}, retain=True)
@@ -105,7 +105,7 @@ def test_a_retained_message_is_matched_as_if_it_were_published_now_p40() -> None
     assert [json.loads(each)["n"] for each in reader.taken] == [1]
 
 
-def test_retain_handling_says_when_a_subscription_gets_what_was_retained_p40() -> None:
+def test_retain_handling_says_when_a_subscription_gets_what_was_retained_rule_40() -> None:
     scene = Scene()
     scene.publish(scene.client("writer"), "t", b"kept", retain=True)
     counts = []
@@ -118,7 +118,7 @@ def test_retain_handling_says_when_a_subscription_gets_what_was_retained_p40() -
     assert counts == [2, 1, 0]
 
 
-def test_a_message_that_is_to_last_needs_an_expiry_p41() -> None:
+def test_a_message_that_is_to_last_needs_an_expiry_rule_41() -> None:
     scene = Scene()
     writer = scene.client("writer")
     assert scene.publish(writer, "t", b"x", persist="true") is Reason.IMPLEMENTATION_SPECIFIC_ERROR
@@ -128,7 +128,7 @@ def test_a_message_that_is_to_last_needs_an_expiry_p41() -> None:
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_who_comes_into_the_audience_or_subscribes_later_gets_it_once_p42(qos: int) -> None:
+def test_who_comes_into_the_audience_or_subscribes_later_gets_it_once_rule_42(qos: int) -> None:
     scene = Scene("ab")
     writer, comer, later = scene.client("writer", "a"), scene.client("comer", "b"), scene.client("later", "b")
     scene.report(writer, position=[0, 0])
@@ -149,7 +149,7 @@ def test_who_comes_into_the_audience_or_subscribes_later_gets_it_once_p42(qos: i
     assert (comer.taken, later.taken) == ([b"jam"], [b"jam"])
 
 
-def test_a_client_that_was_away_gets_it_when_it_is_back_p42() -> None:
+def test_a_client_that_was_away_gets_it_when_it_is_back_rule_42() -> None:
     scene = Scene("ab")
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.subscribe(reader, "t", qos=0)
@@ -162,7 +162,7 @@ def test_a_client_that_was_away_gets_it_when_it_is_back_p42() -> None:
     assert reader.taken == [b"jam"]
 
 
-def test_what_a_subscription_has_had_goes_with_the_session_p43() -> None:
+def test_what_a_subscription_has_had_goes_with_the_session_rule_43() -> None:
     scene = Scene("abc")
     writer, reader = scene.client("writer", "a"), scene.client("reader", "a")
     scene.subscribe(reader, "t")
@@ -177,7 +177,7 @@ def test_what_a_subscription_has_had_goes_with_the_session_p43() -> None:
     assert reader.copies == [b"jam"]
 
 
-def test_after_its_expiry_nobody_gets_it_and_nothing_is_kept_p44() -> None:
+def test_after_its_expiry_nobody_gets_it_and_nothing_is_kept_rule_44() -> None:
     scene = Scene("ab")
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.publish(writer, "t", b"jam", expiry_s=5, persist="true")
@@ -195,7 +195,7 @@ def lasting_at(scene: Scene) -> list[int]:
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_what_its_publisher_withdraws_nobody_gets_any_more_at_any_broker_p44(qos: int) -> None:
+def test_what_its_publisher_withdraws_nobody_gets_any_more_at_any_broker_rule_44(qos: int) -> None:
     scene = Scene("abc")
     writer, early, late = scene.client("writer", "a"), scene.client("early", "c"), scene.client("late", "c")
     scene.subscribe(early, "t", qos=2)
@@ -212,7 +212,7 @@ def test_what_its_publisher_withdraws_nobody_gets_any_more_at_any_broker_p44(qos
 
 
 @pytest.mark.parametrize("emptied", [False, True])
-def test_a_publisher_withdraws_a_message_at_a_broker_whose_clock_is_behind_p44(emptied: bool) -> None:
+def test_a_publisher_withdraws_a_message_at_a_broker_whose_clock_is_behind_rule_44(emptied: bool) -> None:
     scene = Scene("ab")
     scene.stage.brokers["b"].behind_us = 20_000_000
     writer = scene.client("writer", "a")
@@ -226,7 +226,7 @@ def test_a_publisher_withdraws_a_message_at_a_broker_whose_clock_is_behind_p44(e
     assert lasting_at(scene) == [0, 0]
 
 
-def test_only_the_publisher_of_a_message_withdraws_it_by_its_topic_and_id_p44() -> None:
+def test_only_the_publisher_of_a_message_withdraws_it_by_its_topic_and_id_rule_44() -> None:
     scene = Scene("ab")
     writer, other = scene.client("writer", "a"), scene.client("other", "b")
     scene.publish(writer, "t", b"jam", expiry_s=600, persist="true", id="7")
@@ -237,7 +237,7 @@ def test_only_the_publisher_of_a_message_withdraws_it_by_its_topic_and_id_p44() 
     assert lasting_at(scene) == [1, 1]
 
 
-def test_what_is_withdrawn_does_not_wait_for_a_client_that_is_away_p44() -> None:
+def test_what_is_withdrawn_does_not_wait_for_a_client_that_is_away_rule_44() -> None:
     scene = Scene("ab")
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.subscribe(reader, "t", qos=1)
@@ -253,7 +253,7 @@ def test_what_is_withdrawn_does_not_wait_for_a_client_that_is_away_p44() -> None
     assert reader.taken == [b"ice"]
 
 
-def test_a_broker_that_was_cut_off_does_not_bring_back_what_was_withdrawn_p44() -> None:
+def test_a_broker_that_was_cut_off_does_not_bring_back_what_was_withdrawn_rule_44() -> None:
     scene = Scene("abc")
     writer, late = scene.client("writer", "a"), scene.client("late", "a")
     scene.publish(writer, "t", b"jam", expiry_s=600, persist="true", id="7")
@@ -271,7 +271,7 @@ def test_a_broker_that_was_cut_off_does_not_bring_back_what_was_withdrawn_p44() 
     assert late.taken == []
 
 
-def test_what_was_withdrawn_stays_so_after_a_restart_p44() -> None:
+def test_what_was_withdrawn_stays_so_after_a_restart_rule_44() -> None:
     scene = Scene()
     writer = scene.client("writer")
     scene.publish(writer, "t", b"jam", expiry_s=600, persist="true", id="7")
@@ -286,7 +286,7 @@ def test_what_was_withdrawn_stays_so_after_a_restart_p44() -> None:
     assert (len(lasting), [own_id for _, _, own_id in lasting.ended]) == (0, ["7"])
 
 
-def test_a_withdrawal_holds_for_what_was_published_before_it_in_whatever_order_they_come_p44() -> None:
+def test_a_withdrawal_holds_for_what_was_published_before_it_in_whatever_order_they_come_rule_44() -> None:
     before = (event_at(1, "a.1.1!"), Message("t", b"jam", user_properties=(("id", "7"),)))
     after = (event_at(3, "a.1.3!"), Message("t", b"jam", user_properties=(("id", "7"),)))
     lasting = Lasting(10, 1_000)
@@ -300,7 +300,7 @@ def test_a_withdrawal_holds_for_what_was_published_before_it_in_whatever_order_t
     assert len(lasting.ended) == ENDED_MAX
 
 
-def test_a_retained_topic_that_is_emptied_ends_what_of_it_lasts_p38() -> None:
+def test_a_retained_topic_that_is_emptied_ends_what_of_it_lasts_rule_38() -> None:
     scene = Scene("ab")
     writer, other, reader = scene.client("writer", "a"), scene.client("other", "b"), scene.client("reader", "b")
     scene.publish(writer, "t", b"jam", retain=True, expiry_s=600, persist="true")
@@ -314,7 +314,7 @@ def test_a_retained_topic_that_is_emptied_ends_what_of_it_lasts_p38() -> None:
     assert reader.taken == [b"ice"]
 
 
-def test_a_withdrawal_that_makes_no_sense_is_refused_p16_p44() -> None:
+def test_a_withdrawal_that_makes_no_sense_is_refused_rule_16_rule_44() -> None:
     scene = Scene()
     writer = scene.client("writer")
     assert scene.publish(writer, "t", b"", withdraw="") is Reason.IMPLEMENTATION_SPECIFIC_ERROR
@@ -324,7 +324,7 @@ def test_a_withdrawal_that_makes_no_sense_is_refused_p16_p44() -> None:
     assert scene.publish(writer, "t", b"", withdraw="7") is Reason.SUCCESS
 
 
-def test_a_shared_subscription_has_its_turn_when_the_message_is_published_p45() -> None:
+def test_a_shared_subscription_has_its_turn_when_the_message_is_published_rule_45() -> None:
     scene = Scene()
     writer, early, late = scene.client("writer"), scene.client("early"), scene.client("late")
     scene.subscribe(early, "$share/g/t")
@@ -334,7 +334,7 @@ def test_a_shared_subscription_has_its_turn_when_the_message_is_published_p45() 
     assert (early.taken, late.taken) == ([b"jam"], [])
 
 
-def test_a_wildcard_finds_what_is_retained_in_the_order_of_its_publication_also_after_a_restart_p40() -> None:
+def test_a_wildcard_finds_what_is_retained_in_the_order_of_its_publication_also_after_a_restart_rule_40() -> None:
     scene = Scene()
     writer = scene.client("writer")
     for topic in ("t/1/x", "u", "t/2/x", "t/1/y", "t/1/x"):
@@ -351,7 +351,7 @@ def test_a_wildcard_finds_what_is_retained_in_the_order_of_its_publication_also_
         scene.rest()
 
 
-def test_a_retained_message_stays_when_a_larger_one_finds_no_room_p56() -> None:
+def test_a_retained_message_stays_when_a_larger_one_finds_no_room_rule_56() -> None:
     scene = Scene(params=CoreParams(retained_bytes_max=200))
     writer, reader = scene.client("writer"), scene.client("reader")
     assert scene.publish(writer, "t", b"small", retain=True) is Reason.SUCCESS
@@ -360,7 +360,7 @@ def test_a_retained_message_stays_when_a_larger_one_finds_no_room_p56() -> None:
     assert reader.taken == [b"small"]
 
 
-def test_past_their_bounds_messages_are_not_retained_and_do_not_last_p56() -> None:
+def test_past_their_bounds_messages_are_not_retained_and_do_not_last_rule_56() -> None:
     scene = Scene(params=CoreParams(retained_messages_max=2, lasting_messages_max=1, retained_bytes_max=100_000))
     writer = scene.client("writer")
     assert scene.publish(writer, "t/1", b"x", retain=True) is Reason.SUCCESS
@@ -372,7 +372,7 @@ def test_past_their_bounds_messages_are_not_retained_and_do_not_last_p56() -> No
     assert scene.publish(writer, "t", b"x", persist="true", expiry_s=60) is Reason.QUOTA_EXCEEDED
 
 
-def test_retained_messages_that_have_expired_make_room_p44_p56() -> None:
+def test_retained_messages_that_have_expired_make_room_rule_44_rule_56() -> None:
     scene = Scene(params=CoreParams(retained_messages_max=2))
     client = scene.client("c")
     assert scene.publish(client, "t/1", b"x", retain=True, expiry_s=3) is Reason.SUCCESS

@@ -24,7 +24,7 @@ from tests.broker.mqtt.scene import Scene, dismissal, last
 from tests.broker.mqtt.stage import SimClient
 
 
-def test_a_broker_that_cannot_store_takes_nothing_that_it_would_have_to_store_p57() -> None:
+def test_a_broker_that_cannot_store_takes_nothing_that_it_would_have_to_store_rule_57() -> None:
     scene = Scene()
     client = scene.client("c")
     scene.stage.brokers["a"].server.write_ahead.full = OSError("no space left")
@@ -39,7 +39,7 @@ def test_a_broker_that_cannot_store_takes_nothing_that_it_would_have_to_store_p5
 
 
 @pytest.mark.parametrize(("moved", "reason"), [(False, Reason.USE_ANOTHER_SERVER), (True, Reason.SERVER_MOVED)])
-def test_a_broker_that_redirects_lets_nobody_in_and_says_where_to_go_p59(moved: bool, reason: Reason) -> None:
+def test_a_broker_that_redirects_lets_nobody_in_and_says_where_to_go_rule_59(moved: bool, reason: Reason) -> None:
     scene = Scene()
     scene.stage.brokers["a"].server.redirect = Redirect("north.example:1883", moved)
     client = SimClient(scene.stage, "c")
@@ -48,7 +48,7 @@ def test_a_broker_that_redirects_lets_nobody_in_and_says_where_to_go_p59(moved: 
     assert [(each.reason, each.server_reference) for each in client.connacks] == [(reason, "north.example:1883")]
 
 
-def test_a_broker_that_stops_sends_its_clients_to_a_peer_which_fetches_their_sessions_p60() -> None:
+def test_a_broker_that_stops_sends_its_clients_to_a_peer_which_fetches_their_sessions_rule_60() -> None:
     scene = Scene("ab")
     client, writer = scene.client("c", "a"), scene.client("writer", "b")
     scene.subscribe(client, "t")
@@ -62,7 +62,7 @@ def test_a_broker_that_stops_sends_its_clients_to_a_peer_which_fetches_their_ses
     assert "c" not in scene.stage.brokers["a"].server.core.border.sessions
 
 
-def test_a_frame_is_a_length_a_kind_and_a_payload_p61() -> None:
+def test_a_frame_is_a_length_a_kind_and_a_payload_rule_61() -> None:
     assert frame(STREAM, b"abc") == b"\x00\x00\x00\x03\x01abc"
     reader = FrameReader()
     reader.payload_bytes_max = PAYLOAD_BYTES_MAX
@@ -73,7 +73,7 @@ def test_a_frame_is_a_length_a_kind_and_a_payload_p61() -> None:
     assert PAYLOAD_BYTES_MAX == 4_194_304
 
 
-def test_a_greeting_names_both_ends_and_the_version_p62() -> None:
+def test_a_greeting_names_both_ends_and_the_version_rule_62() -> None:
     assert msgspec.msgpack.decode(write_greeting("a", "b")) == [MAGIC, VERSION, "a", "b"]
     assert GREETING == 0xFF
     for bad in (["other", VERSION, "a", "b"], [MAGIC, VERSION + 1, "a", "b"], [MAGIC, VERSION, "@a", "b"], ["x"]):
@@ -81,7 +81,7 @@ def test_a_greeting_names_both_ends_and_the_version_p62() -> None:
             read_greeting(msgspec.msgpack.encode(bad))
 
 
-def test_a_message_of_the_stream_has_magic_bytes_and_a_version_p63() -> None:
+def test_a_message_of_the_stream_has_magic_bytes_and_a_version_rule_63() -> None:
     encoded = CODEC.encode(Hello(1, 2, 3))
     assert encoded[:3] == b"rc\x01"
     assert CODEC.decode(encoded) == Hello(1, 2, 3)
@@ -98,7 +98,7 @@ def test_a_message_of_the_stream_has_magic_bytes_and_a_version_p63() -> None:
     assert reader.taken == [b"unharmed"]
 
 
-def test_what_is_said_while_a_link_is_down_goes_when_it_is_up_again_p64() -> None:
+def test_what_is_said_while_a_link_is_down_goes_when_it_is_up_again_rule_64() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t")
@@ -113,7 +113,7 @@ def test_what_is_said_while_a_link_is_down_goes_when_it_is_up_again_p64() -> Non
     assert reader.taken == [b"%d" % number for number in range(30)]
 
 
-def test_a_message_of_qos_0_is_lost_with_its_link_p65() -> None:
+def test_a_message_of_qos_0_is_lost_with_its_link_rule_65() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", filter="n > 0")
@@ -127,7 +127,7 @@ def test_a_message_of_qos_0_is_lost_with_its_link_p65() -> None:
     assert reader.taken == [b'{"n": 1}', b'{"n": 3}']
 
 
-def test_what_every_broker_must_have_goes_to_all_p66() -> None:
+def test_what_every_broker_must_have_goes_to_all_rule_66() -> None:
     scene = Scene("abcd")
     writer = scene.client("writer", "b")
     scene.publish(writer, "t", b"to all", retain=True)
@@ -137,13 +137,13 @@ def test_what_every_broker_must_have_goes_to_all_p66() -> None:
     assert ids[0].endswith("!")
 
 
-def test_a_frame_of_another_kind_is_passed_over_p67() -> None:
+def test_a_frame_of_another_kind_is_passed_over_rule_67() -> None:
     scene = Scene("ab")
     scene.stage.brokers["a"].desk.frame("b", 77, b"?")
     assert "unknown_frame" in scene.remarks("a")
 
 
-def test_a_publication_too_long_for_a_link_is_refused_p61() -> None:
+def test_a_publication_too_long_for_a_link_is_refused_rule_61() -> None:
     scene = Scene("ab")
     writer = scene.client("writer")
     server = scene.stage.brokers["a"].server

@@ -54,7 +54,7 @@ def answers(writer: SimClient) -> list[Reason]:
     return [each.reason for each in writer.heard if isinstance(each, PubAck)]
 
 
-def test_a_neighbour_that_is_away_for_ten_minutes_costs_nothing_that_was_acknowledged_p32() -> None:
+def test_a_neighbour_that_is_away_for_ten_minutes_costs_nothing_that_was_acknowledged_rule_32() -> None:
     scene, writer, reader = cut_off()
     said = say(scene, writer, 20)
     scene.rest(TEN_MINUTES_S)
@@ -66,7 +66,7 @@ def test_a_neighbour_that_is_away_for_ten_minutes_costs_nothing_that_was_acknowl
     assert "neighbour_gone" not in scene.remarks()
 
 
-def test_a_neighbour_that_is_away_for_longer_than_the_patience_is_given_up_and_its_loss_counted_p32() -> None:
+def test_a_neighbour_that_is_away_for_longer_than_the_patience_is_given_up_and_its_loss_counted_rule_32() -> None:
     scene, writer, reader = cut_off(BrokerParams(stream_patience_s=100.0))
     say(scene, writer, 3)
     scene.rest(100.0)
@@ -77,7 +77,7 @@ def test_a_neighbour_that_is_away_for_longer_than_the_patience_is_given_up_and_i
 
 
 @pytest.mark.usefixtures("small_window")
-def test_what_waits_for_a_neighbour_is_on_the_disk_and_comes_in_order_after_a_crash_p32() -> None:
+def test_what_waits_for_a_neighbour_is_on_the_disk_and_comes_in_order_after_a_crash_rule_32() -> None:
     scene, writer, reader = cut_off()
     said = say(scene, writer, 500)
     broker = scene.stage.brokers["a"]
@@ -98,7 +98,7 @@ def test_what_waits_for_a_neighbour_is_on_the_disk_and_comes_in_order_after_a_cr
 
 
 @pytest.mark.usefixtures("small_window")
-def test_a_broker_that_is_killed_while_it_catches_up_goes_on_where_it_was_p32() -> None:
+def test_a_broker_that_is_killed_while_it_catches_up_goes_on_where_it_was_rule_32() -> None:
     scene, writer, reader = cut_off()
     said = say(scene, writer, 500)
     for _ in range(6):
@@ -114,7 +114,7 @@ def test_a_broker_that_is_killed_while_it_catches_up_goes_on_where_it_was_p32() 
 
 
 @pytest.mark.usefixtures("small_window")
-def test_what_is_said_while_a_neighbour_catches_up_comes_behind_what_waits_p32() -> None:
+def test_what_is_said_while_a_neighbour_catches_up_comes_behind_what_waits_rule_32() -> None:
     scene, writer, reader = cut_off()
     said = say(scene, writer, 400)
     scene.stage.heal()
@@ -127,7 +127,7 @@ def test_what_is_said_while_a_neighbour_catches_up_comes_behind_what_waits_p32()
 
 
 @pytest.mark.usefixtures("small_window")
-def test_a_link_that_goes_down_while_a_segment_is_read_has_none_read_twice_p32(
+def test_a_link_that_goes_down_while_a_segment_is_read_has_none_read_twice_rule_32(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[int] = []
@@ -151,7 +151,7 @@ def test_a_link_that_goes_down_while_a_segment_is_read_has_none_read_twice_p32(
 
 
 @pytest.mark.usefixtures("small_window")
-def test_a_replay_that_waits_on_the_disk_reaches_a_neighbour_that_has_lost_its_memory_p32() -> None:
+def test_a_replay_that_waits_on_the_disk_reaches_a_neighbour_that_has_lost_its_memory_rule_32() -> None:
     """It finds its way by itself; events cannot, for nobody there wants them any more."""
     scene, writer, _ = cut_off()
     say(scene, writer, 500)
@@ -165,7 +165,7 @@ def test_a_replay_that_waits_on_the_disk_reaches_a_neighbour_that_has_lost_its_m
     assert "messages that waited for it are lost" in lost[0]
 
 
-def test_publications_are_refused_when_too_much_waits_for_a_neighbour_and_none_is_lost_p57() -> None:
+def test_publications_are_refused_when_too_much_waits_for_a_neighbour_and_none_is_lost_rule_57() -> None:
     scene, writer, reader = cut_off(BrokerParams(stream_bytes_max=40_000))
     said = say(scene, writer, 200)
     reasons = answers(writer)
@@ -180,7 +180,7 @@ def test_publications_are_refused_when_too_much_waits_for_a_neighbour_and_none_i
     assert reader.taken[-1] == b"again"
 
 
-def test_a_session_behind_a_neighbour_that_is_lost_is_searched_for_seconds_and_ends_when_it_is_back_p25() -> None:
+def test_a_session_behind_a_neighbour_that_is_lost_is_searched_for_seconds_and_ends_when_it_is_back_rule_25() -> None:
     scene = Scene("ab", CoreParams(reminder_wait_s=3.0), broker_params=BrokerParams(search_patience_s=20.0))
     client = scene.client("c", "b")
     scene.subscribe(client, "t")
@@ -198,7 +198,7 @@ def test_a_session_behind_a_neighbour_that_is_lost_is_searched_for_seconds_and_e
     assert client.ready
 
 
-def test_with_advertisements_nobody_waits_for_a_neighbour_that_is_lost_p76() -> None:
+def test_with_advertisements_nobody_waits_for_a_neighbour_that_is_lost_rule_76() -> None:
     params = BrokerParams(advertisements=True, search_patience_s=20.0)
     scene, writer, _ = cut_off(params)
     writer.publish("t", b"x", 1)

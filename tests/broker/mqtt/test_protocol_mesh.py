@@ -83,7 +83,7 @@ def leave(client: SimClient, **said: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_l3_p80_a_client_that_roams_in_a_mesh_gets_everything_once_in_order(kind: Kind) -> None:
+def test_l3_rule_80_a_client_that_roams_in_a_mesh_gets_everything_once_in_order(kind: Kind) -> None:
     scene = MeshScene(kind, probe_s=1.0)
     reader, writer = scene.pair()
     for number, at in enumerate((2, 3, 1, 3)):
@@ -98,7 +98,7 @@ def test_l3_p80_a_client_that_roams_in_a_mesh_gets_everything_once_in_order(kind
     assert reader.taken == [b"%d %s" % (number, what) for number in range(4) for what in (b"here", b"away")]
 
 
-def test_m5_p81_what_comes_for_a_client_on_its_way_is_sent_to_where_it_will_be() -> None:
+def test_m5_rule_81_what_comes_for_a_client_on_its_way_is_sent_to_where_it_will_be() -> None:
     scene = MeshScene("predictive")
     reader, writer = scene.pair()
     scene.report(reader, position=[90, 50], velocity=[20, 0], destination=[250, 50])
@@ -113,7 +113,7 @@ def test_m5_p81_what_comes_for_a_client_on_its_way_is_sent_to_where_it_will_be()
     assert scene.crossed == [], "it was there already"
 
 
-def test_p7_p82_who_is_away_is_where_its_last_word_says() -> None:
+def test_rule_7_rule_82_who_is_away_is_where_its_last_word_says() -> None:
     scene = MeshScene("predictive")
     reader, writer = scene.client("reader", "broker-1"), scene.client("writer", "broker-2")
     scene.subscribe(reader, "t", filter="near(position, 20)")
@@ -126,7 +126,7 @@ def test_p7_p82_who_is_away_is_where_its_last_word_says() -> None:
     assert reader.taken == [b'{"position": [90, 50]}']
 
 
-def test_m5_p81_a_wrong_prediction_costs_nothing_but_a_way() -> None:
+def test_m5_rule_81_a_wrong_prediction_costs_nothing_but_a_way() -> None:
     scene = MeshScene("predictive")
     reader, writer = scene.pair("broker-2")
     scene.publish(writer, "t", b"0")
@@ -144,7 +144,7 @@ def test_m5_p81_a_wrong_prediction_costs_nothing_but_a_way() -> None:
     assert reader.taken == [b"0", b"1", b"2", b"3"]
 
 
-def test_m5_p81_what_was_sent_ahead_to_a_client_that_began_anew_is_not_for_it() -> None:
+def test_m5_rule_81_what_was_sent_ahead_to_a_client_that_began_anew_is_not_for_it() -> None:
     scene = MeshScene("predictive")
     reader, writer = scene.pair()
     leave(reader, next="broker-3")
@@ -161,7 +161,7 @@ def test_m5_p81_what_was_sent_ahead_to_a_client_that_began_anew_is_not_for_it() 
 
 
 @pytest.mark.parametrize("how", ["next", "trip", "will"])
-def test_m2_p82_a_client_says_where_it_goes_when_it_leaves_or_in_its_will(how: str) -> None:
+def test_m2_rule_82_a_client_says_where_it_goes_when_it_leaves_or_in_its_will(how: str) -> None:
     scene = MeshScene("predictive")
     reader, writer = SimClient(scene.stage, "reader"), scene.client("writer", "broker-2")
     will = Will("gone", b"", 0, user_properties=(("next", "broker-3"),))
@@ -182,7 +182,7 @@ def test_m2_p82_a_client_says_where_it_goes_when_it_leaves_or_in_its_will(how: s
     assert reader.taken == [b"1"]
 
 
-def test_p82_what_a_client_says_of_its_way_and_nobody_understands_is_counted() -> None:
+def test_rule_82_what_a_client_says_of_its_way_and_nobody_understands_is_counted() -> None:
     scene = MeshScene("predictive")
     reader, writer = scene.pair()
     leave(reader, next="nowhere", trip="no report")
@@ -193,7 +193,7 @@ def test_p82_what_a_client_says_of_its_way_and_nobody_understands_is_counted() -
     assert reader.taken == [b"1"]
 
 
-def test_p82_a_will_that_its_client_took_back_says_nothing() -> None:
+def test_rule_82_a_will_that_its_client_took_back_says_nothing() -> None:
     scene = MeshScene("predictive")
     reader = SimClient(scene.stage, "reader")
     reader.connect("broker-1", will=Will("gone", b"", 0, user_properties=(("next", "broker-3"),)))
@@ -205,7 +205,7 @@ def test_p82_a_will_that_its_client_took_back_says_nothing() -> None:
     assert scene.crossed == []
 
 
-def test_m10_p83_who_tells_nothing_goes_where_most_went() -> None:
+def test_m10_rule_83_who_tells_nothing_goes_where_most_went() -> None:
     scene = MeshScene("predictive")
     places = {"0,0": Habits(5.0, {"1,0": 9}), "1,0": Habits(5.0, {"2,0": 9}), "2,0": Habits(5.0)}
     model = MovementModel(1, places, CELL_M)
@@ -220,7 +220,7 @@ def test_m10_p83_who_tells_nothing_goes_where_most_went() -> None:
     assert reader.taken == [b"1"]
 
 
-def test_p83_of_whom_nobody_knows_anything_nothing_is_sent_ahead() -> None:
+def test_rule_83_of_whom_nobody_knows_anything_nothing_is_sent_ahead() -> None:
     scene = MeshScene("predictive")
     reader, writer = scene.pair()
     reader.drop()
@@ -231,7 +231,7 @@ def test_p83_of_whom_nobody_knows_anything_nothing_is_sent_ahead() -> None:
     assert reader.taken == [b"1"]
 
 
-def test_m8_p84_with_probing_messages_wait_until_the_broker_asks_for_them() -> None:
+def test_m8_rule_84_with_probing_messages_wait_until_the_broker_asks_for_them() -> None:
     scene = MeshScene("probing", probe_s=5.0)
     reader, writer = scene.pair()
     for number in range(3):
@@ -246,7 +246,7 @@ def test_m8_p84_with_probing_messages_wait_until_the_broker_asks_for_them() -> N
     assert not reader.copies
 
 
-def test_m8_p85_with_batch_messages_wait_for_the_end_of_the_trip() -> None:
+def test_m8_rule_85_with_batch_messages_wait_for_the_end_of_the_trip() -> None:
     scene = MeshScene("batch")
     reader, writer = scene.pair()
     scene.publish(writer, "t", b"at rest")
@@ -260,7 +260,7 @@ def test_m8_p85_with_batch_messages_wait_for_the_end_of_the_trip() -> None:
     assert reader.taken == [b"at rest", b"on the way", b"arrived"]
 
 
-def test_p85_with_batch_a_client_that_says_it_has_stopped_gets_everything_at_once() -> None:
+def test_rule_85_with_batch_a_client_that_says_it_has_stopped_gets_everything_at_once() -> None:
     scene = MeshScene("batch")
     reader, writer = scene.pair()
     scene.report(reader, position=[50, 50], velocity=[10, 0])
@@ -270,7 +270,7 @@ def test_p85_with_batch_a_client_that_says_it_has_stopped_gets_everything_at_onc
     assert reader.taken == [b"1"]
 
 
-def test_p85_with_batch_a_client_that_never_stops_is_not_left_without() -> None:
+def test_rule_85_with_batch_a_client_that_never_stops_is_not_left_without() -> None:
     scene = MeshScene("batch", report_s=20.0)
     reader, writer = scene.pair()
     scene.report(reader, position=[50, 50], velocity=[1, 0])
@@ -282,7 +282,7 @@ def test_p85_with_batch_a_client_that_never_stops_is_not_left_without() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_p80_retained_messages_groups_and_qos_0_are_as_with_relocation(kind: Kind) -> None:
+def test_rule_80_retained_messages_groups_and_qos_0_are_as_with_relocation(kind: Kind) -> None:
     scene = MeshScene(kind, 2, 2, probe_s=1.0)
     writer = scene.client("writer", "broker-1")
     scene.publish(writer, "kept", b"kept", qos=1, retain=True)
@@ -303,7 +303,7 @@ def test_p80_retained_messages_groups_and_qos_0_are_as_with_relocation(kind: Kin
     assert all(b"plain" in member.taken for member in members)
 
 
-def test_p80_what_is_sent_ahead_and_trips_survive_the_death_of_brokers() -> None:
+def test_rule_80_what_is_sent_ahead_and_trips_survive_the_death_of_brokers() -> None:
     scene = MeshScene("predictive")
     reader, writer = scene.pair()
     leave(reader, next="broker-3")
@@ -320,7 +320,7 @@ def test_p80_what_is_sent_ahead_and_trips_survive_the_death_of_brokers() -> None
     assert reader.taken == [b"1", b"2"]
 
 
-def test_p83_where_a_client_said_that_it_goes_does_not_count_any_more_when_it_has_come() -> None:
+def test_rule_83_where_a_client_said_that_it_goes_does_not_count_any_more_when_it_has_come() -> None:
     scene = MeshScene("predictive")
     reader, writer = scene.pair()
     leave(reader, next="broker-3")
@@ -334,7 +334,7 @@ def test_p83_where_a_client_said_that_it_goes_does_not_count_any_more_when_it_ha
     assert reader.taken == [b"1"]
 
 
-def test_p80_a_broker_of_a_mesh_forgets_clients_that_have_left() -> None:
+def test_rule_80_a_broker_of_a_mesh_forgets_clients_that_have_left() -> None:
     scene = MeshScene("predictive")
     for number in range(20):
         scene.client(f"guest-{number}", "broker-1").drop()

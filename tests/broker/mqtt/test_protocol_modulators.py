@@ -25,7 +25,7 @@ def sums(client: SimClient) -> list[int]:
     return [json.loads(each)["sum_v"] for each in client.taken]
 
 
-def test_a_modulator_that_cannot_be_had_refuses_the_subscription_p46() -> None:
+def test_a_modulator_that_cannot_be_had_refuses_the_subscription_rule_46() -> None:
     scene = Scene()
     client = scene.client("c")
     for text in ("unheard of", '["declarative", "n >"]', '["wasm", "AAAA"]', "[" * 5):
@@ -34,7 +34,7 @@ def test_a_modulator_that_cannot_be_had_refuses_the_subscription_p46() -> None:
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_what_a_modulator_makes_is_delivered_as_json_p47(qos: int) -> None:
+def test_what_a_modulator_makes_is_delivered_as_json_rule_47(qos: int) -> None:
     scene = Scene("ab")
     reader, other, writer = scene.client("reader"), scene.client("other"), scene.client("writer", "b")
     scene.subscribe(reader, "t", qos=qos, modulator=PAIRS)
@@ -45,7 +45,7 @@ def test_what_a_modulator_makes_is_delivered_as_json_p47(qos: int) -> None:
     assert len(other.taken) == 4
 
 
-def test_a_payload_whose_attributes_stay_as_they_are_stays_as_it_is_p47() -> None:
+def test_a_payload_whose_attributes_stay_as_they_are_stays_as_it_is_rule_47() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", modulator=spec_to_text(Declarative(sampling=Every(2))))
@@ -55,7 +55,7 @@ def test_a_payload_whose_attributes_stay_as_they_are_stays_as_it_is_p47() -> Non
     assert reader.taken + reader.copies == [payload, payload]
 
 
-def test_payloads_stay_in_a_tick_with_more_messages_than_are_remembered_p47() -> None:
+def test_payloads_stay_in_a_tick_with_more_messages_than_are_remembered_rule_47() -> None:
     scene = Scene()
     reader, _ = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", qos=0, modulator=spec_to_text(Declarative(sampling=Every(2))))
@@ -66,7 +66,7 @@ def test_payloads_stay_in_a_tick_with_more_messages_than_are_remembered_p47() ->
     assert set(handed) <= set(said)
 
 
-def test_each_subscription_of_a_client_gets_what_its_own_modulator_makes_p47() -> None:
+def test_each_subscription_of_a_client_gets_what_its_own_modulator_makes_rule_47() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", modulator=PAIRS)
@@ -77,7 +77,7 @@ def test_each_subscription_of_a_client_gets_what_its_own_modulator_makes_p47() -
     assert sorted(reader.taken) == sorted([b'{"v": 1}', b'{"n":1}', b'{"v": 2}', b'{"n":2}', b'{"sum_v":3}'])
 
 
-def test_what_a_modulator_remembers_goes_with_the_session_and_survives_the_broker_p48() -> None:
+def test_what_a_modulator_remembers_goes_with_the_session_and_survives_the_broker_rule_48() -> None:
     scene = Scene("abc")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", modulator=PAIRS)
@@ -96,7 +96,7 @@ def test_what_a_modulator_remembers_goes_with_the_session_and_survives_the_broke
     assert sums(reader) == [1, 2, 3, 4, 100]
 
 
-def test_no_event_is_modulated_twice_while_a_client_roams_under_load_p48() -> None:
+def test_no_event_is_modulated_twice_while_a_client_roams_under_load_rule_48() -> None:
     scene = Scene("abc")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", modulator=PAIRS)
@@ -111,7 +111,7 @@ def test_no_event_is_modulated_twice_while_a_client_roams_under_load_p48() -> No
     assert sums(reader) == [number + number + 1 for number in range(0, 80, 2)]
 
 
-def test_an_event_whose_modulator_fails_is_dropped_and_counted_until_it_is_switched_off_p49() -> None:
+def test_an_event_whose_modulator_fails_is_dropped_and_counted_until_it_is_switched_off_rule_49() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", modulator=TRAPS)
@@ -125,7 +125,7 @@ def test_an_event_whose_modulator_fails_is_dropped_and_counted_until_it_is_switc
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-def test_a_modulator_that_takes_too_much_is_switched_off_and_its_client_told_p49(qos: int) -> None:
+def test_a_modulator_that_takes_too_much_is_switched_off_and_its_client_told_rule_49(qos: int) -> None:
     scene = Scene()
     reader, other, writer = scene.client("reader"), scene.client("other"), scene.client("writer")
     for pattern in ("dear", "cheap"):
@@ -152,7 +152,7 @@ def test_a_modulator_that_takes_too_much_is_switched_off_and_its_client_told_p49
     assert len(other.taken) == 6
 
 
-def test_messages_of_qos_0_have_an_instance_of_their_own_p50() -> None:
+def test_messages_of_qos_0_have_an_instance_of_their_own_rule_50() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader"), scene.client("writer", "b")
     scene.subscribe(reader, "t", qos=1, modulator=PAIRS)
@@ -161,7 +161,7 @@ def test_messages_of_qos_0_have_an_instance_of_their_own_p50() -> None:
     assert sums(reader) == [2, 4]
 
 
-def test_webassembly_stands_in_the_property_and_a_session_has_so_many_modulators_p51() -> None:
+def test_webassembly_stands_in_the_property_and_a_session_has_so_many_modulators_rule_51() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     reasons = [scene.subscribe(reader, f"t/{number}", modulator=COUNTS)[0] for number in range(17)]

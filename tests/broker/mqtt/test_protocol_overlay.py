@@ -45,7 +45,7 @@ class OverlayScene(Scene):
         return self.core(broker).border.guests.guests[f"@{client}"].node.home
 
 
-def test_o1_p86_messages_reach_clients_at_all_brokers_once_in_order() -> None:
+def test_o1_rule_86_messages_reach_clients_at_all_brokers_once_in_order() -> None:
     scene = OverlayScene()
     readers = [scene.client(f"r{name}", name) for name in "abcd"]
     writers = [scene.client(f"w{name}", name) for name in "ad"]
@@ -69,7 +69,7 @@ def test_o1_p86_messages_reach_clients_at_all_brokers_once_in_order() -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("broker", ["a", "b", "d"])
-def test_l3_p92_a_client_that_comes_back_anywhere_has_its_session(broker: str, qos: int) -> None:
+def test_l3_rule_92_a_client_that_comes_back_anywhere_has_its_session(broker: str, qos: int) -> None:
     scene = OverlayScene()
     reader, writer = scene.client("reader", "a", expiry_s=1_000), scene.client("writer", "c")
     scene.subscribe(reader, "t", qos=qos)
@@ -90,7 +90,7 @@ def test_l3_p92_a_client_that_comes_back_anywhere_has_its_session(broker: str, q
     assert (reader.taken, reader.copies) == (said, [])
 
 
-def test_o4_p92_its_home_broker_and_its_modulator_follow_it_with_their_state() -> None:
+def test_o4_rule_92_its_home_broker_and_its_modulator_follow_it_with_their_state() -> None:
     scene = OverlayScene()
     reader, writer = scene.client("reader", "a", expiry_s=1_000), scene.client("writer", "d")
     scene.subscribe(reader, "t", qos=1, modulator=THIRD)
@@ -108,7 +108,7 @@ def test_o4_p92_its_home_broker_and_its_modulator_follow_it_with_their_state() -
     assert scene.core("a").border.sessions == {}
 
 
-def test_p92_a_client_at_a_broker_that_is_not_its_home_changes_what_it_wants_and_publishes() -> None:
+def test_rule_92_a_client_at_a_broker_that_is_not_its_home_changes_what_it_wants_and_publishes() -> None:
     scene = OverlayScene(params=replace(PARAMS, home="given"))
     roamer, other = scene.client("roamer", "a", expiry_s=1_000), scene.client("other", "b")
     scene.subscribe(roamer, "t/1")
@@ -125,7 +125,7 @@ def test_p92_a_client_at_a_broker_that_is_not_its_home_changes_what_it_wants_and
     assert (roamer.taken, other.taken) == ([b"2"], [b"here"])
 
 
-def test_p92_one_that_goes_on_before_its_session_was_there_has_it_at_the_next_broker() -> None:
+def test_rule_92_one_that_goes_on_before_its_session_was_there_has_it_at_the_next_broker() -> None:
     scene = OverlayScene()
     reader, writer = scene.client("reader", "a", expiry_s=1_000), scene.client("writer", "b")
     scene.subscribe(reader, "t", qos=1)
@@ -142,7 +142,7 @@ def test_p92_one_that_goes_on_before_its_session_was_there_has_it_at_the_next_br
     assert (reader.taken, reader.copies) == (said, [])
 
 
-def test_p92_one_that_starts_clean_elsewhere_ends_its_session() -> None:
+def test_rule_92_one_that_starts_clean_elsewhere_ends_its_session() -> None:
     scene = OverlayScene()
     reader, writer = scene.client("reader", "a", expiry_s=1_000), scene.client("writer", "c")
     scene.subscribe(reader, "t")
@@ -156,7 +156,7 @@ def test_p92_one_that_starts_clean_elsewhere_ends_its_session() -> None:
     assert [scene.core(name).border.guests.broker.clients.posts for name in "abcd"] == [{}] * 4
 
 
-def test_p92_one_whose_session_may_be_at_a_broker_that_is_not_reached_is_to_try_again() -> None:
+def test_rule_92_one_whose_session_may_be_at_a_broker_that_is_not_reached_is_to_try_again() -> None:
     scene = OverlayScene()
     reader = scene.client("reader", "a", expiry_s=1_000)
     scene.subscribe(reader, "t")
@@ -172,7 +172,7 @@ def test_p92_one_whose_session_may_be_at_a_broker_that_is_not_reached_is_to_try_
     assert reader.connacks[-1].session_present
 
 
-def test_p92_a_session_that_was_lost_with_its_broker_begins_anew() -> None:
+def test_rule_92_a_session_that_was_lost_with_its_broker_begins_anew() -> None:
     scene = OverlayScene(params=replace(PARAMS, give_up_s=5.0))
     reader = scene.client("reader", "a", expiry_s=1_000)
     scene.subscribe(reader, "t")
@@ -184,7 +184,7 @@ def test_p92_a_session_that_was_lost_with_its_broker_begins_anew() -> None:
     assert not reader.connacks[-1].session_present
 
 
-def test_p93_a_client_whose_home_broker_is_gone_has_another_one() -> None:
+def test_rule_93_a_client_whose_home_broker_is_gone_has_another_one() -> None:
     scene = OverlayScene(params=replace(PARAMS, home="given", give_up_s=5.0))
     reader, writer = scene.client("reader", "a", expiry_s=1_000), scene.client("writer", "c")
     scene.subscribe(reader, "t")
@@ -198,14 +198,14 @@ def test_p93_a_client_whose_home_broker_is_gone_has_another_one() -> None:
     assert reader.taken == [b"x"]
 
 
-def test_l2_p87_connack_says_what_is_not_kept() -> None:
+def test_l2_rule_87_connack_says_what_is_not_kept() -> None:
     client = OverlayScene().client("c", expiry_s=1_000)
     connack = client.connacks[0]
     assert (connack.qos_max, connack.retain_available, connack.shared_available) == (2, False, False)
     assert connack.session_expiry_s is None, "as long as it asked for"
 
 
-def test_p87_what_is_not_kept_is_refused_in_words_of_mqtt() -> None:
+def test_rule_87_what_is_not_kept_is_refused_in_words_of_mqtt() -> None:
     scene = OverlayScene()
     client = scene.client("c")
     assert scene.subscribe(client, "$share/g/t") == (Reason.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED,)
@@ -215,7 +215,7 @@ def test_p87_what_is_not_kept_is_refused_in_words_of_mqtt() -> None:
     assert scene.publish(client, "t", b"", origin="{}") is Reason.IMPLEMENTATION_SPECIFIC_ERROR
 
 
-def test_p87_a_publication_beyond_what_connack_granted_ends_the_connection() -> None:
+def test_rule_87_a_publication_beyond_what_connack_granted_ends_the_connection() -> None:
     scene = OverlayScene()
     client = scene.client("c")
     client.publish("t", b"x", 1, retain=True)
@@ -223,7 +223,7 @@ def test_p87_a_publication_beyond_what_connack_granted_ends_the_connection() -> 
     assert not client.ready
 
 
-def test_o4_p88_modulators_work_where_their_posts_are_and_their_state_goes_along() -> None:
+def test_o4_rule_88_modulators_work_where_their_posts_are_and_their_state_goes_along() -> None:
     scene = OverlayScene()
     reader, writer = scene.client("reader", "a"), scene.client("writer", "d")
     reasons = scene.subscribe(reader, "t", qos=1, modulator=THIRD)
@@ -242,7 +242,7 @@ def test_o4_p88_modulators_work_where_their_posts_are_and_their_state_goes_along
     assert [json.loads(each)["n"] for each in reader.taken] == [0, 3, 6]
 
 
-def test_p88_what_a_modulator_changed_is_what_is_delivered() -> None:
+def test_rule_88_what_a_modulator_changed_is_what_is_delivered() -> None:
     scene = OverlayScene()
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", qos=1, modulator=spec_to_text(Declarative(keep=("n",))))
@@ -252,19 +252,19 @@ def test_p88_what_a_modulator_changed_is_what_is_delivered() -> None:
     assert [json.loads(each) for each in reader.taken] == [{"n": 1}]
 
 
-def test_p88_a_modulator_that_nobody_takes_refuses_the_subscription() -> None:
+def test_rule_88_a_modulator_that_nobody_takes_refuses_the_subscription() -> None:
     scene = OverlayScene()
     assert scene.subscribe(scene.client("c"), "t", modulator="nothing") == (Reason.IMPLEMENTATION_SPECIFIC_ERROR,)
 
 
-def test_o3_p89_the_home_broker_of_a_client_is_the_one_that_it_is_connected_to() -> None:
+def test_o3_rule_89_the_home_broker_of_a_client_is_the_one_that_it_is_connected_to() -> None:
     scene = OverlayScene()
     for broker in "ac":
         scene.subscribe(scene.client(f"reader-{broker}", broker), "t")
         assert scene.home_of(f"reader-{broker}", broker) == broker
 
 
-def test_o6_p89_a_broker_that_is_overloaded_sends_a_modulator_elsewhere_and_nothing_is_lost() -> None:
+def test_o6_rule_89_a_broker_that_is_overloaded_sends_a_modulator_elsewhere_and_nothing_is_lost() -> None:
     params = replace(PARAMS, load_period_s=1.0, event_cost_ms=150.0, load_max=0.5, offload=True)
     scene = OverlayScene(params=params)
     writer, readers = scene.client("writer", "c"), [scene.client(f"reader-{number}", "a") for number in range(2)]
@@ -279,7 +279,7 @@ def test_o6_p89_a_broker_that_is_overloaded_sends_a_modulator_elsewhere_and_noth
         assert [json.loads(each)["n"] for each in reader.taken] == list(range(0, 30, 3))
 
 
-def test_p90_a_message_is_acknowledged_when_the_home_broker_has_accepted_it() -> None:
+def test_rule_90_a_message_is_acknowledged_when_the_home_broker_has_accepted_it() -> None:
     scene = OverlayScene()
     writer = SimClient(scene.stage, "writer", 0)
     writer.connect("a")
@@ -293,7 +293,7 @@ def test_p90_a_message_is_acknowledged_when_the_home_broker_has_accepted_it() ->
     assert last(writer, PubAck).reason is Reason.SUCCESS
 
 
-def test_p90_what_is_more_than_may_wait_is_refused_and_not_acknowledged_as_well() -> None:
+def test_rule_90_what_is_more_than_may_wait_is_refused_and_not_acknowledged_as_well() -> None:
     scene = OverlayScene(params=replace(PARAMS, clients=replace(PARAMS.clients, publications_max=2)))
     writer = SimClient(scene.stage, "writer", 0)
     writer.connect("a")
@@ -308,7 +308,7 @@ def test_p90_what_is_more_than_may_wait_is_refused_and_not_acknowledged_as_well(
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-def test_p90_what_a_client_said_before_it_left_and_its_will_go_out(qos: int) -> None:
+def test_rule_90_what_a_client_said_before_it_left_and_its_will_go_out(qos: int) -> None:
     scene = OverlayScene()
     reader = scene.client("reader", "d")
     scene.subscribe(reader, "t")
@@ -324,7 +324,7 @@ def test_p90_what_a_client_said_before_it_left_and_its_will_go_out(qos: int) -> 
     assert scene.core("a").border.guests.guests == {}
 
 
-def test_p90_nothing_is_left_of_clients_that_have_gone() -> None:
+def test_rule_90_nothing_is_left_of_clients_that_have_gone() -> None:
     scene = OverlayScene()
     reader, writer = scene.client("reader", "a"), scene.client("writer", "c")
     scene.subscribe(reader, "t")
@@ -342,7 +342,7 @@ def test_p90_nothing_is_left_of_clients_that_have_gone() -> None:
         assert scene.core(name).border.guests.guests == {}
 
 
-def test_o7_p91_messages_find_another_way_when_a_link_is_cut_and_wait_where_there_is_none() -> None:
+def test_o7_rule_91_messages_find_another_way_when_a_link_is_cut_and_wait_where_there_is_none() -> None:
     ring = (*LINE, ("a", "d"))
     scene = OverlayScene(ring)
     reader, writer = scene.client("reader", "a"), scene.client("writer", "c")
@@ -366,7 +366,7 @@ def test_o7_p91_messages_find_another_way_when_a_link_is_cut_and_wait_where_ther
     assert [int(each) for each in reader.taken] == list(range(30))
 
 
-def test_p92_a_client_id_that_connects_elsewhere_ends_the_connection_that_it_had() -> None:
+def test_rule_92_a_client_id_that_connects_elsewhere_ends_the_connection_that_it_had() -> None:
     scene = OverlayScene()
     one, other = scene.client("c", "a"), SimClient(scene.stage, "c", 0)
     other.connect("d")
@@ -375,7 +375,7 @@ def test_p92_a_client_id_that_connects_elsewhere_ends_the_connection_that_it_had
     assert last(one, Disconnect).reason is Reason.SESSION_TAKEN_OVER
 
 
-def test_p86_places_and_no_local_are_judged_where_the_client_is() -> None:
+def test_rule_86_places_and_no_local_are_judged_where_the_client_is() -> None:
     scene = OverlayScene()
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.report(reader, position=[0, 0])
@@ -394,7 +394,7 @@ def test_p86_places_and_no_local_are_judged_where_the_client_is() -> None:
     assert {each.subscription_ids for each in published(reader)} == {(7,)}
 
 
-def test_p93_a_broker_that_has_just_begun_answers_when_it_has_looked_for_the_others() -> None:
+def test_rule_93_a_broker_that_has_just_begun_answers_when_it_has_looked_for_the_others() -> None:
     scene = OverlayScene(params=replace(PARAMS, update_period_s=10.0))
     reader = scene.client("reader", "a", expiry_s=1_000)
     scene.subscribe(reader, "t")
@@ -411,7 +411,7 @@ def test_p93_a_broker_that_has_just_begun_answers_when_it_has_looked_for_the_oth
     assert reader.taken == [b"x"]
 
 
-def test_p93_a_broker_that_was_killed_begins_anew_and_is_found_again() -> None:
+def test_rule_93_a_broker_that_was_killed_begins_anew_and_is_found_again() -> None:
     scene = OverlayScene(params=replace(PARAMS, give_up_s=5.0))
     reader, writer = scene.client("reader", "a"), scene.client("writer", "c")
     scene.subscribe(reader, "t")

@@ -21,7 +21,7 @@ def places(client: SimClient) -> list[Any]:
 
 @pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("brokers", ["a", "abc"])
-def test_a_move_is_told_to_who_subscribed_at_any_broker_p103(brokers: str, qos: int) -> None:
+def test_a_move_is_told_to_who_subscribed_at_any_broker_rule_103(brokers: str, qos: int) -> None:
     scene = Scene(brokers)
     reader, van = scene.client("reader", brokers[-1]), scene.client("fleet/van 7", brokers[0])
     assert scene.subscribe(reader, "$roam/position/+") == (Reason.GRANTED_QOS_1,)
@@ -37,7 +37,7 @@ def test_a_move_is_told_to_who_subscribed_at_any_broker_p103(brokers: str, qos: 
     assert len(told(reader)) == 2
 
 
-def test_positions_are_chosen_by_a_filter_and_a_place_p103() -> None:
+def test_positions_are_chosen_by_a_filter_and_a_place_rule_103() -> None:
     scene = Scene()
     reader, van, bus = scene.client("reader"), scene.client("van"), scene.client("bus")
     scene.report(reader, position=[0, 0])
@@ -49,7 +49,7 @@ def test_positions_are_chosen_by_a_filter_and_a_place_p103() -> None:
     assert places(reader) == [[50.0, 0.0]]
 
 
-def test_while_nobody_subscribes_no_position_is_made_p103() -> None:
+def test_while_nobody_subscribes_no_position_is_made_rule_103() -> None:
     scene = Scene("ab")
     van, events = scene.client("van"), scene.stage.brokers["a"].server.core.events
     before = events.passing_made
@@ -57,7 +57,7 @@ def test_while_nobody_subscribes_no_position_is_made_p103() -> None:
     assert events.passing_made == before
 
 
-def test_the_last_known_position_is_given_to_who_subscribes_p104() -> None:
+def test_the_last_known_position_is_given_to_who_subscribes_rule_104() -> None:
     scene = Scene()
     reader, van, bus = scene.client("reader"), scene.client("van"), scene.client("bus")
     scene.report(van, position=[1, 1])
@@ -76,7 +76,7 @@ def last_retained(client: SimClient) -> bool:
     return published(client)[-1].retain
 
 
-def test_a_client_that_hides_is_not_told_of_p105() -> None:
+def test_a_client_that_hides_is_not_told_of_rule_105() -> None:
     scene = Scene()
     reader, van = scene.client("reader"), scene.client("van")
     scene.subscribe(reader, "$roam/position/+")
@@ -87,7 +87,7 @@ def test_a_client_that_hides_is_not_told_of_p105() -> None:
     assert set(map(tuple, places(reader))) == {(2.0, 2.0)}
 
 
-def test_a_client_is_shown_in_the_middle_of_its_cell_and_told_when_that_changes_p105() -> None:
+def test_a_client_is_shown_in_the_middle_of_its_cell_and_told_when_that_changes_rule_105() -> None:
     scene = Scene()
     reader, van = scene.client("reader"), scene.client("van")
     scene.subscribe(reader, "$roam/position/+", origin="true")
@@ -100,7 +100,7 @@ def test_a_client_is_shown_in_the_middle_of_its_cell_and_told_when_that_changes_
         assert "40" not in str([value for name, value in each.user_properties if name == "origin"])
 
 
-def test_nobody_publishes_positions_of_others_p106() -> None:
+def test_nobody_publishes_positions_of_others_rule_106() -> None:
     scene = Scene()
     van = scene.client("van")
     scene.publish(van, "$roam/position/bus", {"position": [1, 1]})
@@ -108,7 +108,7 @@ def test_nobody_publishes_positions_of_others_p106() -> None:
 
 
 @pytest.mark.parametrize("grid_m", [1e-320, 1e308, 1e300])
-def test_a_grid_that_is_too_fine_or_too_wide_harms_nobody_p105(grid_m: float) -> None:
+def test_a_grid_that_is_too_fine_or_too_wide_harms_nobody_rule_105(grid_m: float) -> None:
     scene = Scene()
     van, early, late = scene.client("van"), scene.client("early"), scene.client("late")
     scene.subscribe(early, "$roam/position/#")

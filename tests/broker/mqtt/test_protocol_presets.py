@@ -38,7 +38,7 @@ def healed(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_p76_p77_the_first_message_to_a_topic_reaches_who_wants_it_at_other_brokers(qos: int) -> None:
+def test_rule_76_rule_77_the_first_message_to_a_topic_reaches_who_wants_it_at_other_brokers(qos: int) -> None:
     scene = Scene("abc", broker_params=ADVERTISING)
     writer, reader = scene.client("writer", "a"), scene.client("reader", "c")
     scene.subscribe(reader, "t/+", qos=2)
@@ -48,7 +48,7 @@ def test_p76_p77_the_first_message_to_a_topic_reaches_who_wants_it_at_other_brok
     assert reader.taken == [b"0", b"1", b"2"]
 
 
-def test_r1_p76_wishes_go_only_to_where_something_is_published() -> None:
+def test_r1_rule_76_wishes_go_only_to_where_something_is_published() -> None:
     scene = Scene("abc", broker_params=ADVERTISING)
     reader, writer = scene.client("reader", "b"), scene.client("writer", "a")
     scene.subscribe(reader, "t/#")
@@ -60,7 +60,7 @@ def test_r1_p76_wishes_go_only_to_where_something_is_published() -> None:
     assert reader.taken == [b"1"]
 
 
-def test_p76_a_message_is_acknowledged_when_it_goes_out_and_not_before() -> None:
+def test_rule_76_a_message_is_acknowledged_when_it_goes_out_and_not_before() -> None:
     scene, writer, reader = apart()
     writer.publish("t/x", b"1", 1)
     scene.rest(2.0)
@@ -70,7 +70,7 @@ def test_p76_a_message_is_acknowledged_when_it_goes_out_and_not_before() -> None
     assert reader.taken == [b"1"]
 
 
-def test_p76_what_waits_is_there_after_its_broker_was_killed() -> None:
+def test_rule_76_what_waits_is_there_after_its_broker_was_killed() -> None:
     scene, writer, reader = apart()
     writer.publish("t/x", b"1", 2)
     scene.rest()
@@ -84,7 +84,7 @@ def test_p76_what_waits_is_there_after_its_broker_was_killed() -> None:
     assert reader.taken == [b"1"]
 
 
-def test_p76_a_message_of_qos_2_that_is_said_again_while_it_waits_is_not_acknowledged_early() -> None:
+def test_rule_76_a_message_of_qos_2_that_is_said_again_while_it_waits_is_not_acknowledged_early() -> None:
     scene, writer, reader = apart()
     writer.publish("t/x", b"1", 2)
     scene.rest()
@@ -97,7 +97,7 @@ def test_p76_a_message_of_qos_2_that_is_said_again_while_it_waits_is_not_acknowl
     assert reader.taken == [b"1"]
 
 
-def test_p76_a_message_of_qos_1_that_is_said_again_while_it_waits_is_acknowledged_once() -> None:
+def test_rule_76_a_message_of_qos_1_that_is_said_again_while_it_waits_is_acknowledged_once() -> None:
     scene, writer, reader = apart()
     writer.publish("t/x", b"1", 1)
     scene.rest()
@@ -108,7 +108,7 @@ def test_p76_a_message_of_qos_1_that_is_said_again_while_it_waits_is_acknowledge
     assert reader.taken == [b"1"]
 
 
-def test_p76_a_topic_that_nobody_publishes_to_is_withdrawn_and_advertised_again_when_somebody_does() -> None:
+def test_rule_76_a_topic_that_nobody_publishes_to_is_withdrawn_and_advertised_again_when_somebody_does() -> None:
     scene = Scene("ab", CoreParams(advertised_idle_s=10), broker_params=ADVERTISING)
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.subscribe(reader, "t")
@@ -125,7 +125,7 @@ def test_p76_a_topic_that_nobody_publishes_to_is_withdrawn_and_advertised_again_
     assert reader.taken == [b"1", b"2", b"3"]
 
 
-def test_p76_topics_that_are_advertised_are_bounded() -> None:
+def test_rule_76_topics_that_are_advertised_are_bounded() -> None:
     scene = Scene("ab", CoreParams(advertised_topics_max=2), broker_params=ADVERTISING)
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.subscribe(reader, "t/#")
@@ -135,7 +135,7 @@ def test_p76_topics_that_are_advertised_are_bounded() -> None:
     assert reader.taken == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_p76_a_topic_for_which_there_is_no_room_goes_to_where_it_is_wanted_already_and_is_counted() -> None:
+def test_rule_76_a_topic_for_which_there_is_no_room_goes_to_where_it_is_wanted_already_and_is_counted() -> None:
     scene = Scene("ab", broker_params=BrokerParams(advertisements=True, wishes_max=1))
     writer, reader = scene.client("writer", "a"), scene.client("reader", "a")
     scene.subscribe(reader, "t")
@@ -144,7 +144,7 @@ def test_p76_a_topic_for_which_there_is_no_room_goes_to_where_it_is_wanted_alrea
     assert scene.remarks("a").count("advertisement_refused") == 1
 
 
-def test_p76_a_topic_for_which_messages_wait_is_not_withdrawn_however_long_nobody_publishes_to_it() -> None:
+def test_rule_76_a_topic_for_which_messages_wait_is_not_withdrawn_however_long_nobody_publishes_to_it() -> None:
     scene, writer, reader = apart(params=CoreParams(advertised_idle_s=5))
     writer.publish("t/x", b"1", 1)
     scene.rest(20.0)
@@ -155,7 +155,7 @@ def test_p76_a_topic_for_which_messages_wait_is_not_withdrawn_however_long_nobod
     assert scene.stage.brokers["a"].server.core.border.announcing.topics == {}
 
 
-def test_p76_topics_for_which_messages_wait_are_withdrawn_for_the_bound_when_they_have_gone_out() -> None:
+def test_rule_76_topics_for_which_messages_wait_are_withdrawn_for_the_bound_when_they_have_gone_out() -> None:
     scene, writer, reader = apart(params=CoreParams(advertised_topics_max=2))
     for number in range(4):
         writer.publish(f"t/{number}", b"%d" % number, 1)
@@ -165,7 +165,7 @@ def test_p76_topics_for_which_messages_wait_are_withdrawn_for_the_bound_when_the
     assert list(scene.stage.brokers["a"].server.core.border.announcing.topics) == ["t/2", "t/3"]
 
 
-def test_p77_qos_0_reaches_clients_of_the_same_broker_at_once_and_others_when_they_are_known() -> None:
+def test_rule_77_qos_0_reaches_clients_of_the_same_broker_at_once_and_others_when_they_are_known() -> None:
     scene, writer, reader = apart()
     scene.subscribe(writer, "t/#", qos=0)
     for number in range(3):
@@ -176,7 +176,7 @@ def test_p77_qos_0_reaches_clients_of_the_same_broker_at_once_and_others_when_th
     assert reader.taken == [b"0", b"1", b"2"]
 
 
-def test_p77_qos_0_of_a_client_that_has_gone_is_kept_too() -> None:
+def test_rule_77_qos_0_of_a_client_that_has_gone_is_kept_too() -> None:
     scene, writer, reader = apart(Will("elsewhere", b"", 0))
     scene.publish(writer, "t/x", b"1", qos=0)
     writer.drop()
@@ -186,7 +186,7 @@ def test_p77_qos_0_of_a_client_that_has_gone_is_kept_too() -> None:
     assert reader.taken == [b"1"]
 
 
-def test_p77_how_much_of_qos_0_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_77_how_much_of_qos_0_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("roamcast.broker.mqtt.announcing.PASSING_MAX", 2)
     scene, writer, reader = apart()
     for number in range(5):
@@ -197,7 +197,7 @@ def test_p77_how_much_of_qos_0_waits_is_bounded(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_p78_the_will_of_a_session_that_ends_goes_out_when_its_topic_is_known(qos: int) -> None:
+def test_rule_78_the_will_of_a_session_that_ends_goes_out_when_its_topic_is_known(qos: int) -> None:
     scene, writer, reader = apart(Will("t/will", b"bye", qos))
     writer.drop()
     scene.rest()
@@ -207,7 +207,7 @@ def test_p78_the_will_of_a_session_that_ends_goes_out_when_its_topic_is_known(qo
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_p78_a_will_that_waits_goes_out_also_if_its_client_has_gone_to_another_broker(qos: int) -> None:
+def test_rule_78_a_will_that_waits_goes_out_also_if_its_client_has_gone_to_another_broker(qos: int) -> None:
     scene, writer, reader = apart(Will("t/will", b"bye", qos, retain=True), expiry_s=1_000)
     writer.publish("t/x", b"said again", 2)
     scene.rest()
@@ -219,7 +219,7 @@ def test_p78_a_will_that_waits_goes_out_also_if_its_client_has_gone_to_another_b
     assert sorted(reader.taken) == [b"bye", b"said again"]
 
 
-def test_p78_a_will_that_waits_outlives_its_broker() -> None:
+def test_rule_78_a_will_that_waits_outlives_its_broker() -> None:
     scene, writer, reader = apart(Will("t/will", b"bye", 1))
     writer.drop()
     scene.rest()
@@ -250,13 +250,13 @@ def until_ready(params: BrokerParams) -> tuple[int, SimClient]:
     return took_us, reader
 
 
-def test_r7_p79_a_client_that_was_expected_is_let_in_without_asking_where_its_session_is() -> None:
+def test_r7_rule_79_a_client_that_was_expected_is_let_in_without_asking_where_its_session_is() -> None:
     foretold_us, _ = until_ready(AHEAD)
     asked_us, _ = until_ready(BrokerParams())
     assert foretold_us < 0.75 * asked_us
 
 
-def test_p79_an_expected_client_that_came_elsewhere_is_not_expected_any_more() -> None:
+def test_rule_79_an_expected_client_that_came_elsewhere_is_not_expected_any_more() -> None:
     scene = Scene("abcd", broker_params=AHEAD)
     reader = scene.client("reader", "a")
     scene.subscribe(reader, "t")
@@ -267,7 +267,7 @@ def test_p79_an_expected_client_that_came_elsewhere_is_not_expected_any_more() -
     assert ahead.left()["shadows' wishes"] == 0
 
 
-def test_p79_an_expected_client_of_another_user_is_refused() -> None:
+def test_rule_79_an_expected_client_of_another_user_is_refused() -> None:
     scene = Scene("abcd", broker_params=AHEAD)
     reader = scene.client("reader", "a")
     scene.subscribe(reader, "t")
@@ -278,7 +278,7 @@ def test_p79_an_expected_client_of_another_user_is_refused() -> None:
     assert reader.connacks[-1].reason is Reason.CLIENT_IDENTIFIER_NOT_VALID
 
 
-def test_p79_what_changed_since_a_client_was_foretold_holds() -> None:
+def test_rule_79_what_changed_since_a_client_was_foretold_holds() -> None:
     scene = Scene("abcd", broker_params=AHEAD)
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", qos=2)
@@ -294,7 +294,7 @@ def test_p79_what_changed_since_a_client_was_foretold_holds() -> None:
     assert reader.taken == [b"new"]
 
 
-def test_p79_while_the_way_to_its_broker_is_cut_an_expected_client_is_not_let_in() -> None:
+def test_rule_79_while_the_way_to_its_broker_is_cut_an_expected_client_is_not_let_in() -> None:
     scene = Scene("abcd", CoreParams(reminder_wait_s=3), broker_params=AHEAD)
     reader, writer = scene.client("reader", "a"), scene.client("writer", "a")
     scene.subscribe(reader, "t")
@@ -312,7 +312,7 @@ def test_p79_while_the_way_to_its_broker_is_cut_an_expected_client_is_not_let_in
     assert reader.taken == [b"1"]
 
 
-def test_p71_other_next_brokers_hold_from_the_next_start_and_none_at_all_is_another_kind() -> None:
+def test_rule_71_other_next_brokers_hold_from_the_next_start_and_none_at_all_is_another_kind() -> None:
     core = Core("a", 1, AHEAD)
     other = BrokerParams(ahead=AheadParams(next_brokers={"a": ("c",)}))
     assert core.adopt(other, CoreParams(), None)
@@ -321,7 +321,7 @@ def test_p71_other_next_brokers_hold_from_the_next_start_and_none_at_all_is_anot
         core.adopt(BrokerParams(), CoreParams(), None)
 
 
-def test_p77_what_waited_is_not_overtaken_by_what_is_published_when_it_goes_out() -> None:
+def test_rule_77_what_waited_is_not_overtaken_by_what_is_published_when_it_goes_out() -> None:
     scene, writer, reader = apart()
     scene.publish(writer, "t/x", b"0", qos=0)
     scene.stage.heal()
@@ -333,7 +333,7 @@ def test_p77_what_waited_is_not_overtaken_by_what_is_published_when_it_goes_out(
 
 
 @pytest.mark.parametrize("subscribes", [True, False])
-def test_p79_a_session_that_ends_with_its_connection_is_not_fetched_also_where_it_was_expected(
+def test_rule_79_a_session_that_ends_with_its_connection_is_not_fetched_also_where_it_was_expected(
     subscribes: bool,
 ) -> None:
     scene = Scene("abcd", broker_params=AHEAD)

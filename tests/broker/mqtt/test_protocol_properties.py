@@ -26,7 +26,7 @@ BAD_SUBSCRIBE = [
 ]
 
 
-def test_only_what_the_filter_accepts_is_delivered_p6() -> None:
+def test_only_what_the_filter_accepts_is_delivered_rule_6() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", filter="n > 2")
@@ -39,7 +39,7 @@ def test_only_what_the_filter_accepts_is_delivered_p6() -> None:
     ]  # fmt: skip
 
 
-def test_near_and_approaching_go_by_the_clients_last_report_p7() -> None:
+def test_near_and_approaching_go_by_the_clients_last_report_rule_7() -> None:
     scene = Scene("ab")
     near, meeting, writer = scene.client("near"), scene.client("meeting"), scene.client("writer", "b")
     scene.subscribe(near, "t", filter="near(position, 100)")
@@ -54,7 +54,7 @@ def test_near_and_approaching_go_by_the_clients_last_report_p7() -> None:
 
 
 @pytest.mark.parametrize("snapshot", [False, True], ids=["at once", "after a snapshot"])
-def test_a_message_that_comes_late_is_for_who_was_near_when_it_was_published_p7(snapshot: bool) -> None:
+def test_a_message_that_comes_late_is_for_who_was_near_when_it_was_published_rule_7(snapshot: bool) -> None:
     scene = Scene("ab")
     comes, goes, writer = scene.client("comes"), scene.client("goes"), scene.client("writer", "b")
     for client, x in ((comes, 5_000), (goes, 0)):
@@ -76,7 +76,7 @@ def test_a_message_that_comes_late_is_for_who_was_near_when_it_was_published_p7(
     assert [json.loads(each)["n"] for each in comes.taken] == [2]
 
 
-def test_myloc_walks_on_the_movement_graph_of_the_settings_p8() -> None:
+def test_myloc_walks_on_the_movement_graph_of_the_settings_rule_8() -> None:
     graph = movement_graph({"hall": ["stairs"], "stairs": ["roof"]})
     scene = Scene("ab", graph=graph)
     reader, writer = scene.client("reader"), scene.client("writer", "b")
@@ -89,7 +89,7 @@ def test_myloc_walks_on_the_movement_graph_of_the_settings_p8() -> None:
     assert [json.loads(each)["room"] for each in reader.taken] == ["hall", "stairs"]
 
 
-def test_another_movement_graph_holds_for_subscriptions_that_are_there_p8() -> None:
+def test_another_movement_graph_holds_for_subscriptions_that_are_there_rule_8() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", filter="room IN myloc(1) AND near(position, 50)")
@@ -101,7 +101,7 @@ def test_another_movement_graph_holds_for_subscriptions_that_are_there_p8() -> N
     assert [json.loads(each)["n"] for each in reader.taken] == [2]
 
 
-def test_interest_asks_for_events_that_are_relevant_where_it_says_p9() -> None:
+def test_interest_asks_for_events_that_are_relevant_where_it_says_rule_9() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader"), scene.client("writer", "b")
     scene.report(writer, position=[0, 0])
@@ -112,7 +112,7 @@ def test_interest_asks_for_events_that_are_relevant_where_it_says_p9() -> None:
     assert reader.taken == [b"around the writer"]
 
 
-def test_publishers_asks_for_events_of_those_it_describes_p9() -> None:
+def test_publishers_asks_for_events_of_those_it_describes_rule_9() -> None:
     scene = Scene("ab")
     reader, bus, car = scene.client("reader"), scene.client("bus", "b"), scene.client("car", "b")
     scene.report(bus, position=[0, 0], attributes={"kind": "bus"})
@@ -127,7 +127,7 @@ def test_publishers_asks_for_events_of_those_it_describes_p9() -> None:
     assert reader.taken == [b"bus", b"there"]
 
 
-def test_a_subscription_that_has_expired_is_gone_p10() -> None:
+def test_a_subscription_that_has_expired_is_gone_rule_10() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader"), scene.client("writer", "b")
     scene.subscribe(reader, "t", expiry="5")
@@ -141,7 +141,7 @@ def test_a_subscription_that_has_expired_is_gone_p10() -> None:
         assert (left["wishes"], left["asked wishes"]) == (0, 0)
 
 
-def test_a_named_subscription_stands_beside_another_on_the_same_topic_p11() -> None:
+def test_a_named_subscription_stands_beside_another_on_the_same_topic_rule_11() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", subscription_id=1, filter="n < 5")
@@ -155,7 +155,7 @@ def test_a_named_subscription_stands_beside_another_on_the_same_topic_p11() -> N
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_SUBSCRIBE)
-def test_a_property_that_cannot_be_understood_refuses_its_subscription_p12(name: str, value: str) -> None:
+def test_a_property_that_cannot_be_understood_refuses_its_subscription_rule_12(name: str, value: str) -> None:
     scene = Scene()
     client = scene.client("c")
     said: dict[str, Any] = {name: value}
@@ -168,7 +168,7 @@ def test_a_property_that_cannot_be_understood_refuses_its_subscription_p12(name:
     assert ("subscription_refused", f"c: {text}") in scene.stage.brokers["a"].monitor.said
 
 
-def test_a_property_that_is_there_twice_is_an_error_and_unknown_ones_mean_nothing_p12() -> None:
+def test_a_property_that_is_there_twice_is_an_error_and_unknown_ones_mean_nothing_rule_12() -> None:
     scene = Scene()
     client = scene.client("c")
     client._say(Subscribe(7, (Wish("t", 1),), None, (("filter", "n = 1"), ("filter", "n = 2"))))
@@ -177,7 +177,7 @@ def test_a_property_that_is_there_twice_is_an_error_and_unknown_ones_mean_nothin
     assert scene.subscribe(client, "t", colour="red") == (Reason.GRANTED_QOS_1,)
 
 
-def test_subscribing_again_puts_the_new_properties_in_place_of_the_old_p13() -> None:
+def test_subscribing_again_puts_the_new_properties_in_place_of_the_old_rule_13() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader"), scene.client("writer", "b")
     scene.subscribe(reader, "t", filter="n = 1")
@@ -188,7 +188,7 @@ def test_subscribing_again_puts_the_new_properties_in_place_of_the_old_p13() -> 
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_only_clients_in_the_audience_get_an_event_p14(qos: int) -> None:
+def test_only_clients_in_the_audience_get_an_event_rule_14(qos: int) -> None:
     scene = Scene("ab")
     close, far, writer = scene.client("close"), scene.client("far"), scene.client("writer", "b")
     for reader in (close, far):
@@ -200,7 +200,7 @@ def test_only_clients_in_the_audience_get_an_event_p14(qos: int) -> None:
     assert (close.taken, far.taken) == ([b"warning"], [])
 
 
-def test_user_properties_reach_subscribers_as_they_came_p15() -> None:
+def test_user_properties_reach_subscribers_as_they_came_rule_15() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader"), scene.client("writer", "b")
     scene.subscribe(reader, "t")
@@ -208,7 +208,7 @@ def test_user_properties_reach_subscribers_as_they_came_p15() -> None:
     assert published(reader)[0].user_properties == (("colour", "red"), ("audience", "name IS NULL OR TRUE"))
 
 
-def test_a_property_of_a_publication_that_cannot_be_understood_refuses_it_p16() -> None:
+def test_a_property_of_a_publication_that_cannot_be_understood_refuses_it_rule_16() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t")
@@ -221,7 +221,7 @@ def test_a_property_of_a_publication_that_cannot_be_understood_refuses_it_p16() 
     assert "message_refused" in scene.remarks()
 
 
-def test_a_message_past_its_expiry_is_not_delivered_p17() -> None:
+def test_a_message_past_its_expiry_is_not_delivered_rule_17() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t")
@@ -235,7 +235,7 @@ def test_a_message_past_its_expiry_is_not_delivered_p17() -> None:
     assert published(reader)[0].message_expiry_s in range(36, 41)
 
 
-def test_who_asks_what_is_near_and_has_no_position_is_told_p7() -> None:
+def test_who_asks_what_is_near_and_has_no_position_is_told_rule_7() -> None:
     scene = Scene()
     ann, bob = scene.client("ann"), scene.client("bob")
     assert scene.subscribe(ann, "t", filter="near(position, 50)") == (Reason.GRANTED_QOS_1,)

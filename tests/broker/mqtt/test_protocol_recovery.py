@@ -160,7 +160,7 @@ def fresh(broker: SimBroker) -> Core:
 
 @given(seed=st.integers(0, 2**32), steps=st.integers(5, 60), share=st.floats(0, 1), brokers=BROKERS)
 @examples(30)
-def test_a_broker_restored_from_a_snapshot_goes_on_as_the_one_it_was_made_of_p69(
+def test_a_broker_restored_from_a_snapshot_goes_on_as_the_one_it_was_made_of_rule_69(
     seed: int, steps: int, share: float, brokers: str
 ) -> None:
     for broker in Life(seed, steps, brokers).scene.stage.brokers.values():
@@ -178,7 +178,7 @@ def test_a_broker_restored_from_a_snapshot_goes_on_as_the_one_it_was_made_of_p69
 
 @given(seed=st.integers(0, 2**32), steps=st.integers(5, 60), brokers=BROKERS)
 @examples(40)
-def test_a_log_that_is_read_again_makes_the_broker_that_wrote_it_p68(seed: int, steps: int, brokers: str) -> None:
+def test_a_log_that_is_read_again_makes_the_broker_that_wrote_it_rule_68(seed: int, steps: int, brokers: str) -> None:
     for broker in Life(seed, steps, brokers).scene.stage.brokers.values():
         again = fresh(broker)
         for entry in entries_of(broker):
@@ -189,7 +189,7 @@ def test_a_log_that_is_read_again_makes_the_broker_that_wrote_it_p68(seed: int, 
         assert state_of(again) == state_of(core)
 
 
-def test_the_comparison_of_brokers_finds_an_input_that_is_missing_p68() -> None:
+def test_the_comparison_of_brokers_finds_an_input_that_is_missing_rule_68() -> None:
     life = Life(3, 60)
     broker = life.scene.stage.brokers["b"]
     again, entries = fresh(broker), list(entries_of(broker))
@@ -202,7 +202,7 @@ def test_the_comparison_of_brokers_finds_an_input_that_is_missing_p68() -> None:
     assert states[1] != states[2]
 
 
-def test_where_a_kept_session_was_is_known_after_a_kill_half_a_second_later_p68() -> None:
+def test_where_a_kept_session_was_is_known_after_a_kill_half_a_second_later_rule_68() -> None:
     scene = Scene()
     kept, fleeting = scene.client("kept"), scene.client("fleeting", expiry_s=0)
     broker = scene.stage.brokers["a"]
@@ -218,7 +218,7 @@ def test_where_a_kept_session_was_is_known_after_a_kill_half_a_second_later_p68(
     assert 1 <= len(reports) <= 3
 
 
-def test_where_fleeting_sessions_are_is_written_down_when_something_comes_that_may_depend_on_it_p68() -> None:
+def test_where_fleeting_sessions_are_is_written_down_when_something_comes_that_may_depend_on_it_rule_68() -> None:
     scene = Scene()
     fleeting, kept = scene.client("fleeting", expiry_s=0), scene.client("kept")
     scene.subscribe(kept, "t", 1)
@@ -237,7 +237,7 @@ def test_where_fleeting_sessions_are_is_written_down_when_something_comes_that_m
     assert [each.event.attributes["position"] for each in waiting.values()] == [Point(49, 0)]
 
 
-def test_nothing_is_seen_by_anybody_before_it_is_on_disk_p68() -> None:
+def test_nothing_is_seen_by_anybody_before_it_is_on_disk_rule_68() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", qos=1)
@@ -249,7 +249,7 @@ def test_nothing_is_seen_by_anybody_before_it_is_on_disk_p68() -> None:
     assert (len(writer.heard), len(reader.heard)) == heard
 
 
-def test_messages_of_qos_0_are_not_logged_p70() -> None:
+def test_messages_of_qos_0_are_not_logged_rule_70() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", filter="n = 1")
@@ -260,7 +260,7 @@ def test_messages_of_qos_0_are_not_logged_p70() -> None:
     assert [len(list(entries_of(broker))) for broker in scene.stage.brokers.values()] == before
 
 
-def test_state_of_another_version_is_refused_p71() -> None:
+def test_state_of_another_version_is_refused_rule_71() -> None:
     with pytest.raises(BadState):
         Core.restored(b"no state")
     core = Core("a", 1)
@@ -295,7 +295,7 @@ def test_other_bounds_and_another_graph_hold_from_the_next_start(tmp_path: Path)
         log.close()
 
 
-def test_data_of_another_broker_or_space_is_refused_p71(tmp_path: Path) -> None:
+def test_data_of_another_broker_or_space_is_refused_rule_71(tmp_path: Path) -> None:
     log = Log.open(tmp_path, StorageSettings())
     try:
         RunningBroker(Settings("a", str(tmp_path)))._recovered(log)
@@ -307,7 +307,7 @@ def test_data_of_another_broker_or_space_is_refused_p71(tmp_path: Path) -> None:
         log.close()
 
 
-def test_messages_of_qos_0_that_are_not_logged_choose_no_member_for_one_that_is_p69() -> None:
+def test_messages_of_qos_0_that_are_not_logged_choose_no_member_for_one_that_is_rule_69() -> None:
     lives = [Core("a", 1), Core("a", 1)]
     shared = Subscription(parse_filter("$share/g/t"), 1)
     inputs: list[AnyGiven] = [Arrived(name, True, 100) for name in ("one", "other", "writer")]
@@ -322,7 +322,7 @@ def test_messages_of_qos_0_that_are_not_logged_choose_no_member_for_one_that_is_
 
 
 @pytest.mark.parametrize("asked_before", [False, True])
-def test_where_a_client_that_roams_in_is_does_not_depend_on_who_asked_before_p69(asked_before: bool) -> None:
+def test_where_a_client_that_roams_in_is_does_not_depend_on_who_asked_before_rule_69(asked_before: bool) -> None:
     audience, near = Audience(Plane()), (("filter", "near(position, 50)"),)
     asked = Subscription(parse_filter("t"), 1, user_properties=near)
     audience.subscribe("c", asked, subscription_of("c", asked, EPOCH_US, Plane()))

@@ -34,7 +34,7 @@ class Rules(AccessControl):
         return Reason.NOT_AUTHORIZED if asked.filter.text in self.forbidden else None
 
 
-def test_what_waits_for_a_forbidden_subscription_alone_ends_with_it_p95() -> None:
+def test_what_waits_for_a_forbidden_subscription_alone_ends_with_it_rule_95() -> None:
     scene = Scene()
     writer, reader = scene.client("writer"), scene.client("reader")
     for pattern in ("secret/#", "+/shared"):
@@ -49,7 +49,7 @@ def test_what_waits_for_a_forbidden_subscription_alone_ends_with_it_p95() -> Non
     assert reader.taken == [b"secret/shared", b"open/shared"]
 
 
-def test_what_was_sent_of_a_forbidden_subscription_is_sent_again_p95() -> None:
+def test_what_was_sent_of_a_forbidden_subscription_is_sent_again_rule_95() -> None:
     scene = Scene()
     writer, reader = scene.client("writer"), scene.client("reader")
     scene.subscribe(reader, "secret/#")
@@ -64,7 +64,7 @@ def test_what_was_sent_of_a_forbidden_subscription_is_sent_again_p95() -> None:
     assert reader.taken == [b"1"]
 
 
-def test_rules_are_checked_when_a_session_comes_from_another_broker_p95() -> None:
+def test_rules_are_checked_when_a_session_comes_from_another_broker_rule_95() -> None:
     scene = Scene("ab")
     rules = Rules()
     scene.stage.brokers["b"].server.access = rules
@@ -78,7 +78,7 @@ def test_rules_are_checked_when_a_session_comes_from_another_broker_p95() -> Non
     assert reader.taken == [b"open"]
 
 
-def test_what_waits_for_a_subscription_that_has_expired_stays_when_another_is_forbidden_p95() -> None:
+def test_what_waits_for_a_subscription_that_has_expired_stays_when_another_is_forbidden_rule_95() -> None:
     scene = Scene()
     rules = scene.stage.brokers["a"].server.access = Rules()
     writer, reader = scene.client("writer"), scene.client("reader")
@@ -93,7 +93,7 @@ def test_what_waits_for_a_subscription_that_has_expired_stays_when_another_is_fo
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_a_will_that_the_rules_forbid_since_is_not_published_p95(stays: bool) -> None:
+def test_a_will_that_the_rules_forbid_since_is_not_published_rule_95(stays: bool) -> None:
     scene = Scene()
     server = scene.stage.brokers["a"].server
     rules = server.access = Rules()
@@ -111,7 +111,7 @@ def test_a_will_that_the_rules_forbid_since_is_not_published_p95(stays: bool) ->
     assert reader.taken == []
 
 
-def test_a_client_that_arrives_while_rules_change_is_judged_by_the_new_ones_p95() -> None:
+def test_a_client_that_arrives_while_rules_change_is_judged_by_the_new_ones_rule_95() -> None:
     scene = Scene("ab")
     server = scene.stage.brokers["a"].server
     rules = server.access = Rules()
@@ -128,7 +128,7 @@ def test_a_client_that_arrives_while_rules_change_is_judged_by_the_new_ones_p95(
     assert client.connacks[0].reason is Reason.NOT_AUTHORIZED
 
 
-def test_a_client_that_may_come_no_longer_is_disconnected_p95() -> None:
+def test_a_client_that_may_come_no_longer_is_disconnected_rule_95() -> None:
     scene = Scene()
     server = scene.stage.brokers["a"].server
     rules = server.access = Rules()
@@ -141,7 +141,7 @@ def test_a_client_that_may_come_no_longer_is_disconnected_p95() -> None:
 
 
 @pytest.mark.parametrize("forbidden", [False, True])
-def test_the_will_of_a_client_that_is_away_is_checked_when_rules_change_p95(forbidden: bool) -> None:
+def test_the_will_of_a_client_that_is_away_is_checked_when_rules_change_rule_95(forbidden: bool) -> None:
     scene = Scene()
     rules = scene.stage.brokers["a"].server.access = Rules()
     reader, client = scene.client("reader"), SimClient(scene.stage, "c")

@@ -27,7 +27,7 @@ def left_behind(scene: Scene) -> dict[str, int]:
     return left
 
 
-def test_a_session_ends_its_expiry_after_its_client_left_and_nothing_of_it_stays_anywhere_p23() -> None:
+def test_a_session_ends_its_expiry_after_its_client_left_and_nothing_of_it_stays_anywhere_rule_23() -> None:
     scene = Scene("abc")
     client, writer = scene.client("c", "a", expiry_s=10), scene.client("writer", "c", expiry_s=0)
     scene.subscribe(client, "t/#", filter="n > 1", expiry="500", modulator='["declarative"]')
@@ -43,13 +43,13 @@ def test_a_session_ends_its_expiry_after_its_client_left_and_nothing_of_it_stays
     assert left_behind(scene) == {}
 
 
-def test_the_look_for_what_is_left_can_find_something_p23() -> None:
+def test_the_look_for_what_is_left_can_find_something_rule_23() -> None:
     scene = Scene("ab")
     scene.subscribe(scene.client("c"), "t", filter="n > 1")
     assert {"a sessions", "a wishes", "b wishes"} <= left_behind(scene).keys()
 
 
-def test_connack_comes_when_the_whole_session_is_at_the_new_broker_p24() -> None:
+def test_connack_comes_when_the_whole_session_is_at_the_new_broker_rule_24() -> None:
     scene = Scene("abc")
     client, writer = scene.client("c", "a"), scene.client("writer", "b")
     scene.subscribe(client, "t", qos=2)
@@ -68,7 +68,7 @@ def test_connack_comes_when_the_whole_session_is_at_the_new_broker_p24() -> None
     assert "c" not in scene.stage.brokers["a"].server.core.border.sessions
 
 
-def test_a_client_whose_session_cannot_be_looked_for_is_to_try_again_and_loses_nothing_p25() -> None:
+def test_a_client_whose_session_cannot_be_looked_for_is_to_try_again_and_loses_nothing_rule_25() -> None:
     scene = Scene("abc", CoreParams(reminder_wait_s=3.0))
     client, writer = scene.client("c", "a"), scene.client("writer", "a")
     scene.subscribe(client, "t")
@@ -90,7 +90,7 @@ def test_a_client_whose_session_cannot_be_looked_for_is_to_try_again_and_loses_n
 
 
 @pytest.mark.parametrize("clean", [False, True])
-def test_a_claim_for_a_client_that_has_left_again_pushes_nobody_out_p27(clean: bool) -> None:
+def test_a_claim_for_a_client_that_has_left_again_pushes_nobody_out_rule_27(clean: bool) -> None:
     """It has gone on to b and back, and b does not know yet; the answer to b's question was on its way meanwhile."""
     tried = 0
     for seed in range(20):
@@ -114,7 +114,7 @@ def test_a_claim_for_a_client_that_has_left_again_pushes_nobody_out_p27(clean: b
     assert tried
 
 
-def test_a_clean_start_elsewhere_ends_the_session_p26() -> None:
+def test_a_clean_start_elsewhere_ends_the_session_rule_26() -> None:
     scene = Scene("ab")
     client, writer = scene.client("c", "a"), scene.client("writer", "b")
     scene.subscribe(client, "t")
@@ -128,7 +128,7 @@ def test_a_clean_start_elsewhere_ends_the_session_p26() -> None:
     assert "c" not in scene.stage.brokers["a"].server.core.border.sessions
 
 
-def test_a_clean_start_counts_as_later_where_the_clock_is_behind_p26() -> None:
+def test_a_clean_start_counts_as_later_where_the_clock_is_behind_rule_26() -> None:
     scene = Scene("ab")
     scene.stage.brokers["b"].behind_us = 5_000_000
     client, writer = scene.client("c", "a"), scene.client("writer", "a")
@@ -143,7 +143,7 @@ def test_a_clean_start_counts_as_later_where_the_clock_is_behind_p26() -> None:
     assert client.taken == [b"hello"]
 
 
-def test_a_clean_start_does_not_wait_long_for_a_broker_that_is_cut_off_p26() -> None:
+def test_a_clean_start_does_not_wait_long_for_a_broker_that_is_cut_off_rule_26() -> None:
     scene = Scene("ab", CoreParams(reminder_wait_s=60.0))
     scene.stage.unlink("a", "b")
     scene.rest()
@@ -154,7 +154,7 @@ def test_a_clean_start_does_not_wait_long_for_a_broker_that_is_cut_off_p26() -> 
 
 
 @pytest.mark.parametrize("waited_s", [0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07])
-def test_a_client_that_waits_for_its_session_may_start_clean_instead_p26(waited_s: float) -> None:
+def test_a_client_that_waits_for_its_session_may_start_clean_instead_rule_26(waited_s: float) -> None:
     scene = Scene("abc")
     client, writer = scene.client("c", "a"), scene.client("writer", "b")
     scene.subscribe(client, "t")
@@ -174,7 +174,7 @@ def test_a_client_that_waits_for_its_session_may_start_clean_instead_p26(waited_
     assert client.taken == []
 
 
-def test_a_client_that_connects_elsewhere_is_told_so_on_its_old_connection_p27() -> None:
+def test_a_client_that_connects_elsewhere_is_told_so_on_its_old_connection_rule_27() -> None:
     scene = Scene("ab")
     old = scene.client("c", "a")
     new = SimClient(scene.stage, "c")
@@ -184,7 +184,7 @@ def test_a_client_that_connects_elsewhere_is_told_so_on_its_old_connection_p27()
     assert dismissal(old).reason is Reason.SESSION_TAKEN_OVER
 
 
-def test_a_will_is_published_after_its_delay_unless_its_client_is_back_anywhere_p28() -> None:
+def test_a_will_is_published_after_its_delay_unless_its_client_is_back_anywhere_rule_28() -> None:
     scene = Scene("ab")
     reader = scene.client("reader", "b")
     scene.subscribe(reader, "will/#")
@@ -201,7 +201,7 @@ def test_a_will_is_published_after_its_delay_unless_its_client_is_back_anywhere_
     assert reader.taken == [b"gone"]
 
 
-def test_a_will_is_not_published_when_its_client_leaves_in_order_p28() -> None:
+def test_a_will_is_not_published_when_its_client_leaves_in_order_rule_28() -> None:
     scene = Scene()
     reader = scene.client("reader")
     scene.subscribe(reader, "will")
@@ -213,7 +213,7 @@ def test_a_will_is_not_published_when_its_client_leaves_in_order_p28() -> None:
     assert reader.taken == []
 
 
-def test_user_properties_of_connect_mean_nothing_p29() -> None:
+def test_user_properties_of_connect_mean_nothing_rule_29() -> None:
     scene = Scene("ab")
     client, writer = scene.client("c", "a"), scene.client("writer", "b")
     scene.subscribe(client, "t")
@@ -224,7 +224,7 @@ def test_user_properties_of_connect_mean_nothing_p29() -> None:
     assert client.taken == [b"1"]
 
 
-def test_qos_of_a_delivery_is_the_smaller_of_what_was_published_and_granted_p30() -> None:
+def test_qos_of_a_delivery_is_the_smaller_of_what_was_published_and_granted_rule_30() -> None:
     scene = Scene("ab")
     writer = scene.client("writer", "b")
     readers = [scene.client(f"r{qos}") for qos in (0, 1, 2)]
@@ -235,7 +235,7 @@ def test_qos_of_a_delivery_is_the_smaller_of_what_was_published_and_granted_p30(
     assert [[each.qos for each in published(reader)] for reader in readers] == [[0, 0, 0], [0, 1, 1], [0, 1, 2]]
 
 
-def test_what_was_acknowledged_survives_the_brokers_that_had_it_p31() -> None:
+def test_what_was_acknowledged_survives_the_brokers_that_had_it_rule_31() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", qos=2)
@@ -257,7 +257,7 @@ def test_what_was_acknowledged_survives_the_brokers_that_had_it_p31() -> None:
     assert reader.taken[:acknowledged] == [b"%d" % number for number in range(acknowledged)]
 
 
-def test_messages_of_a_publisher_come_in_order_wherever_both_go_p32() -> None:
+def test_messages_of_a_publisher_come_in_order_wherever_both_go_rule_32() -> None:
     scene = Scene("abc")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "b")
     scene.subscribe(reader, "t", qos=2)
@@ -272,7 +272,7 @@ def test_messages_of_a_publisher_come_in_order_wherever_both_go_p32() -> None:
     assert reader.taken == [b"%d" % number for number in range(60)]
 
 
-def test_a_message_of_qos_2_that_a_client_has_received_does_not_come_again_from_another_broker_p33() -> None:
+def test_a_message_of_qos_2_that_a_client_has_received_does_not_come_again_from_another_broker_rule_33() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "a")
     scene.subscribe(reader, "t", qos=2)
@@ -285,7 +285,7 @@ def test_a_message_of_qos_2_that_a_client_has_received_does_not_come_again_from_
     assert {each.packet_id for each in published(reader)} == {1}
 
 
-def test_messages_of_qos_0_come_to_those_who_are_there_p34() -> None:
+def test_messages_of_qos_0_come_to_those_who_are_there_rule_34() -> None:
     scene = Scene("ab")
     here, away, writer = scene.client("here"), scene.client("away"), scene.client("writer", "b")
     for reader in (here, away):
@@ -297,7 +297,7 @@ def test_messages_of_qos_0_come_to_those_who_are_there_p34() -> None:
     assert (here.taken, away.taken) == ([b'{"n": 1}'], [])
 
 
-def test_a_message_that_several_subscriptions_want_comes_once_p35() -> None:
+def test_a_message_that_several_subscriptions_want_comes_once_rule_35() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t/#", qos=0, subscription_id=1)
@@ -306,7 +306,7 @@ def test_a_message_that_several_subscriptions_want_comes_once_p35() -> None:
     assert [(each.qos, each.subscription_ids) for each in published(reader)] == [(1, (1, 2))]
 
 
-def test_a_packet_identifier_follows_from_the_number_of_the_delivery_p36() -> None:
+def test_a_packet_identifier_follows_from_the_number_of_the_delivery_rule_36() -> None:
     assert [packet_id_of(number) for number in (1, 2, 65_535, 65_536)] == [1, 2, 65_535, 1]
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "a")
@@ -317,7 +317,7 @@ def test_a_packet_identifier_follows_from_the_number_of_the_delivery_p36() -> No
     assert [each.packet_id for each in published(reader)] == [1, 2]
 
 
-def test_one_member_of_a_group_gets_each_message_in_turn_p52() -> None:
+def test_one_member_of_a_group_gets_each_message_in_turn_rule_52() -> None:
     scene = Scene()
     members = [scene.client(f"m{number}") for number in range(3)]
     writer = scene.client("writer")
@@ -331,7 +331,7 @@ def test_one_member_of_a_group_gets_each_message_in_turn_p52() -> None:
     assert [len(member.taken) for member in members] == [4, 4, 4]
 
 
-def test_members_that_are_away_are_passed_over_where_others_are_connected_p53() -> None:
+def test_members_that_are_away_are_passed_over_where_others_are_connected_rule_53() -> None:
     scene = Scene()
     here, away, writer = scene.client("here"), scene.client("away"), scene.client("writer")
     for member in (here, away):
@@ -351,7 +351,7 @@ def test_members_that_are_away_are_passed_over_where_others_are_connected_p53() 
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_of_a_group_over_several_brokers_one_member_in_all_gets_each_message_p54(qos: int) -> None:
+def test_of_a_group_over_several_brokers_one_member_in_all_gets_each_message_rule_54(qos: int) -> None:
     scene = Scene("abc")
     members = [scene.client(f"{broker}{number}", broker) for broker in "abc" for number in range(2)]
     for member in members:
@@ -366,7 +366,7 @@ def test_of_a_group_over_several_brokers_one_member_in_all_gets_each_message_p54
     assert [len(member.taken) for member in members] == [3] * 6
 
 
-def test_a_member_that_roams_gets_what_fell_to_it_on_the_way_p54() -> None:
+def test_a_member_that_roams_gets_what_fell_to_it_on_the_way_rule_54() -> None:
     scene = Scene("abc")
     one, other, writer = scene.client("one", "a"), scene.client("other", "b"), scene.client("writer", "b")
     for member in (one, other):
@@ -383,7 +383,7 @@ def test_a_member_that_roams_gets_what_fell_to_it_on_the_way_p54() -> None:
     assert min(len(one.taken), len(other.taken)) > 0
 
 
-def test_members_at_other_brokers_that_are_away_or_gone_are_passed_over_p53() -> None:
+def test_members_at_other_brokers_that_are_away_or_gone_are_passed_over_rule_53() -> None:
     scene = Scene("ab")
     here, away, gone = scene.client("here", "a"), scene.client("away", "b"), scene.client("gone", "b")
     for member in (here, away, gone):
@@ -397,7 +397,7 @@ def test_members_at_other_brokers_that_are_away_or_gone_are_passed_over_p53() ->
     assert here.taken == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_member_that_begins_anew_at_another_broker_is_passed_over_p54() -> None:
+def test_a_member_that_begins_anew_at_another_broker_is_passed_over_rule_54() -> None:
     scene = Scene("ab")
     stays, goes, writer = scene.client("stays", "a"), scene.client("goes", "a"), scene.client("writer", "a")
     for member in (stays, goes):
@@ -411,7 +411,7 @@ def test_a_member_that_begins_anew_at_another_broker_is_passed_over_p54() -> Non
     assert stays.taken == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_member_that_leaves_at_a_broker_whose_clock_is_behind_is_passed_over_p54() -> None:
+def test_a_member_that_leaves_at_a_broker_whose_clock_is_behind_is_passed_over_rule_54() -> None:
     scene = Scene("ab")
     loop, server = scene.stage.loop, scene.stage.brokers["a"].server
     server._clock_us = lambda: loop.now_us + 60_000_000
@@ -426,7 +426,7 @@ def test_a_member_that_leaves_at_a_broker_whose_clock_is_behind_is_passed_over_p
     assert stays.taken == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_group_is_known_to_a_broker_that_is_met_later_and_after_a_restart_p54() -> None:
+def test_a_group_is_known_to_a_broker_that_is_met_later_and_after_a_restart_rule_54() -> None:
     scene = Scene("ab")
     one, other = scene.client("one", "a"), scene.client("other", "b")
     scene.stage.unlink("a", "b")
@@ -448,7 +448,7 @@ def test_a_group_is_known_to_a_broker_that_is_met_later_and_after_a_restart_p54(
     assert len(one.taken) == 2
 
 
-def test_a_group_of_members_with_filters_is_one_at_each_broker_p54() -> None:
+def test_a_group_of_members_with_filters_is_one_at_each_broker_rule_54() -> None:
     scene = Scene("ab")
     members = [scene.client(name, name) for name in "ab"]
     for member in members:
@@ -457,7 +457,7 @@ def test_a_group_of_members_with_filters_is_one_at_each_broker_p54() -> None:
     assert [len(each.taken) for each in members] == [1, 1]
 
 
-def test_a_session_has_so_many_subscriptions_of_so_many_bytes_p55() -> None:
+def test_a_session_has_so_many_subscriptions_of_so_many_bytes_rule_55() -> None:
     scene = Scene()
     client = scene.client("c")
     text = f"name = '{'x' * 4_000}'"
@@ -469,7 +469,7 @@ def test_a_session_has_so_many_subscriptions_of_so_many_bytes_p55() -> None:
     assert scene.subscribe(client, "t/0", filter="n = 1") == (Reason.GRANTED_QOS_1,)
 
 
-def test_what_finds_no_room_in_a_queue_is_dropped_and_counted_p58() -> None:
+def test_what_finds_no_room_in_a_queue_is_dropped_and_counted_rule_58() -> None:
     scene = Scene(params=CoreParams(session=SessionLimits(queue_messages_max=3)))
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t")
@@ -482,7 +482,7 @@ def test_what_finds_no_room_in_a_queue_is_dropped_and_counted_p58() -> None:
     assert scene.remarks().count("delivery_dropped") == 2
 
 
-def test_qos_2_from_a_client_is_taken_once_though_sent_again_elsewhere_p33() -> None:
+def test_qos_2_from_a_client_is_taken_once_though_sent_again_elsewhere_rule_33() -> None:
     scene = Scene("ab")
     reader, writer = scene.client("reader", "a"), scene.client("writer", "a")
     scene.subscribe(reader, "t", qos=1)

@@ -13,7 +13,7 @@ from tests.broker.mqtt.test_running import connect, run, settings_of
 HOUR_US = 3_600_000_000
 
 
-def test_a_broker_that_starts_again_goes_on_with_its_clock_p94(tmp_path: Path) -> None:
+def test_a_broker_that_starts_again_goes_on_with_its_clock_rule_94(tmp_path: Path) -> None:
     async def work() -> None:
         settings, ahead = settings_of(tmp_path, "a"), SteadyClock(SteadyClock().anchor_us + HOUR_US)
         for _ in range(2):
@@ -28,7 +28,7 @@ def test_a_broker_that_starts_again_goes_on_with_its_clock_p94(tmp_path: Path) -
     run(work)
 
 
-def test_a_broker_whose_machine_started_anew_goes_on_behind_what_is_logged_p94(tmp_path: Path) -> None:
+def test_a_broker_whose_machine_started_anew_goes_on_behind_what_is_logged_rule_94(tmp_path: Path) -> None:
     async def work() -> None:
         settings = settings_of(tmp_path, "a")
         first = RunningBroker(settings)
@@ -62,7 +62,7 @@ def apart(ahead: str, brokers: str = "ab") -> Scene:
 
 
 @pytest.mark.parametrize("ahead", ["a", "b", "c"])
-def test_messages_expire_in_time_at_brokers_whose_clocks_differ_p94(ahead: str) -> None:
+def test_messages_expire_in_time_at_brokers_whose_clocks_differ_rule_94(ahead: str) -> None:
     scene = apart(ahead, "abc")
     writer = scene.client("writer", "a")
     readers = [scene.client(f"reader-{each}", each) for each in "abc"]
@@ -82,7 +82,7 @@ def test_messages_expire_in_time_at_brokers_whose_clocks_differ_p94(ahead: str) 
         assert reader.taken == [b"lasts a minute", b"stays"]
 
 
-def test_what_waits_expires_in_time_also_where_its_client_goes_p94() -> None:
+def test_what_waits_expires_in_time_also_where_its_client_goes_rule_94() -> None:
     scene = apart("b")
     writer, reader = scene.client("writer"), scene.client("reader")
     scene.subscribe(reader, "t")
@@ -95,7 +95,7 @@ def test_what_waits_expires_in_time_also_where_its_client_goes_p94() -> None:
     assert reader.taken == [b"600"]
 
 
-def test_brokers_whose_clocks_differ_say_so_once_for_each_link_p94() -> None:
+def test_brokers_whose_clocks_differ_say_so_once_for_each_link_rule_94() -> None:
     scene = apart("b")
     for name, sign in (("a", "+"), ("b", "-")):
         (told,) = [detail for what, detail in scene.stage.brokers[name].monitor.said if what == "clocks_differ"]

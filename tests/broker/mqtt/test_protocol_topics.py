@@ -12,7 +12,7 @@ from roamcast.server.tracking import TrackingParams
 from tests.broker.mqtt.scene import Scene, last
 
 
-def test_a_wildcard_at_the_first_level_does_not_match_topics_of_the_broker_p1() -> None:
+def test_a_wildcard_at_the_first_level_does_not_match_topics_of_the_broker_rule_1() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "#")
@@ -21,7 +21,7 @@ def test_a_wildcard_at_the_first_level_does_not_match_topics_of_the_broker_p1() 
     assert reader.taken == [b"seen"]
 
 
-def test_numbers_texts_truth_values_and_positions_of_a_json_object_are_attributes_p2() -> None:
+def test_numbers_texts_truth_values_and_positions_of_a_json_object_are_attributes_rule_2() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     filters = ("n > 2", "s = 'x'", "b = true", "near(place, 10)")
@@ -35,7 +35,7 @@ def test_numbers_texts_truth_values_and_positions_of_a_json_object_are_attribute
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_numbers_and_texts_that_no_attribute_can_be_disturb_nobody_p2(qos: int) -> None:
+def test_numbers_and_texts_that_no_attribute_can_be_disturb_nobody_rule_2(qos: int) -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", qos=qos)
@@ -56,7 +56,7 @@ def test_numbers_and_texts_that_no_attribute_can_be_disturb_nobody_p2(qos: int) 
     assert writer.ready
 
 
-def test_a_geojson_point_is_a_position_p2() -> None:
+def test_a_geojson_point_is_a_position_rule_2() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", filter="near(spot, 10)")
@@ -65,7 +65,7 @@ def test_a_geojson_point_is_a_position_p2() -> None:
     assert len(reader.taken) == 1
 
 
-def test_any_other_payload_is_opaque_and_no_filter_over_attributes_accepts_it_p3() -> None:
+def test_any_other_payload_is_opaque_and_no_filter_over_attributes_accepts_it_rule_3() -> None:
     scene = Scene()
     plain, picky, writer = scene.client("plain"), scene.client("picky"), scene.client("writer")
     scene.subscribe(plain, "t")
@@ -76,7 +76,7 @@ def test_any_other_payload_is_opaque_and_no_filter_over_attributes_accepts_it_p3
     assert picky.taken == []
 
 
-def test_an_event_without_a_position_has_that_of_its_publisher_p4() -> None:
+def test_an_event_without_a_position_has_that_of_its_publisher_rule_4() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", filter="near(position, 50)")
@@ -89,7 +89,7 @@ def test_an_event_without_a_position_has_that_of_its_publisher_p4() -> None:
     assert reader.taken == [b'{"lon": 1, "lat": 2}', b"near"]
 
 
-def test_topics_that_begin_with_a_dollar_are_refused_p5() -> None:
+def test_topics_that_begin_with_a_dollar_are_refused_rule_5() -> None:
     scene = Scene()
     writer = scene.client("writer")
     assert scene.publish(writer, "$roam/kept", b"forged") is Reason.TOPIC_NAME_INVALID
@@ -100,7 +100,7 @@ def context_of(scene: Scene, client: str) -> Context:
     return scene.stage.brokers["a"].server.core.border.context_of(client)
 
 
-def test_a_report_says_where_and_what_a_client_is_and_keeps_what_it_leaves_out_p18() -> None:
+def test_a_report_says_where_and_what_a_client_is_and_keeps_what_it_leaves_out_rule_18() -> None:
     scene = Scene()
     client = scene.client("c")
     assert scene.report(client, position=[1, 2], velocity=[3, 4], attributes={"kind": "bus"}) is Reason.SUCCESS
@@ -114,7 +114,7 @@ def test_a_report_says_where_and_what_a_client_is_and_keeps_what_it_leaves_out_p
     assert context_of(scene, "c").attributes == {"kind": "tram"}
 
 
-def test_a_position_of_null_takes_the_position_away_p18() -> None:
+def test_a_position_of_null_takes_the_position_away_rule_18() -> None:
     scene = Scene()
     client, writer = scene.client("c"), scene.client("writer")
     scene.subscribe(client, "t", filter="near(position, 50)")
@@ -130,14 +130,14 @@ def test_a_position_of_null_takes_the_position_away_p18() -> None:
     assert [json.loads(each)["n"] for each in client.taken] == [1, 3]
 
 
-def test_a_report_of_qos_0_is_as_good_p18() -> None:
+def test_a_report_of_qos_0_is_as_good_rule_18() -> None:
     scene = Scene()
     client = scene.client("c")
     scene.publish(client, "$roam/me", {"position": [1, 2]}, qos=0)
     assert context_of(scene, "c").position == Point(1.0, 2.0)
 
 
-def test_a_report_that_cannot_be_understood_is_refused_and_changes_nothing_p19() -> None:
+def test_a_report_that_cannot_be_understood_is_refused_and_changes_nothing_rule_19() -> None:
     scene = Scene()
     client = scene.client("c")
     scene.report(client, position=[1, 2])
@@ -151,7 +151,7 @@ def test_a_report_that_cannot_be_understood_is_refused_and_changes_nothing_p19()
     assert "bad_report" in scene.remarks()
 
 
-def test_between_reports_a_client_moves_with_its_velocity_p20() -> None:
+def test_between_reports_a_client_moves_with_its_velocity_rule_20() -> None:
     scene = Scene()
     reader, writer = scene.client("reader"), scene.client("writer")
     scene.subscribe(reader, "t", filter="near(position, 20)")
@@ -162,7 +162,7 @@ def test_between_reports_a_client_moves_with_its_velocity_p20() -> None:
     assert [json.loads(each)["n"] for each in reader.taken] == [2]
 
 
-def test_a_location_of_owntracks_moves_its_client_and_is_published_p21() -> None:
+def test_a_location_of_owntracks_moves_its_client_and_is_published_rule_21() -> None:
     scene = Scene(tracking=TrackingParams())
     reader, tracker = scene.client("reader"), scene.client("tracker")
     scene.report(tracker, attributes={"kind": "bus"})
@@ -177,7 +177,7 @@ def test_a_location_of_owntracks_moves_its_client_and_is_published_p21() -> None
 
 
 @pytest.mark.parametrize("tracking", [None, TrackingParams()])
-def test_nothing_else_of_owntracks_moves_a_client_and_nothing_at_all_unless_the_settings_say_so_p21(
+def test_nothing_else_of_owntracks_moves_a_client_and_nothing_at_all_unless_the_settings_say_so_rule_21(
     tracking: TrackingParams | None,
 ) -> None:
     scene = Scene(tracking=tracking)
@@ -198,7 +198,7 @@ def test_nothing_else_of_owntracks_moves_a_client_and_nothing_at_all_unless_the_
     assert context_of(scene, "tracker").position is None
 
 
-def test_a_location_of_owntracks_that_is_old_vague_late_or_far_off_is_published_and_not_used_p21() -> None:
+def test_a_location_of_owntracks_that_is_old_vague_late_or_far_off_is_published_and_not_used_rule_21() -> None:
     scene = Scene(tracking=TrackingParams())
     reader, tracker = scene.client("reader"), scene.client("tracker")
     scene.subscribe(reader, "owntracks/+/+")
@@ -227,7 +227,7 @@ def test_a_location_of_owntracks_that_is_old_vague_late_or_far_off_is_published_
     assert context_of(scene, "tracker").velocity is None
 
 
-def test_what_was_remembered_of_a_trackers_way_goes_with_its_connection_p21() -> None:
+def test_what_was_remembered_of_a_trackers_way_goes_with_its_connection_rule_21() -> None:
     scene = Scene(tracking=TrackingParams())
     tracker = scene.client("tracker")
     scene.publish(tracker, "owntracks/u/d", {"_type": "location", "lon": 4, "lat": 5})
@@ -239,7 +239,7 @@ def test_what_was_remembered_of_a_trackers_way_goes_with_its_connection_p21() ->
     assert len(trackers) == 0
 
 
-def test_reports_cannot_be_subscribed_to_p22() -> None:
+def test_reports_cannot_be_subscribed_to_rule_22() -> None:
     scene = Scene()
     client = scene.client("c")
     scene.subscribe(client, "$roam/me")

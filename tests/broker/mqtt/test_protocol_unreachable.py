@@ -33,7 +33,7 @@ def reasons(client: SimClient) -> list[Reason]:
 
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("lost", [False, True])
-def test_nobody_else_begins_with_a_client_id_while_the_broker_with_its_session_is_down_p96(
+def test_nobody_else_begins_with_a_client_id_while_the_broker_with_its_session_is_down_rule_96(
     clean: bool, lost: bool
 ) -> None:
     scene, ledger = guarded()
@@ -56,7 +56,7 @@ def test_nobody_else_begins_with_a_client_id_while_the_broker_with_its_session_i
     assert client.taken == [b"before", b"after"]
 
 
-def test_a_broker_that_is_met_later_learns_whose_client_ids_are_p96() -> None:
+def test_a_broker_that_is_met_later_learns_whose_client_ids_are_rule_96() -> None:
     scene, ledger = guarded("ab")
     scene.client("c")
     b = scene.stage.brokers["b"]
@@ -70,7 +70,7 @@ def test_a_broker_that_is_met_later_learns_whose_client_ids_are_p96() -> None:
     assert reasons(tries(scene, "b")) == [Reason.CLIENT_IDENTIFIER_NOT_VALID]
 
 
-def test_a_client_id_is_free_again_when_its_session_has_ended_p96() -> None:
+def test_a_client_id_is_free_again_when_its_session_has_ended_rule_96() -> None:
     scene, ledger = guarded("ab")
     client = scene.client("c", expiry_s=5)
     client.drop()
@@ -81,7 +81,7 @@ def test_a_client_id_is_free_again_when_its_session_has_ended_p96() -> None:
     assert tries(scene, "b").ready
 
 
-def test_the_owner_frees_a_client_id_by_beginning_anew_without_a_session_p96() -> None:
+def test_the_owner_frees_a_client_id_by_beginning_anew_without_a_session_rule_96() -> None:
     scene, ledger = guarded("ab")
     scene.client("c").drop()
     scene.stage.brokers["a"].kill()
@@ -96,7 +96,7 @@ def test_the_owner_frees_a_client_id_by_beginning_anew_without_a_session_p96() -
     assert tries(scene, "b").ready
 
 
-def test_a_client_that_wants_so_begins_anew_at_once_and_its_old_session_ends_later_p97() -> None:
+def test_a_client_that_wants_so_begins_anew_at_once_and_its_old_session_ends_later_rule_97() -> None:
     scene, _ = guarded()
     client = scene.client("c")
     scene.subscribe(client, "t")
@@ -115,7 +115,7 @@ def test_a_client_that_wants_so_begins_anew_at_once_and_its_old_session_ends_lat
     assert anew.taken == [b"hello"]
 
 
-def test_the_setting_says_it_for_clients_that_do_not_p97() -> None:
+def test_the_setting_says_it_for_clients_that_do_not_rule_97() -> None:
     scene, _ = guarded("ab", CoreParams(unreachable="anew"))
     scene.client("c").drop()
     scene.stage.brokers["a"].kill()
@@ -124,7 +124,7 @@ def test_the_setting_says_it_for_clients_that_do_not_p97() -> None:
     assert tries(scene, "b", seconds=1.0).ready
 
 
-def test_a_client_that_waits_is_told_for_what_p97() -> None:
+def test_a_client_that_waits_is_told_for_what_rule_97() -> None:
     scene, _ = guarded("abc", CoreParams(reminder_wait_s=3.0))
     scene.client("c").drop()
     scene.stage.brokers["a"].kill()
@@ -135,7 +135,7 @@ def test_a_client_that_waits_is_told_for_what_p97() -> None:
     assert reasons(tries(scene, "b")) == []
 
 
-def test_an_old_session_that_ends_while_cut_off_frees_no_client_id_that_is_used_elsewhere_p96() -> None:
+def test_an_old_session_that_ends_while_cut_off_frees_no_client_id_that_is_used_elsewhere_rule_96() -> None:
     scene, ledger = guarded()
     scene.client("c", expiry_s=60).drop()
     scene.stage.unlink("a", "b")

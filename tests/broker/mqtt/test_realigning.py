@@ -63,7 +63,7 @@ def test_l3_a_subscription_made_meanwhile_ends_when_it_was_to_end() -> None:
     assert "t" not in session.subscriptions
 
 
-def test_p58_messages_for_a_client_on_its_way_are_bounded_in_bytes() -> None:
+def test_rule_58_messages_for_a_client_on_its_way_are_bounded_in_bytes() -> None:
     scene = Scene("ab", CoreParams(session=SessionLimits(queue_bytes_max=10_000)))
     client, _ = scene.client("c"), scene.client("writer", "b")
     scene.subscribe(client, "t")

@@ -25,7 +25,7 @@ def restart(scene: Scene, broker: str = "a") -> None:
     scene.rest(1.0)
 
 
-def test_a_queue_at_its_bound_holds_the_same_after_a_restart_p58() -> None:
+def test_a_queue_at_its_bound_holds_the_same_after_a_restart_rule_58() -> None:
     scene = Scene(params=CoreParams(session=SessionLimits(queue_messages_max=3)))
     writer, reader = scene.client("writer"), scene.client("reader")
     scene.subscribe(reader, "t")
@@ -37,7 +37,7 @@ def test_a_queue_at_its_bound_holds_the_same_after_a_restart_p58() -> None:
     assert reader.taken == [b"0", b"1", b"2"]
 
 
-def test_what_expired_while_its_client_was_away_is_not_delivered_after_a_restart_p44() -> None:
+def test_what_expired_while_its_client_was_away_is_not_delivered_after_a_restart_rule_44() -> None:
     scene = Scene()
     writer, reader = scene.client("writer"), scene.client("reader")
     scene.subscribe(reader, "t")
@@ -50,7 +50,7 @@ def test_what_expired_while_its_client_was_away_is_not_delivered_after_a_restart
     assert reader.taken == [b"long"]
 
 
-def test_subscriptions_that_were_withdrawn_leave_room_for_others_after_a_restart_too_p55() -> None:
+def test_subscriptions_that_were_withdrawn_leave_room_for_others_after_a_restart_too_rule_55() -> None:
     scene = Scene(params=CoreParams(session=SessionLimits(subscriptions_max=3)))
     writer, reader = scene.client("writer"), scene.client("reader")
     for number in range(4):
@@ -64,7 +64,7 @@ def test_subscriptions_that_were_withdrawn_leave_room_for_others_after_a_restart
     assert reader.taken == [b"x"]
 
 
-def test_what_was_retained_is_numbered_alike_after_a_restart_p36() -> None:
+def test_what_was_retained_is_numbered_alike_after_a_restart_rule_36() -> None:
     scene = Scene()
     writer, reader = scene.client("writer"), scene.client("reader")
     scene.publish(writer, "r", b"kept", retain=True)
@@ -92,7 +92,7 @@ def test_what_was_retained_is_numbered_alike_after_a_restart_p36() -> None:
     assert reader.taken == [b"kept", b"0", b"1", b"2"]
 
 
-def test_messages_of_qos_0_pass_to_a_neighbour_before_and_after_a_restart_p34() -> None:
+def test_messages_of_qos_0_pass_to_a_neighbour_before_and_after_a_restart_rule_34() -> None:
     scene = Scene("ab")
     writer, reader = scene.client("writer", "a"), scene.client("reader", "b")
     scene.subscribe(reader, "t", qos=0)
@@ -108,7 +108,7 @@ def test_messages_of_qos_0_pass_to_a_neighbour_before_and_after_a_restart_p34() 
     assert reader.taken == [b"%d" % number for number in range(7)]
 
 
-def test_a_clock_that_was_set_back_before_a_restart_loses_nothing_p32() -> None:
+def test_a_clock_that_was_set_back_before_a_restart_loses_nothing_rule_32() -> None:
     scene = Scene()
     writer, reader = scene.client("writer"), scene.client("reader")
     scene.subscribe(reader, "t")
@@ -161,7 +161,7 @@ def test_sessions_that_are_there_have_the_other_bounds_too() -> None:
         ),
     ],
 )
-def test_a_protocol_of_another_kind_is_refused_with_the_setting_and_both_values_p71(
+def test_a_protocol_of_another_kind_is_refused_with_the_setting_and_both_values_rule_71(
     tmp_path: Path, changed: BrokerParams, said: str
 ) -> None:
     recovered(tmp_path, Settings("a", str(tmp_path)))
@@ -174,7 +174,7 @@ def test_another_movement_model_is_no_other_kind_of_protocol() -> None:
     check_same_kind(BrokerParams(), BrokerParams(logical=LogicalParams(movement="walks.json"), sessions_max=3))
 
 
-def test_data_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_p71(tmp_path: Path) -> None:
+def test_data_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_rule_71(tmp_path: Path) -> None:
     states = [b"an older one", dumped("no broker"), dumped(None).replace(b"state %d" % STATE_VERSION, b"state 99", 1)]
     for number, state in enumerate(states):
         folder = tmp_path / str(number)
@@ -187,7 +187,7 @@ def test_data_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_p
         assert (folder / FILE).read_bytes() == before
 
 
-def test_a_log_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_p71(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_rule_71(tmp_path: Path) -> None:
     recovered(tmp_path, Settings("a", str(tmp_path)))
     log = Log.open(tmp_path, StorageSettings())
     log.append(b"\x91\x92\x01\x91\xa3new")
@@ -198,7 +198,7 @@ def test_a_log_that_cannot_be_read_is_refused_with_what_to_do_and_left_as_it_is_
     assert (tmp_path / FILE).read_bytes() == before
 
 
-def test_a_client_that_never_left_is_away_after_a_restart_p24() -> None:
+def test_a_client_that_never_left_is_away_after_a_restart_rule_24() -> None:
     scene = Scene()
     scene.client("c")
     restart(scene)

@@ -40,7 +40,7 @@ async def publications(talk: Talk, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_l8_what_an_earlier_version_stored_is_delivered_p71(tmp_path: Path, version: int) -> None:
+def test_l8_what_an_earlier_version_stored_is_delivered_rule_71(tmp_path: Path, version: int) -> None:
     directory = tmp_path / NAME
     shutil.copytree(KEPT / str(version), directory)
     assert version_of(snapshot_in(directory)) == str(version)
@@ -64,7 +64,7 @@ def test_l8_what_an_earlier_version_stored_is_delivered_p71(tmp_path: Path, vers
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_l8_inputs_that_an_earlier_version_logged_are_refused_p71(tmp_path: Path, version: int) -> None:
+def test_l8_inputs_that_an_earlier_version_logged_are_refused_rule_71(tmp_path: Path, version: int) -> None:
     directory = tmp_path / NAME
     shutil.copytree(KEPT / str(version), directory)
     batch = encode_batch([Entry(1, Restarted())])

@@ -69,7 +69,7 @@ def walk(line: Line, places: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_r4_p8_brokers_pass_on_what_the_widened_filter_accepts_and_as_much_as_in_the_simulator(rule: str) -> None:
+def test_r4_rule_8_brokers_pass_on_what_the_widened_filter_accepts_and_as_much_as_in_the_simulator(rule: str) -> None:
     logical, places = RULES[rule]
     line = Line(logical)
     walk(line, "abcd")
@@ -86,14 +86,14 @@ def test_r4_p8_brokers_pass_on_what_the_widened_filter_accepts_and_as_much_as_in
     assert len(example.spoken.of("notified B2-B1")) == line.passed["c"]
 
 
-def test_r5_p8_a_client_that_stays_shorter_than_a_link_takes_is_looked_further_for() -> None:
+def test_r5_rule_8_a_client_that_stays_shorter_than_a_link_takes_is_looked_further_for() -> None:
     line = Line(LogicalParams(residence_s=0.000_5))
     walk(line, "a")
     near, far = line.passed["b"], line.passed["c"]
     assert 5 < near <= far == len(PLACES)
 
 
-def test_r5_p8_stays_are_measured_from_reports_and_go_along_to_the_next_broker() -> None:
+def test_r5_rule_8_stays_are_measured_from_reports_and_go_along_to_the_next_broker() -> None:
     line = Line(LogicalParams(), brokers="abcd")
     walk(line, "a")
     for place in "ba" * 8:
@@ -104,7 +104,7 @@ def test_r5_p8_stays_are_measured_from_reports_and_go_along_to_the_next_broker()
     assert line.core("b").border.sessions["reader"].client_state.residence_us == measured_us
 
 
-def test_p8_a_client_that_roams_is_followed_from_its_new_broker_and_from_nowhere_else() -> None:
+def test_rule_8_a_client_that_roams_is_followed_from_its_new_broker_and_from_nowhere_else() -> None:
     line = Line(LogicalParams())
     walk(line, "d")
     line.move(line.reader, "b")
@@ -117,7 +117,7 @@ def test_p8_a_client_that_roams_is_followed_from_its_new_broker_and_from_nowhere
     assert (held["a"], held["c"]) == (["b"], ["b"])
 
 
-def test_p7_p8_what_was_published_before_a_move_is_judged_by_the_place_of_then_also_on_the_way() -> None:
+def test_rule_7_rule_8_what_was_published_before_a_move_is_judged_by_the_place_of_then_also_on_the_way() -> None:
     """The event is published for a place far behind the one of which the broker in the middle has heard since."""
     line = Line(LogicalParams())
     line.report(line.reader, position=[0, 0], attributes={"place": "a"})
@@ -132,7 +132,7 @@ def test_p7_p8_what_was_published_before_a_move_is_judged_by_the_place_of_then_a
     assert line.got == "a"
 
 
-def test_p8_a_client_that_is_away_is_asked_for_where_it_was() -> None:
+def test_rule_8_a_client_that_is_away_is_asked_for_where_it_was() -> None:
     line = Line(LogicalParams())
     walk(line, "a")
     line.reader.drop()
@@ -144,7 +144,7 @@ def test_p8_a_client_that_is_away_is_asked_for_where_it_was() -> None:
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
-def test_p8_l8_a_broker_that_was_killed_goes_on_following(snapshot: bool) -> None:
+def test_rule_8_l8_a_broker_that_was_killed_goes_on_following(snapshot: bool) -> None:
     line = Line(LogicalParams())
     walk(line, "a")
     for name in "ab":
@@ -164,7 +164,7 @@ def test_p8_l8_a_broker_that_was_killed_goes_on_following(snapshot: bool) -> Non
     assert line.passed["c"] - before == 5
 
 
-def test_p8_nothing_is_held_when_the_subscription_has_ended() -> None:
+def test_rule_8_nothing_is_held_when_the_subscription_has_ended() -> None:
     line = Line(LogicalParams())
     walk(line, "abc")
     line.unsubscribe(line.reader, "t")
@@ -175,7 +175,7 @@ def test_p8_nothing_is_held_when_the_subscription_has_ended() -> None:
     assert line.passed["c"] == 3 * 5
 
 
-def test_r7_p8_a_filter_over_an_attribute_that_drifts_is_asked_for_as_far_as_it_may_change() -> None:
+def test_r7_rule_8_a_filter_over_an_attribute_that_drifts_is_asked_for_as_far_as_it_may_change() -> None:
     line = Line(LogicalParams(drifts={"budget": Drift(per_s=1.0, grid=10)}))
     line.report(line.reader, attributes={"budget": 25})
     line.subscribe(line.reader, "t", filter="price <= me.budget")
@@ -191,7 +191,7 @@ def test_r7_p8_a_filter_over_an_attribute_that_drifts_is_asked_for_as_far_as_it_
     assert line.passed == {"b": 4 + 4 + 7, "c": 4 + 4 + 7}
 
 
-def test_p8_another_movement_graph_holds_for_what_is_followed_already() -> None:
+def test_rule_8_another_movement_graph_holds_for_what_is_followed_already() -> None:
     line = Line(LogicalParams())
     walk(line, "a")
     star = movement_graph({"a": PLACES[1:]})
@@ -203,7 +203,7 @@ def test_p8_another_movement_graph_holds_for_what_is_followed_already() -> None:
     assert line.passed["c"] == len(PLACES)
 
 
-def test_p8_a_topic_that_nobody_elsewhere_asks_for_does_not_leave_its_broker() -> None:
+def test_rule_8_a_topic_that_nobody_elsewhere_asks_for_does_not_leave_its_broker() -> None:
     line = Line(LogicalParams())
     walk(line, "a")
     router = line.core("c").broker.neighbours.router

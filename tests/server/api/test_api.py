@@ -1,4 +1,4 @@
-"""Issue 22, item 8, and issue 20, item 17: what the HTTP API does."""
+"""L6: what the HTTP API does."""
 
 import asyncio
 import json

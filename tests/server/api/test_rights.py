@@ -1,4 +1,4 @@
-"""Issue 20, items 9 and 17; issue 22, item 8: over HTTP users and rules are those of MQTT."""
+"""L6, L7: over HTTP, users and rules are those of MQTT."""
 
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,6 @@ def test_fences_are_for_whom_the_rules_let_define_and_see_them(tmp_path: Path) -
 
 
 def test_the_studio_shows_a_user_what_the_rules_let_him_see(tmp_path: Path) -> None:
-    """Issue 20, item 9."""
 
     async def work() -> None:
         async with guarded(tmp_path) as broker, van(broker, "van-1") as one, van(broker, "van-2") as two:

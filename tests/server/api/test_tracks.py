@@ -1,4 +1,4 @@
-"""Issue 22, item 7: tracks of the last days."""
+"""F7: tracks of the last days."""
 
 import asyncio
 import json

@@ -209,8 +209,7 @@ OTHER = "Origin: http://evil.example"
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
-def test_20_9_a_page_of_another_origin_gets_nothing(method: str) -> None:
-    """Issue 20, item 9."""
+def test_l7_a_page_of_another_origin_gets_nothing(method: str) -> None:
     answer = ask(request("/told", CLOSE, OTHER, "Access-Control-Request-Method: POST", method=method))
     assert statuses(answer) == [403]
     assert b"access-control-allow" not in answer
@@ -221,7 +220,7 @@ def test_an_origin_that_is_none_is_that_of_another_server(origin: str) -> None:
     assert statuses(ask(request("/told", CLOSE, f"Origin: {origin}"))) == [403]
 
 
-def test_20_9_a_websocket_of_another_origin_is_refused() -> None:
+def test_l7_a_websocket_of_another_origin_is_refused() -> None:
     websockets = pytest.importorskip("websockets")
 
     async def test() -> None:
@@ -236,7 +235,7 @@ def test_20_9_a_websocket_of_another_origin_is_refused() -> None:
     run(test)
 
 
-def test_20_9_a_named_origin_is_answered_and_told_so() -> None:
+def test_l7_a_named_origin_is_answered_and_told_so() -> None:
     origins = ("http://127.0.0.1:7",)
     for name in ("127.0.0.1", "localhost"):
         answer = ask(request("/told", CLOSE, f"Origin: http://{name}:7"), origins=origins)

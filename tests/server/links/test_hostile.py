@@ -113,7 +113,7 @@ def test_l7_bytes_that_are_not_ours_close_the_connection_with_a_remark(what: str
     bounded(work())
 
 
-def test_peer_of_another_version_is_told_so_p62() -> None:
+def test_peer_of_another_version_is_told_so_rule_62() -> None:
     other = msgspec.msgpack.encode([MAGIC, VERSION - 1, "b", "a"])
 
     async def work() -> None:

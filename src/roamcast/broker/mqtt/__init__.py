@@ -1,6 +1,14 @@
-"""A broker that MQTT clients use: sessions, local matching, routing and roaming, as one state machine without I/O.
+"""The broker that MQTT clients use: sessions, local matching, routing and roaming, as one state machine without I/O.
 
-`core.Core` is the machine. Everything that can change what it must not forget comes to it as an input
-(`inputs.py`); a runtime logs inputs before it performs what they bring about (`effects.py`), so that a broker that
-was killed is what it was once the log has been read again.
+`core.py` holds `Core`. Everything that changes lasting state is an input (`inputs.py`); the server logs inputs
+before it performs their effects (`effects.py`), so reading the log again restores a killed broker. docs/PROTOCOL.md
+numbers the rules.
+
+- Clients: `admission.py` (connect, take over, expire), `owners.py`, `subscribing.py`, `wishes.py`, `params.py`
+- Publishing: `publishing.py`, `events.py` and `content.py` (messages as events), `properties.py` (filters in user
+  properties), `mqtt_border.py`, `audience.py` (which clients match), `local_delivery.py`, `forms.py`, `ahead.py`
+- Kept messages: `keeping.py`, `retained.py`, `lasting.py`, `groups.py` (shared subscriptions)
+- Places: `whereabouts.py`, `drift.py`, `earlier.py`, `positions.py`, `fencing.py`
+- Other brokers: `linking.py`, `passing.py` (QoS 0), `announcing.py`, `walking.py`, `travelling.py` (paper presets)
+- State: `stored.py`, `upgrades.py`, `timers.py`; `observation.py` feeds the journal
 """

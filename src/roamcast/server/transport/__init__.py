@@ -1,4 +1,8 @@
-"""What lies between a TCP socket and a protocol: WebSocket frames, and TLS."""
+"""What lies between a TCP socket and a protocol: WebSocket frames, and TLS.
+
+- `tls.py`: `server_context` and `link_context`, whose errors name the file that is wrong
+- `websocket.py`: `WebSocketProtocol`, around any byte protocol
+"""
 
 from roamcast.server.transport.tls import BadTls, link_context, server_context
 from roamcast.server.transport.websocket import WebSocketProtocol
