@@ -1,7 +1,7 @@
 """C12: what section 4.2 of the paper says of delivery and cost, in runs of the base scenario as the paper has it.
 
 Rates are pooled over a few runs: one has some fifty deliveries to go by. Seeds are fixed, so nothing here is left to
-chance; `experiments/context.py` has the same claims with the paper's number of runs.
+chance; `papers/context.py` has the same claims with the paper's number of runs.
 """
 
 from functools import cache

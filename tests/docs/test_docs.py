@@ -259,6 +259,19 @@ def test_every_path_that_a_page_names_exists(page: str) -> None:
     assert [path for path in paths if not any((root / path).exists() for root in roots)] == []
 
 
+@pytest.mark.parametrize("name", ["CONTEXT", "MESH", "OVERLAY", "REBECA", "STEAM"])
+def test_every_module_that_a_paper_page_names_exists(name: str) -> None:
+    """A module is named with as much of its path as tells which one is meant."""
+    modules = [
+        f"/{file.relative_to(ROOT)}"
+        for folder in ("src", "bench", "tests", "examples")
+        for file in (ROOT / folder).rglob("*.py")
+    ]
+    named = [path for path in named_paths(text_of(f"docs/papers/{name}.md")) if path.endswith(".py")]
+    assert named
+    assert [path for path in named if not any(module.endswith(f"/{path.lstrip('./')}") for module in modules)] == []
+
+
 def test_every_page_is_in_the_navigation() -> None:
     navigation = text_of("mkdocs.yml")
     pages = [str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")]

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 TRIALS = "roaming, walking, logical, advertised, ahead, mesh, overlay"
-"""The names in `experiments/trials.py`, so that telling them needs no loading."""
+"""The names in `papers/trials.py`, so that telling them needs no loading."""
 
 
 def routes(

@@ -1,7 +1,7 @@
 """A client that tells its broker where it is, by a source of locations (L4).
 
 Reports are made as fixes come: while a broker cannot be reached only the newest fix is kept. What the broker knows by
-carrying the last report forward is not told (`location/reckoning.py`). When the position is lost the broker is told
+carrying the last report forward is not told (`movement/reckoning.py`). When the position is lost the broker is told
 that as well, so that nobody takes the client for being where it was.
 """
 

@@ -1,7 +1,7 @@
 """Flood watch on three machines (O8; section 4.3, figures 15 to 17): what it takes to run it, and what is seen of it.
 
 Brokers run on A and B, PreSend beside the broker on A, the client on C; each is a process in the namespace of its
-machine. Who hears whom is a matter of where the machines stand, as in `experiments/overlay_hosts.py`, the simulation.
+machine. Who hears whom is a matter of where the machines stand, as in `papers/overlay_hosts.py`, the simulation.
 Kernels forward packets, by routes that a routing protocol on the machines finds. The path of an event is read off the
 air: the frames in which its id stands, from card to card.
 """
