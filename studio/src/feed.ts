@@ -40,7 +40,7 @@ export type Shape =
   | { readonly box: readonly [Place, Place] }
   | { readonly polygon: readonly Place[] };
 
-export type RegionKind = "audience" | "relevance" | "near" | "interest";
+export type RegionKind = "audience" | "relevance" | "near" | "interest" | "fence";
 
 export interface RegionNews {
   readonly id: string;

@@ -77,6 +77,7 @@ export function readPalette(): Palette {
       relevance: of("region-relevance"),
       near: of("region-near"),
       interest: of("region-interest"),
+      fence: of("region-fence"),
     },
     paper: of("map-paper"),
     ink: of("map-ink"),

@@ -31,6 +31,8 @@ export interface RegionView {
   readonly pointed: string | null;
   /** What everybody wants, or only what the one in focus or under the pointer wants. */
   readonly everybody: boolean;
+  /** Whether something has just happened there. */
+  readonly stirred: (region: Region) => boolean;
 }
 
 export class Regions {
@@ -87,21 +89,21 @@ export class Regions {
 }
 
 /** What is drawn, and how much it stands out. Hundreds of subscribers each with a circle would be all that is seen. */
-export function chosen(regions: Iterable<Region>, { focus, pointed, everybody }: Choice): readonly (readonly [Region, Strength])[] {
+export function chosen(regions: Iterable<Region>, { focus, pointed, everybody, stirred }: Choice): readonly (readonly [Region, Strength])[] {
   const loud: Region[] = [];
   const others = new Map<string, Region>();
   for (const region of regions) {
-    if (region.of === focus) loud.push(region);
+    if (region.of === focus || stirred(region)) loud.push(region);
     else if (everybody || region.of === pointed || !wanted(region.what)) others.set(likeness(region), region);
   }
   const rest = [...others.values()].slice(-DRAWN_MAX);
   const crowded = rest.filter(({ what }) => wanted(what)).length > CROWD;
   const strength = ({ of, what }: Region): Strength =>
-    of !== pointed && (focus !== null || (crowded && wanted(what))) ? "quiet" : "plain";
+    of !== pointed && what !== "fence" && (focus !== null || (crowded && wanted(what))) ? "quiet" : "plain";
   return [...rest.map((region) => [region, strength(region)] as const), ...loud.map((region) => [region, "loud"] as const)];
 }
 
-type Choice = Pick<RegionView, "focus" | "pointed" | "everybody">;
+type Choice = Pick<RegionView, "focus" | "pointed" | "everybody" | "stirred">;
 
 const wanted = (kind: RegionKind): boolean => kind === "near" || kind === "interest";
 
@@ -125,7 +127,7 @@ function ink(pen: Pen | OffscreenCanvasRenderingContext2D, colour: string, kind:
   pen.globalAlpha = 1;
 }
 
-function circleOf(region: Region, { view, host }: RegionView): { x: number; y: number; radius: number } | null {
+export function circleOf(region: Region, { view, host }: RegionView): { x: number; y: number; radius: number } | null {
   const shape: Shape = region.shape;
   if (!("circle" in shape)) return null;
   const at = region.anchored === null ? undefined : host(region.anchored);
@@ -133,20 +135,23 @@ function circleOf(region: Region, { view, host }: RegionView): { x: number; y: n
   return { x: at?.x ?? view.x(flat), y: at?.y ?? view.y(flat), radius: shape.circle.radius_m * view.pixelsPerMetre(shape.circle.centre) };
 }
 
-function trace(pen: Pen, region: Region, { view, host }: RegionView): void {
+function trace(pen: Pen, region: Region, given: RegionView): void {
+  corners(region, given).forEach(({ x, y }, index) => (index === 0 ? pen.moveTo(x, y) : pen.lineTo(x, y)));
+  pen.closePath();
+}
+
+/** Of a box or polygon, on the screen. */
+export function corners(region: Region, { view, host }: RegionView): readonly { readonly x: number; readonly y: number }[] {
   const at = region.anchored === null ? undefined : host(region.anchored);
   const shape: Shape = region.shape;
-  if ("circle" in shape) return;
-  const corners = "box" in shape ? boxCorners(shape.box) : shape.polygon;
+  if ("circle" in shape) return [];
   const before = region.hostAt === null ? null : view.flat(region.hostAt);
   const dx = before === null || at === undefined ? 0 : at.x - view.x(before);
   const dy = before === null || at === undefined ? 0 : at.y - view.y(before);
-  corners.forEach((corner, index) => {
+  return ("box" in shape ? boxCorners(shape.box) : shape.polygon).map((corner) => {
     const flat = view.flat(corner);
-    if (index === 0) pen.moveTo(view.x(flat) + dx, view.y(flat) + dy);
-    else pen.lineTo(view.x(flat) + dx, view.y(flat) + dy);
+    return { x: view.x(flat) + dx, y: view.y(flat) + dy };
   });
-  pen.closePath();
 }
 
 const boxCorners = ([[x1, y1], [x2, y2]]: readonly [Place, Place]): Place[] => [[x1, y1], [x2, y1], [x2, y2], [x1, y2]];

@@ -4,14 +4,15 @@
 
 import L from "leaflet";
 import type { Place } from "./feed.ts";
+import { Fences, FLASH_MS } from "./fences.ts";
 import { Sprites, typeOf, type Detail, type Palette, type Type } from "./glyphs.ts";
 import { measured } from "./measure.ts";
 import { arrow, Curve, label, line, ring, Room, TURN } from "./pens.ts";
 import { flatten, View, type Flat } from "./projection.ts";
-import { Regions } from "./regions.ts";
-import type { Broker, Changes, Entity, World } from "./world.ts";
+import { Regions, type RegionView } from "./regions.ts";
+import type { Broker, Changes, Entity, Region, World } from "./world.ts";
 
-export const LAYERS = ["streets", "entities", "names", "regions", "interests", "brokers", "deliveries", "handovers"] as const;
+export const LAYERS = ["streets", "entities", "names", "regions", "interests", "fences", "brokers", "deliveries", "handovers"] as const;
 export type LayerName = (typeof LAYERS)[number];
 
 export type Hit = { readonly kind: "client"; readonly id: string } | { readonly kind: "broker"; readonly id: string };
@@ -77,6 +78,7 @@ export class Scene extends L.Layer {
   private readonly sprites = new Map<string, Sprite>();
   private sheet: Sprites;
   private regions: Regions;
+  private readonly fences = new Fences();
   private flights: Flight[] = [];
   private pulses: Pulse[] = [];
   private changes: Change[] = [];
@@ -178,6 +180,7 @@ export class Scene extends L.Layer {
     for (const id of changes.gone) this.sprites.delete(id);
     const { delivery, types } = this.palette;
     for (const event of changes.events) {
+      if (this.fences.take(event, now)) this.busyUntil = Math.max(this.busyUntil, now + FLASH_MS + 1);
       const at = event.at === null ? this.sprites.get(event.from)?.to : this.flat(event.at);
       const type = typeOf(this.world.entities.get(event.from)?.type ?? null);
       if (at !== undefined) this.pulses.push({ at, start: now, colour: types[type] });
@@ -272,18 +275,24 @@ export class Scene extends L.Layer {
     pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
     pen.clearRect(0, 0, width, height);
     const inView = this.place(view, width, height);
-    if (this.shown.has("regions")) {
-      const host = (id: string): Flat | undefined => this.sprites.get(id);
-      const focus = this.selected ?? this.way?.event ?? null;
-      const everybody = this.shown.has("interests");
-      this.regions.draw(pen, this.world.regions.values(), { view, width, height, host, focus, pointed: this.pointed, everybody });
-    }
+    this.drawRegions(view, width, height);
     if (this.shown.has("brokers")) this.drawLinks(view);
     if (this.way !== null) this.drawWay(view, this.way);
     if (this.shown.has("deliveries")) this.drawFlights(view);
     if (this.shown.has("entities")) this.drawEntities(inView);
     if (this.shown.has("brokers")) this.drawBrokers(view);
     if (this.shown.has("handovers")) this.drawHandovers(view);
+  }
+
+  private drawRegions(view: View, width: number, height: number): void {
+    const host = (id: string): Flat | undefined => this.sprites.get(id);
+    const focus = this.selected ?? this.way?.event ?? null;
+    const everybody = this.shown.has("interests");
+    const stirred = (region: Region): boolean => this.fences.stirred(region);
+    const given: RegionView = { view, width, height, host, focus, pointed: this.pointed, everybody, stirred };
+    const shown = [...this.world.regions.values()].filter(({ what }) => this.shown.has(what === "fence" ? "fences" : "regions"));
+    this.regions.draw(this.pen, shown, given);
+    this.fences.draw(this.pen, this.palette, shown, given, this.clock);
   }
 
   private place(view: View, width: number, height: number): Sprite[] {

@@ -5,7 +5,7 @@ import type { RegionKind } from "../src/feed.ts";
 import { chosen } from "../src/regions.ts";
 import type { Region } from "../src/world.ts";
 
-const NOBODY = { focus: null, pointed: null, everybody: false };
+const NOBODY = { focus: null, pointed: null, everybody: false, stirred: () => false };
 
 function region(of: string, what: RegionKind): Region {
   const shape = { circle: { centre: [0, 0] as const, radius_m: 200 } };
@@ -28,6 +28,14 @@ describe("circles", () => {
   test("what the chosen one wants stands out, and the rest steps back, but for that under the pointer", () => {
     expect(drawn({ focus: "walker-2" })).toEqual({ "walker-2": "loud", "event-3": "quiet", "event-4": "quiet" });
     expect(drawn({ focus: "walker-2", pointed: "walker-1" })["walker-1"]).toBe("plain");
+  });
+
+  test("a fence stays as it is whoever is chosen, and stands out when somebody passes it", () => {
+    const fence = region("$roam/fences/depot", "fence");
+    const strength = (given: Partial<typeof NOBODY> | { focus: string }): string | undefined =>
+      new Map(chosen([...REGIONS, fence], { ...NOBODY, ...given }).map(([{ of }, one]) => [of, one])).get(fence.of);
+    expect([strength({}), strength({ focus: "walker-2" })]).toEqual(["plain", "plain"]);
+    expect(strength({ stirred: () => true })).toBe("loud");
   });
 
   test("what everybody wants is drawn when asked for, as outlines where they are many", () => {

@@ -11,6 +11,7 @@ const NAMES: Readonly<Record<LayerName, string>> = {
   names: "Names that fit",
   regions: "Proximities and scopes",
   interests: "Near and interest of all",
+  fences: "Fences and who passes them",
   brokers: "Brokers and links",
   deliveries: "Deliveries",
   handovers: "Handovers",
@@ -93,6 +94,8 @@ export class Legend implements Panel {
           line("circle dashed of-near", "Near a subscriber"),
           line("circle dashed of-interest", "Interest"),
         ];
+      case "fences":
+        return [line("circle of-fence", "Fence")];
       case "brokers":
         return [line("stroke of-link", "Link"), line("stroke dashed of-down", "Link down")];
       case "deliveries":

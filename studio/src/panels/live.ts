@@ -1,6 +1,7 @@
 // What happens now: brokers with their load, and the last events and handovers, newest first.
 
 import { button, byId, clock, el, rate, setText } from "../dom.ts";
+import { passageOf } from "../fences.ts";
 import { signSvg, typeOf } from "../glyphs.ts";
 import type { Panel, Studio } from "../studio.ts";
 import type { Broker, LogEntry } from "../world.ts";
@@ -97,12 +98,13 @@ export class LivePanel implements Panel {
         const { id, subject, from } = entry.event;
         const count = el("b", {}, "0");
         const type = typeOf(this.studio.world.entities.get(from)?.type ?? null);
+        const passage = passageOf(entry.event);
         const choose = button(
           `Event ${subject} from ${from} at ${time}`,
           { class: "row" },
           () => this.studio.select({ kind: "event", id }),
           signSvg(type),
-          words(subject, from),
+          passage === null ? words(subject, from) : words(`${passage.verb} ${passage.fence}`, passage.host),
           el("span", { class: "side-note" }, count, time),
         );
         choose.title = "Delivered to so many; choose it to see its way";

@@ -26,6 +26,7 @@ from tests.server.studio.stage import (
 )
 
 pytestmark = pytest.mark.timeout(60)
+YARD = {"type": "Feature", "geometry": {"type": "Point", "coordinates": [0, 0]}, "properties": {"radius_m": 50}}
 
 
 def test_l5_a_page_is_told_first_who_the_broker_is_and_where_it_is_reached(tmp_path: Path) -> None:
@@ -172,6 +173,30 @@ def test_l5_regions_of_events_and_subscriptions_are_drawn_and_anchored_ones_move
                 await page.until(lambda it: it.regions[name]["shape"]["circle"]["centre"] == [300.0, 0.0])
                 await car.unsubscribe("b")
                 await page.until(lambda it: "car/b/interest" not in it.regions)
+
+    run(work)
+
+
+def test_l5_fences_are_drawn_and_who_passes_one_is_told(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, clients(broker, "boss", "van") as (boss, van):
+            await boss.publish("$roam/fences/yard", json.dumps(YARD), qos=1, retain=True)
+            async with page_of(broker) as page:
+                await page.until(lambda it: "fence/yard" in it.regions)
+                yard = page.regions["fence/yard"]
+                assert (yard["of"], yard["what"], yard["anchored"]) == ("$roam/fences/yard", "fence", None)
+                assert yard["shape"] == {"circle": {"centre": [0.0, 0.0], "radius_m": 50.0}}
+                await report(van, 200.0, 0.0)
+                await report(van, 10.0, 0.0)
+                await page.until(lambda it: bool(it.events))
+                told = page.events[0]
+                assert (told["subject"], told["from"]) == ("$roam/fence/yard/enter", "van")
+                assert told["payload"]["position"] == [50.0, 0.0]
+
+                await boss.publish("$roam/fences/gate", json.dumps(YARD), qos=1, retain=True)
+                await page.until(lambda it: "fence/gate" in it.regions)
+                await boss.publish("$roam/fences/yard", b"", qos=1, retain=True)
+                await page.until(lambda it: "fence/yard" not in it.regions)
 
     run(work)
 

@@ -121,6 +121,17 @@ class Fencing:
         if before:
             self._forget_stays(frozenset(before))
 
+    def definitions(self) -> list[str]:
+        """The names of all messages that define fences."""
+        return [topic.removeprefix(DEFINITIONS) for topic in self._of]
+
+    def defined(self, name: str) -> Iterator[Fence]:
+        """The fences of one of them."""
+        for each in self._of.get(DEFINITIONS + name, ()):
+            fence = self.index.get(each)
+            if fence is not None:
+                yield fence
+
     def tell_all(self) -> None:
         """Observers, after a start: a journal that begins now is to know the fences that were here before."""
         for topic in self._of:

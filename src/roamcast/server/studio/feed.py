@@ -6,9 +6,11 @@ Frames are made when they can be written, of what has changed since a page's las
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 import msgspec
 
+from roamcast.broker.mqtt.fencing import DEFINITIONS
 from roamcast.broker.mqtt.positions import shown
 from roamcast.broker.mqtt.properties import text_of
 from roamcast.model.space import Space
@@ -16,9 +18,11 @@ from roamcast.model.subscription import Subscription
 from roamcast.server.http.users import Who
 from roamcast.server.studio.page import Page
 from roamcast.server.studio.shapes import (
+    FENCE,
     Drawn,
     drawn_json,
     drawn_of_event,
+    drawn_of_fence,
     drawn_of_subscription,
     heading_deg,
     payload_json,
@@ -39,6 +43,8 @@ EVENTS_MAX = 100
 DELIVERIES_MAX = 500
 HANDOVERS_MAX = 100
 """Of a frame; of what has happened the newest, and the others are counted. Of what there is, the rest follows."""
+FENCES_MAX = 1_000
+"""Of one definition."""
 DRAWN_MAX = 5_000
 """Regions that are drawn at all."""
 TYPE = "type"
@@ -65,7 +71,7 @@ class Feed(Attendant):
         self._anchored: dict[str, dict[str, None]] = {}
         """By anchor, the regions that move with it."""
         self._of: dict[str, dict[str, None]] = {}
-        """By client or event, its regions."""
+        """By client, event or topic of fences, its regions."""
         self._now_us = now_us
         self._hello = hello
         self._peers = peers
@@ -120,6 +126,8 @@ class Feed(Attendant):
                 self.wanted(wanted)
         for way in watcher.ways.newest():
             self.seen(way)
+        for name in watcher.core.border.fencing.definitions():
+            self.fenced(name)
         self._timer = asyncio.get_running_loop().call_later(FRAME_S, self._tick)
 
     def _end(self) -> None:
@@ -160,6 +168,13 @@ class Feed(Attendant):
         for drawn in drawn_of_event(way.event):
             if drawn.until_us is None or drawn.until_us > self._now_us():
                 self._draw(drawn)
+
+    def fenced(self, name: str) -> None:
+        topic = DEFINITIONS + name
+        for each in list(self._of.get(topic, ())):
+            self._wipe(each)
+        for fence in islice(self.watcher.core.border.fencing.defined(name), FENCES_MAX):
+            self._draw(drawn_of_fence(topic, fence))
 
     def _draw(self, drawn: Drawn) -> None:
         if len(self.drawn) >= DRAWN_MAX and drawn.id not in self.drawn:
@@ -332,6 +347,8 @@ class Feed(Attendant):
         return way is not None and page.who.hears(way.event.subject)
 
     def _may_see(self, page: Page, drawn: Drawn) -> bool:
+        if drawn.what == FENCE:
+            return page.who.hears(drawn.of)
         return self._hears(page, drawn.of) if drawn.what in OF_EVENTS else page.who.sees(drawn.of)
 
     def _load(self) -> dict[str, object]:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from roamcast.model.context import Context
 from roamcast.model.event import Event
+from roamcast.model.fence import Fence
 from roamcast.model.filter.tree import Filter, Near, atoms
 from roamcast.model.filter.write import to_text
 from roamcast.model.region import Anchored, Box, Circle, Polygon, Region, Shape, placed
@@ -15,6 +16,7 @@ from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US, Point, Velocity
 
+FENCE = "fence"
 SHOWN_US = 5_000_000
 """For so long the regions of an event are drawn that holds for a moment only."""
 PAYLOAD_BYTES_MAX = 4_096
@@ -121,6 +123,11 @@ def drawn_of_event(event: Event) -> list[Drawn]:
         for what, scope in scopes
         if scope.region is not None
     ]
+
+
+def drawn_of_fence(topic: str, fence: Fence) -> Drawn:
+    """`topic` is that of the message which defines it, alone or with others."""
+    return Drawn(f"{FENCE}/{fence.name}", topic, FENCE, fence.region)
 
 
 def drawn_of_subscription(wanted: Subscription, topic: str) -> list[Drawn]:

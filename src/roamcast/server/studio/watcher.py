@@ -13,6 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.fencing import TRANSITIONS
+from roamcast.journal.records import FENCE_PUT, FENCE_REMOVED
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
@@ -76,6 +78,9 @@ class Attendant:
     def seen(self, way: Way) -> None:
         return
 
+    def fenced(self, name: str) -> None:
+        return
+
 
 class Watcher(Observer):
     def __init__(self, core: Core) -> None:
@@ -136,14 +141,18 @@ class Watcher(Observer):
     subscribed_unmodelled = subscribed
     unsubscribed_unmodelled = unsubscribed
 
+    def noted(self, now_us: int, host: str, what: str, detail: str) -> None:
+        if what in (FENCE_PUT, FENCE_REMOVED) and self.attendant is not None:
+            self.attendant.fenced(detail.partition("\n")[0])
+
     # Events.
 
     def published(self, now_us: int, host: str, event: Event) -> None:
-        if not event.subject.startswith(OWN):
+        if is_shown(event):
             self._seen(now_us, event).from_client = host
 
     def heard(self, now_us: int, peer: str, event: Event) -> None:
-        if not event.subject.startswith(OWN) and self.ways.get(event.id) is None:
+        if is_shown(event) and self.ways.get(event.id) is None:
             self._seen(now_us, event).from_broker = peer
 
     def forwarded(self, now_us: int, peer: str, event: Event) -> None:
@@ -152,7 +161,7 @@ class Watcher(Observer):
             way.passed_to.setdefault(peer, now_us)
 
     def fanned_out(self, now_us: int, event: Event, hosts: Sequence[str], subscription_ids: SubscriptionIds) -> None:
-        if event.subject.startswith(OWN):
+        if not is_shown(event):
             return
         sessions = self.core.border.sessions
         got = [
@@ -184,3 +193,8 @@ class Watcher(Observer):
     def counted(self) -> tuple[int, int]:
         """How many events and deliveries there were."""
         return self.ways.seen, self.deliveries.seen
+
+
+def is_shown(event: Event) -> bool:
+    """Of what brokers say themselves, only that somebody has passed a fence."""
+    return not event.subject.startswith(OWN) or event.subject.startswith(TRANSITIONS)
