@@ -324,7 +324,7 @@ def test_every_command_of_the_readme_runs(
 
 def serve_for_a_moment(arguments: list[str]) -> None:
     """A broker runs until it is told to stop; here as soon as it is ready, on a port that is free."""
-    given = [*arguments, "--mqtt-port", "0"]
+    given = [*arguments, "--mqtt-port", "0", "--http-port", "0"]
     program = [sys.executable, "-c", "from roamcast.cli.main import main; main()", *given]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as broker:
         assert broker.stdout is not None
