@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Tests start hundreds of processes: without bytecode, each of them would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install java run check test test-rest test-all soak coverage format bench experiments docs studio clean
+.PHONY: help install java run check test test-rest test-all soak fuzz coverage format bench experiments docs studio clean
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -45,6 +45,9 @@ test-all: test          ## everything that CI runs
 
 soak: install    ## an hour of brokers and databases that are killed, paused and cut off; ROUNDS=20 SEED=7 for less, or again
 	$(BIN)/python -m tests.soak
+
+fuzz: install    ## ten minutes of spoilt bytes for whatever hears strangers; COUNT=100000 SEED=7 for so many inputs, or again
+	$(BIN)/python -m tests.fuzz
 
 coverage: install java  ## everything under coverage; ARGS='-m "not slow"' for a part; the table is in out/coverage.txt
 	@tools/coverage.sh $(BIN) $(ARGS)

@@ -44,8 +44,12 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_l6_the_benchmarks_of_this_repository_are_found_and_each_says_what_it_measures() -> None:
+def test_l6_the_checkout_is_found_from_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert bench.checkout() == ROOT
+
+
+def test_l6_the_benchmarks_of_this_repository_are_found_and_each_says_what_it_measures() -> None:
     known, quick = benchmarks_of(ROOT)
     assert set(quick) < set(known)
     assert [name for name in known if not account_of(ROOT, name).about] == []

@@ -23,7 +23,7 @@ from tests.server.links.ends import Relay
 
 READY_S = 60.0
 COMMAND = (sys.executable, "-c", "from roamcast.cli.main import main; main()")
-SOURCE = Path(__file__).parents[3] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 def environment() -> dict[str, str]:

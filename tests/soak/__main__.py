@@ -36,7 +36,7 @@ async def rounds(soak: Soak, generator: Random, count: int) -> int:
         try:
             await soak.round(trouble)
         except (Failed, AssertionError, TimeoutError) as problem:
-            raise Failed(f"round {done + 1}, {trouble}: {problem or type(problem).__name__}") from problem
+            raise Failed(f"round {done + 1}, {trouble}: {str(problem) or type(problem).__name__}") from problem
         done += 1
         said = sum(len(each.said) for each in soak.publishers)
         say(f"round {done}: {trouble}: held, {time.monotonic() - begun_s:.0f} s, {said} messages so far")

@@ -244,20 +244,32 @@ class Soak:
         await until(one_is, "nobody serves", PATIENCE_S)
         return self._roles()
 
+    async def _serves_again(self, gone: BrokerProcess, other: BrokerProcess, life: int) -> None:
+        """On a busy machine the one that is gone may be back before the other notices."""
+        begun_s = time.monotonic()
+
+        def one_does() -> bool:
+            return READY in other.said or (gone.starts > life and READY in gone.said)
+
+        await until(one_does, f"nobody serves after {gone.name}", PATIENCE_S)
+        if READY in other.said:
+            self.takeovers.append(time.monotonic() - begun_s)
+
     async def _taken_over(self, by: BrokerProcess, since_s: float) -> None:
         await until(lambda: READY in by.said, f"{by.name} does not take over", PATIENCE_S)
         self.takeovers.append(time.monotonic() - since_s)
 
     async def _kill_broker(self) -> None:
         active, other = await self._serving()
-        begun_s = time.monotonic()
+        life = active.starts
         await active.kill()
-        await self._taken_over(other, begun_s)
+        await self._serves_again(active, other, life)
 
     async def _stop_broker(self) -> None:
         active, other = await self._serving()
+        life = active.starts
         await active.stop()
-        await until(lambda: READY in other.said, "no takeover after a stop", PATIENCE_S)
+        await self._serves_again(active, other, life)
 
     async def _pause_broker(self) -> None:
         active, other = await self._serving()

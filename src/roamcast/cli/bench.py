@@ -87,7 +87,7 @@ def unknown(name: str, known: list[str]) -> str:
 
 def checkout() -> Path | None:
     """The root of the repository that this package stands in, or else that one is in."""
-    candidates = (Path(__file__).parents[2], Path.cwd())
+    candidates = (Path(__file__).parents[3], Path.cwd())
     return next((each for each in candidates if (each / "bench" / "__main__.py").is_file()), None)
 
 
