@@ -1,4 +1,6 @@
-// What a broker tells the page, as it stands on the wire. One hello, then ticks; see docs/howto/STUDIO.md.
+// What a broker tells the page, as it stands on the wire. One hello, then ticks; see docs/reference/STUDIO.md.
+
+import type { TypeNews } from "./looks.ts";
 
 export type Place = readonly [x: number, y: number];
 export type Space = "earth" | "plane";
@@ -11,7 +13,8 @@ export interface BrokerAddress {
 }
 
 export interface MapSource {
-  readonly streets: string | null;
+  readonly geojson: string | null;
+  readonly tiles: string | null;
   readonly attribution: string | null;
   readonly centre: Place | null;
   readonly zoom: number | null;
@@ -25,6 +28,15 @@ export interface Hello {
   readonly at_us: number;
   readonly brokers: readonly BrokerAddress[];
   readonly map: MapSource;
+  readonly types: Readonly<Record<string, TypeNews>>;
+  readonly zones: readonly Zone[];
+}
+
+/** A place with a name, from a broker's settings. */
+export interface Zone {
+  readonly name: string;
+  readonly shape: Shape;
+  readonly colour: string | null;
 }
 
 export interface EntityNews {
@@ -97,7 +109,7 @@ export interface Tick {
 
 export type Frame = Hello | Tick;
 
-const NO_MAP: MapSource = { streets: null, attribution: null, centre: null, zoom: null };
+const NO_MAP: MapSource = { geojson: null, tiles: null, attribution: null, centre: null, zoom: null };
 
 /** A frame, with everything that was left out filled in; null for what a later version may send and this page does not know. */
 export function readFrame(text: string): Frame | null {
@@ -129,6 +141,8 @@ function readHello(given: Record<string, unknown>): Hello | null {
     at_us: number(given["at_us"]),
     brokers: list<BrokerAddress>(given["brokers"]),
     map: { ...NO_MAP, ...(given["map"] as Partial<MapSource> | undefined) },
+    types: (given["types"] as Hello["types"] | undefined) ?? {},
+    zones: list<Zone>(given["zones"]),
   };
 }
 

@@ -17,7 +17,7 @@ import { TalkPanel } from "./panels/talk.ts";
 import { TryPanel } from "./panels/try.ts";
 import { crsOf, latLng, placeOf } from "./projection.ts";
 import { Scene, type LayerName } from "./scene.ts";
-import { Ground } from "./streets.ts";
+import { Ground } from "./ground.ts";
 import type { Panel, Selection, Studio } from "./studio.ts";
 import { Tabs } from "./tabs.ts";
 import { World } from "./world.ts";
@@ -55,7 +55,7 @@ export class Page implements FeedListener {
     if (!this.world.brokers.has(hello.broker) || this.world.brokers.get(hello.broker)?.at_us === 0) this.unframed.add(hello.broker);
     this.world.hello(hello);
     if (this.stage === null) this.open(hello);
-    this.stage?.scene.refresh();
+    this.stage?.recolour();
   }
 
   /** The first hello says what kind of space it is: only then is there a map. */
@@ -78,9 +78,9 @@ export class Page implements FeedListener {
       new TalkPanel(stage, this.tabs),
       details,
     ];
-    if (hello.map.streets !== null) {
-      const url = new URL(hello.map.streets, `${this.feeds.httpOf(hello.broker) ?? location.origin}/`).href;
-      void stage.loadStreets(url, hello.map.centre === null);
+    if (hello.map.geojson !== null) {
+      const url = new URL(hello.map.geojson, `${this.feeds.httpOf(hello.broker) ?? location.origin}/`).href;
+      void stage.loadMap(url, hello.map.centre === null);
     }
   }
 
@@ -173,7 +173,7 @@ class Stage implements Studio {
   private readonly ground: Ground;
   private selected: Selection | null = null;
   private aiming: ((place: Place | null) => void) | null = null;
-  private streets: L.LatLngBounds | null = null;
+  private mapped: L.LatLngBounds | null = null;
 
   constructor(
     readonly world: World,
@@ -200,7 +200,7 @@ class Stage implements Studio {
     L.control.scale({ position: "bottomleft", imperial: false }).addTo(this.map);
     new FitControl(() => this.frame()).addTo(this.map);
     const palette = readPalette();
-    this.ground = new Ground(this.map, hello.space, palette);
+    this.ground = new Ground(this.map, hello.space, hello.map, palette);
     this.scene = new Scene(world, palette, calm).addTo(this.map);
     this.pointers();
     const touch = (): void => void (this.touched = true);
@@ -233,11 +233,11 @@ class Stage implements Studio {
     });
   }
 
-  async loadStreets(url: string, frame: boolean): Promise<void> {
+  async loadMap(url: string, frame: boolean): Promise<void> {
     try {
-      this.streets = await this.ground.load(url);
+      this.mapped = await this.ground.load(url);
     } catch {
-      this.say("The streets could not be loaded.");
+      this.say("The map could not be loaded.");
     }
     if (frame && !this.touched) this.frame();
   }
@@ -260,10 +260,10 @@ class Stage implements Studio {
   }
 
   private around(places: L.LatLngExpression[]): L.LatLngBounds | null {
-    if (places.length === 0 || this.streets === null) return places.length === 0 ? this.streets : L.latLngBounds(places);
+    if (places.length === 0 || this.mapped === null) return places.length === 0 ? this.mapped : L.latLngBounds(places);
     const bounds = L.latLngBounds(places);
     const high = bounds.getNorth() - bounds.getSouth();
-    return 2 * high >= this.streets.getNorth() - this.streets.getSouth() ? bounds.extend(this.streets) : bounds;
+    return 2 * high >= this.mapped.getNorth() - this.mapped.getSouth() ? bounds.extend(this.mapped) : bounds;
   }
 
   /** Moves the map only if some of these places are not on it. */
@@ -280,7 +280,7 @@ class Stage implements Studio {
   }
 
   switch(layer: LayerName, on: boolean): void {
-    if (layer === "streets") this.ground.show(on);
+    if (layer === "map") this.ground.show(on);
     if (on) this.scene.shown.add(layer);
     else this.scene.shown.delete(layer);
     this.scene.refresh();

@@ -5,14 +5,16 @@
 import L from "leaflet";
 import type { Place } from "./feed.ts";
 import { Fences, FLASH_MS } from "./fences.ts";
-import { Sprites, typeOf, type Detail, type Palette, type Type } from "./glyphs.ts";
+import { Sprites, type Detail, type Palette } from "./glyphs.ts";
+import type { Look } from "./looks.ts";
 import { measured } from "./measure.ts";
 import { arrow, Curve, label, line, ring, Room, TURN } from "./pens.ts";
 import { flatten, View, type Flat } from "./projection.ts";
 import { Regions, type RegionView } from "./regions.ts";
 import type { Broker, Changes, Entity, Region, World } from "./world.ts";
+import { drawZones } from "./zones.ts";
 
-export const LAYERS = ["streets", "entities", "names", "regions", "interests", "fences", "brokers", "deliveries", "handovers"] as const;
+export const LAYERS = ["map", "zones", "entities", "names", "regions", "interests", "fences", "brokers", "deliveries", "handovers"] as const;
 export type LayerName = (typeof LAYERS)[number];
 
 export type Hit = { readonly kind: "client"; readonly id: string } | { readonly kind: "broker"; readonly id: string };
@@ -28,7 +30,7 @@ export interface ShownWay {
 
 interface Sprite {
   readonly entity: Entity;
-  readonly type: Type;
+  look: Look;
   from: Flat;
   to: Flat;
   start: number;
@@ -148,6 +150,7 @@ export class Scene extends L.Layer {
     this.palette = palette;
     this.sheet = new Sprites(palette, ratio());
     this.regions = new Regions(palette, ratio());
+    for (const sprite of this.sprites.values()) sprite.look = this.world.looks.of(sprite.entity.type);
     this.refresh();
   }
 
@@ -178,12 +181,12 @@ export class Scene extends L.Layer {
     const now = this.clock;
     for (const entity of changes.moved) this.glide(entity, now);
     for (const id of changes.gone) this.sprites.delete(id);
-    const { delivery, types } = this.palette;
+    const { delivery } = this.palette;
     for (const event of changes.events) {
       if (this.fences.take(event, now)) this.busyUntil = Math.max(this.busyUntil, now + FLASH_MS + 1);
       const at = event.at === null ? this.sprites.get(event.from)?.to : this.flat(event.at);
-      const type = typeOf(this.world.entities.get(event.from)?.type ?? null);
-      if (at !== undefined) this.pulses.push({ at, start: now, colour: types[type] });
+      const look = this.world.looks.of(this.world.entities.get(event.from)?.type ?? null);
+      if (at !== undefined) this.pulses.push({ at, start: now, colour: this.palette.colour(look.colour) });
     }
     for (const { event, to } of changes.deliveries) {
       const from = event === null ? undefined : event.at === null ? this.sprites.get(event.from)?.to : this.flat(event.at);
@@ -204,9 +207,10 @@ export class Scene extends L.Layer {
   private glide(entity: Entity, now: number): void {
     const to = this.flat(entity.at);
     const known = this.sprites.get(entity.id);
-    if (known === undefined || known.entity !== entity || known.type !== typeOf(entity.type)) {
+    const look = this.world.looks.of(entity.type);
+    if (known === undefined || known.entity !== entity || known.look !== look) {
       const from = known?.to ?? to;
-      this.sprites.set(entity.id, { entity, type: typeOf(entity.type), from, to, start: now, spanMs: 1, x: -1e4, y: -1e4 });
+      this.sprites.set(entity.id, { entity, look, from, to, start: now, spanMs: 1, x: -1e4, y: -1e4 });
       return;
     }
     known.from = this.between(known, now);
@@ -275,6 +279,7 @@ export class Scene extends L.Layer {
     pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
     pen.clearRect(0, 0, width, height);
     const inView = this.place(view, width, height);
+    if (this.shown.has("zones")) drawZones(pen, this.palette, view, this.world.zones.values());
     this.drawRegions(view, width, height);
     if (this.shown.has("brokers")) this.drawLinks(view);
     if (this.way !== null) this.drawWay(view, this.way);
@@ -321,9 +326,9 @@ export class Scene extends L.Layer {
     // Whole pixels of the screen: a copy without smoothing is several times faster, and sharper.
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.imageSmoothingEnabled = false;
-    for (const { entity, type, x, y } of inView) {
+    for (const { entity, look, x, y } of inView) {
       pen.globalAlpha = entity.stale ? 0.3 : dim && !bright.has(entity.id) ? 0.28 : 1;
-      pen.drawImage(this.sheet.get(type, this.detail), Math.round(x * scale - pixels / 2), Math.round(y * scale - pixels / 2));
+      pen.drawImage(this.sheet.get(look, this.detail), Math.round(x * scale - pixels / 2), Math.round(y * scale - pixels / 2));
     }
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.globalAlpha = 1;
@@ -348,11 +353,11 @@ export class Scene extends L.Layer {
     const reach = Sprites.side(this.detail) / 2 + (this.detail === "sign" ? 4 : 2.5);
     const half = this.detail === "sign" ? 0.5 : 0.62;
     const root = reach * 0.66;
-    for (const { entity, type, x, y } of inView) {
+    for (const { entity, look, x, y } of inView) {
       if (entity.heading_deg === null) continue;
       const angle = ((entity.heading_deg - 90) * Math.PI) / 180;
       pen.globalAlpha = entity.stale ? 0.3 : dim && !bright.has(entity.id) ? 0.28 : 1;
-      pen.fillStyle = this.palette.types[type];
+      pen.fillStyle = this.palette.colour(look.colour);
       pen.beginPath();
       pen.moveTo(x + reach * Math.cos(angle), y + reach * Math.sin(angle));
       pen.lineTo(x + root * Math.cos(angle + half), y + root * Math.sin(angle + half));

@@ -4,7 +4,8 @@
 // among others the newest word counts. It is gone when the last broker that knew it says so. A broker that is lost leaves
 // its clients behind as stale; when it is back, its first tick names all that it has, and whatever is not in it goes.
 
-import type { BrokerAddress, EventNews, HandoverNews, Hello, Load, Place, RegionNews, Space, Tick } from "./feed.ts";
+import type { BrokerAddress, EventNews, HandoverNews, Hello, Load, Place, RegionNews, Space, Tick, Zone } from "./feed.ts";
+import { Looks } from "./looks.ts";
 
 export const EVENTS_MAX = 1_000;
 export const LOG_MAX = 400;
@@ -84,6 +85,9 @@ export class World {
   readonly regions = new Map<string, Region>();
   readonly events = new Map<string, SeenEvent>();
   readonly log: LogEntry[] = [];
+  readonly looks = new Looks();
+  /** By name; the first broker that speaks of one is believed. */
+  readonly zones = new Map<string, Zone>();
   leftOut = 0;
   private logged = 0;
   private readonly sightings = new Map<string, Map<string, Sighting>>();
@@ -96,6 +100,8 @@ export class World {
 
   hello(hello: Hello): void {
     this.space = hello.space;
+    this.looks.learn(hello.types);
+    for (const zone of hello.zones) if (!this.zones.has(zone.name)) this.zones.set(zone.name, zone);
     for (const address of hello.brokers) this.know(address);
     const broker = this.brokers.get(hello.broker);
     if (broker === undefined) return;

@@ -65,9 +65,9 @@ test("a merged tick tells how many events it could not hold", () => {
 
 function world(): World {
   const made = new World();
-  const map = { streets: null, attribution: null, centre: null, zoom: null };
+  const map = { geojson: null, tiles: null, attribution: null, centre: null, zoom: null };
   const brokers = [{ name: "b1", http: "http://b1", mqtt: null, place: null }];
-  made.hello({ kind: "hello", version: 1, broker: "b1", space: "plane", at_us: 0, brokers, map } satisfies Hello);
+  made.hello({ kind: "hello", version: 1, broker: "b1", space: "plane", at_us: 0, brokers, map, types: {}, zones: [] } satisfies Hello);
   made.apply("b1", tick(0));
   return made;
 }

@@ -171,7 +171,9 @@ function hello(broker) {
   return {
     kind: "hello", version: 1, broker: broker.name, space: values.space, at_us: Date.now() * 1000,
     brokers: [address(broker), ...brokers.filter((one) => one !== broker).map(address)],
-    map: { streets: values.nomap ? null : "/studio/map/streets.json", attribution: null, centre: null, zoom: null },
+    map: { geojson: values.nomap ? null : "/studio/map.json", tiles: null, attribution: null, centre: null, zoom: null },
+    types: { sensor: { icon: "sensor", colour: null } },
+    zones: [{ name: "Old town", shape: { circle: { centre: place(0, 0), radius_m: 220 } }, colour: null }],
   };
 }
 
@@ -239,7 +241,7 @@ for (const broker of brokers) {
     const url = new URL(request.url ?? "/", "http://x");
     response.setHeader("access-control-allow-origin", "*");
     const answered = answer(broker, url);
-    if (url.pathname === "/studio/map/streets.json") return response.setHeader("content-type", "application/json").end(streets);
+    if (url.pathname === "/studio/map.json") return response.setHeader("content-type", "application/json").end(streets);
     if (answered !== null) return response.writeHead(answered[0], { "content-type": "application/json" }).end(JSON.stringify(answered[1]));
     const name = normalize(url.pathname.replace(/^\/studio\/?/, "") || "index.html");
     try {

@@ -4,11 +4,11 @@ import { describe, expect, test } from "vitest";
 import { readFrame, type EntityNews, type EventNews, type Hello, type RegionNews, type Tick } from "../src/feed.ts";
 import { EVENTS_MAX, LOG_MAX, World } from "../src/world.ts";
 
-const NO_MAP = { streets: null, attribution: null, centre: null, zoom: null };
+const NO_MAP = { geojson: null, tiles: null, attribution: null, centre: null, zoom: null };
 
 function hello(broker: string, others: readonly string[] = []): Hello {
   const brokers = [broker, ...others].map((name) => ({ name, http: `http://${name}`, mqtt: null, place: null }));
-  return { kind: "hello", version: 1, broker, space: "plane", at_us: 1, brokers, map: NO_MAP };
+  return { kind: "hello", version: 1, broker, space: "plane", at_us: 1, brokers, map: NO_MAP, types: {}, zones: [] };
 }
 
 function tick(at_us: number, given: Partial<Tick> = {}): Tick {

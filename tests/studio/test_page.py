@@ -1,5 +1,6 @@
 """The studio's page in a real browser, at real brokers with unmodified MQTT clients (L5)."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ports import free_ports
-from tests.studio.town import CHROMIUM, FLAGS, PATIENCE_S, Town
+from tests.studio.town import CHROMIUM, FLAGS, PATIENCE_S, Town, tile_server
 
 if TYPE_CHECKING:
     import playwright.sync_api as playwright
@@ -277,6 +278,67 @@ def test_a_phone_takes_part_with_its_own_location(town: Town, browser: "playwrig
     page.screenshot(path=tmp_path / "phone.png")
     phone.close()
     town.stop("b8")
+
+
+HARBOUR = {"kind": "box", "low": [-50.0, -50.0], "high": [50.0, 50.0]}
+GROUND = {
+    "type": "FeatureCollection",
+    "features": [
+        {
+            "type": "Feature",
+            "properties": {"kind": "water", "fill": "#0000ff"},
+            "geometry": {"type": "Polygon", "coordinates": [[[-100, -100], [100, -100], [100, 100], [-100, 100]]]},
+        },
+        {
+            "type": "Feature",
+            "properties": {"name": "The quay"},
+            "geometry": {"type": "Point", "coordinates": [0, 30]},
+        },
+    ],
+}
+
+
+def test_any_type_has_a_sign_and_zones_and_ground_are_drawn(
+    town: Town, context: "playwright.BrowserContext", tmp_path: Path
+) -> None:
+    (tmp_path / "ground.json").write_text(json.dumps(GROUND))
+    studio = {
+        "types": {"crane": {"icon": "KR", "colour": "#123456"}},
+        "zones": [{"name": "Harbour", "area": HARBOUR}],
+        "map": str(tmp_path / "ground.json"),
+    }
+    town.start("b7", studio=studio)
+    with town.client("crane-1", "b7") as crane, town.client("fork-1", "b7") as fork:
+        crane.report(0, 0, attributes={"type": "crane"})
+        fork.report(80, 0, attributes={"type": "forklift"})
+        page = context.new_page()
+        page.goto(f"{town.http('b7')}/studio/")
+        page.click("#intro-close")
+        shown = page.locator("#legend-types [data-type=Crane]")
+        playwright.expect(shown).to_contain_text("KR")
+        assert shown.locator("svg").evaluate("it => getComputedStyle(it).backgroundColor") == "rgb(18, 52, 86)"
+        other = page.locator("#legend-types [data-type=Forklift]")
+        playwright.expect(other).to_contain_text("Fo")
+        assert other.locator("svg").evaluate("it => getComputedStyle(it).backgroundColor").startswith("oklch(")
+        harbour = page.locator("#legend-zones [data-zone=Harbour]")
+        playwright.expect(harbour.locator("span").last).to_have_text("1")
+        fork.report(20, 0)
+        playwright.expect(harbour.locator("span").last).to_have_text("2")
+        playwright.expect(page.locator(".ground-name")).to_have_text("The quay")
+        page.screenshot(path=tmp_path / "harbour.png")
+    town.stop("b7")
+
+
+def test_tiles_come_from_the_server_that_the_settings_name(town: Town, context: "playwright.BrowserContext") -> None:
+    with tile_server() as (address, asked):
+        tiles = f"{address}/{{z}}/{{x}}/{{y}}.png"
+        town.start("b6", space="earth", studio={"tiles": tiles, "attribution": "© nobody", "place": [24.94, 60.17]})
+        page = context.new_page()
+        page.goto(f"{town.http('b6')}/studio/")
+        playwright.expect(page.locator("#map img.leaflet-tile-loaded").first).to_be_attached()
+        playwright.expect(page.locator(".leaflet-control-attribution")).to_have_text("© nobody")
+        assert re.fullmatch(r"/16/\d+/\d+\.png", asked[0])
+        town.stop("b6")
 
 
 def test_the_page_asks_nobody_but_brokers(town: Town, context: "playwright.BrowserContext") -> None:

@@ -1,10 +1,12 @@
 """Real brokers in a thread of their own, unmodified MQTT clients, and a browser without a screen."""
 
 import asyncio
+import base64
 import json
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
 from shutil import which
@@ -83,6 +85,38 @@ class Town:
             yield client
         finally:
             client.close()
+
+
+TILE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@contextmanager
+def tile_server() -> Iterator[tuple[str, list[str]]]:
+    """Where it is, and the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Tiles(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("content-type", "image/png")
+            self.end_headers()
+            self.wfile.write(TILE)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Tiles)
+    thread = threading.Thread(target=server.serve_forever, name="tiles", daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(PATIENCE_S)
 
 
 class Client:

@@ -115,7 +115,7 @@ class RunningBroker:
         settings = self.settings
         policy, _ = load_policy(settings)
         load_modulators(settings)
-        self._streets = load_map(settings)
+        self._background = load_map(settings)
         space = settings.model_space()
         monitor = Monitor(settings.name, self.metrics, settings.log_level)
         if settings.overlay is None:
@@ -379,7 +379,7 @@ class RunningBroker:
             self.settings,
             self.server,
             self.access,
-            self._streets,
+            self._background,
             self.addresses,
             checks,
             self._measure,

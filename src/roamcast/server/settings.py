@@ -37,7 +37,7 @@ from roamcast.server.security.policy import Policy
 from roamcast.server.security.rules import Rule, load_rules
 from roamcast.server.storage.settings import StorageSettings
 from roamcast.server.storage.store import is_postgres
-from roamcast.server.studio.settings import BadMap, Streets, StudioSettings, check_address, load_streets
+from roamcast.server.studio.settings import Background, BadMap, StudioSettings, check_address, load_background
 from roamcast.server.tracking import TrackingParams
 from roamcast.server.tracks import TrackSettings
 
@@ -284,6 +284,10 @@ def check_studio(settings: Settings) -> None:
             settings.model_space().check(Point(*studio.place))
         except BadValue as problem:
             raise ValueError(f"studio.place: {problem}") from problem
+    try:
+        studio.check(settings.model_space())
+    except ValueError as problem:
+        raise ValueError(f"studio.{problem}") from problem
 
 
 def check_apart(settings: Settings) -> None:
@@ -390,12 +394,12 @@ def load_protocol(settings: Settings) -> BrokerParams:
     return protocol
 
 
-def load_map(settings: Settings) -> Streets | None:
+def load_map(settings: Settings) -> Background | None:
     """What the studio draws below everything; raises `BadSettings`."""
     if not settings.studio.map or not settings.shows_studio:
         return None
     try:
-        return load_streets(Path(settings.studio.map))
+        return load_background(Path(settings.studio.map))
     except BadMap as problem:
         raise BadSettings(f"studio.map: {problem}") from problem
 

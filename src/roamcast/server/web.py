@@ -17,7 +17,7 @@ from roamcast.server.http.service import HttpServer
 from roamcast.server.http.users import Users
 from roamcast.server.server import BrokerServer
 from roamcast.server.settings import Settings, is_loopback
-from roamcast.server.studio.settings import Streets
+from roamcast.server.studio.settings import Background
 from roamcast.server.studio.studio import Studio
 from roamcast.server.tracks import Tracks
 
@@ -28,7 +28,7 @@ class Web:
         settings: Settings,
         server: BrokerServer,
         access: PolicyAccess,
-        streets: Streets | None,
+        background: Background | None,
         addresses: Sequence[Address],
         checks: Mapping[str, Callable[[], str | None]],
         measure: Callable[[], None],
@@ -52,7 +52,7 @@ class Web:
                 settings.name,
                 settings.studio,
                 addresses,
-                streets,
+                background,
                 viewers,
                 server.now_us,
                 [peer.name for peer in settings.links.peers],

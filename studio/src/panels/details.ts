@@ -3,7 +3,7 @@
 import { answered, ask, askAll, type Answer } from "../ask.ts";
 import { button, byId, clock, el } from "../dom.ts";
 import type { Place, Space } from "../feed.ts";
-import { signSvg, typeOf } from "../glyphs.ts";
+import { signSvg } from "../glyphs.ts";
 import { latLng } from "../projection.ts";
 import type { Panel, Selection, Studio } from "../studio.ts";
 import { after, byReason, joinWay, type EventPart, type Way } from "../way.ts";
@@ -106,7 +106,7 @@ export class DetailsPanel implements Panel {
   private head(selection: Selection): HTMLElement {
     const close = button("Close details", { class: "icon", title: "Close (Esc)" }, () => this.studio.select(null), el("span", { "aria-hidden": "true" }, "✕"));
     const entity = selection.kind === "client" ? this.studio.world.entities.get(selection.id) : undefined;
-    const sign = selection.kind === "client" ? signSvg(typeOf(entity?.type ?? null)) : null;
+    const sign = selection.kind === "client" ? signSvg(this.studio.world.looks.of(entity?.type ?? null)) : null;
     const subject = selection.kind === "event" ? this.studio.world.events.get(selection.id)?.subject : undefined;
     return el("div", { class: "head" }, sign, el("h2", {}, subject ?? selection.id), close);
   }

@@ -1,7 +1,7 @@
 // Every entity by its name, type or broker, for the keyboard as much as for the mouse: arrows choose, Enter shows.
 
 import { byId, el, setText } from "../dom.ts";
-import { signSvg, typeOf, TYPE_NAMES } from "../glyphs.ts";
+import { signSvg } from "../glyphs.ts";
 import type { Panel, Studio } from "../studio.ts";
 import type { Entity } from "../world.ts";
 
@@ -54,13 +54,13 @@ export class FindPanel implements Panel {
   }
 
   private option(entity: Entity, index: number): HTMLElement {
-    const type = typeOf(entity.type);
+    const look = this.studio.world.looks.of(entity.type);
     const option = el(
       "li",
       { class: "row", role: "option", id: `found-${index}`, "data-entity": entity.id },
-      signSvg(type),
+      signSvg(look),
       el("span", { class: "grow" }, entity.id),
-      el("span", { class: "side-note" }, `${entity.type ?? TYPE_NAMES[type]}${entity.home === null ? "" : ` · ${entity.home}`}`),
+      el("span", { class: "side-note" }, `${entity.type ?? look.name}${entity.home === null ? "" : ` · ${entity.home}`}`),
     );
     option.addEventListener("click", () => {
       this.active = index;

@@ -2,7 +2,7 @@
 
 import { button, byId, clock, el, rate, setText } from "../dom.ts";
 import { passageOf } from "../fences.ts";
-import { signSvg, typeOf } from "../glyphs.ts";
+import { signSvg } from "../glyphs.ts";
 import type { Panel, Studio } from "../studio.ts";
 import type { Broker, LogEntry } from "../world.ts";
 
@@ -97,13 +97,13 @@ export class LivePanel implements Panel {
       case "event": {
         const { id, subject, from } = entry.event;
         const count = el("b", {}, "0");
-        const type = typeOf(this.studio.world.entities.get(from)?.type ?? null);
+        const look = this.studio.world.looks.of(this.studio.world.entities.get(from)?.type ?? null);
         const passage = passageOf(entry.event);
         const choose = button(
           `Event ${subject} from ${from} at ${time}`,
           { class: "row" },
           () => this.studio.select({ kind: "event", id }),
-          signSvg(type),
+          signSvg(look),
           passage === null ? words(subject, from) : words(`${passage.verb} ${passage.fence}`, passage.host),
           el("span", { class: "side-note" }, count, time),
         );

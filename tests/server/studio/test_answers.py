@@ -407,7 +407,9 @@ def test_l5_a_map_is_served_when_the_settings_name_one(tmp_path: Path) -> None:
                 "type": "Feature",
                 "properties": {"kind": "road"},
                 "geometry": {"type": "LineString", "coordinates": [[0, 0], [10, 20]]},
-            }
+            },
+            {"type": "Feature", "geometry": {"type": "Point", "coordinates": [5, 5]}},
+            {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [[[1, 1], [2, 1], [2, 2], [1, 1]]]}},
         ],
     }
     (tmp_path / "streets.json").write_text(json.dumps(streets))
@@ -416,12 +418,13 @@ def test_l5_a_map_is_served_when_the_settings_name_one(tmp_path: Path) -> None:
         studio = {"map": str(tmp_path / "streets.json"), "attribution": "© somebody"}
         async with broker_at(tmp_path, studio=studio) as broker, page_of(broker) as page:
             assert page.hello["map"] == {
-                "streets": "/studio/map/streets.json",
+                "geojson": "/studio/map.json",
+                "tiles": None,
                 "attribution": "© somebody",
                 "centre": [5.0, 10.0],
                 "zoom": None,
             }
-            _, told = await ask(broker, "map", "streets.json")
+            _, told = await ask(broker, "map.json")
             assert told == streets
 
     run(work)

@@ -29,6 +29,9 @@ pytestmark = pytest.mark.timeout(60)
 YARD = {"type": "Feature", "geometry": {"type": "Point", "coordinates": [0, 0]}, "properties": {"radius_m": 50}}
 
 
+NO_MAP = {"geojson": None, "tiles": None, "attribution": None, "centre": None, "zoom": None}
+
+
 def test_l5_a_page_is_told_first_who_the_broker_is_and_where_it_is_reached(tmp_path: Path) -> None:
     async def work() -> None:
         async with broker_at(tmp_path, studio={"place": [3.0, 4.0]}) as broker, page_of(broker) as page:
@@ -42,7 +45,32 @@ def test_l5_a_page_is_told_first_who_the_broker_is_and_where_it_is_reached(tmp_p
                     "place": [3.0, 4.0],
                 }
             ]
-            assert hello["map"] == {"streets": None, "attribution": None, "centre": [3.0, 4.0], "zoom": None}
+            assert hello["map"] == {
+                "geojson": None,
+                "tiles": None,
+                "attribution": None,
+                "centre": [3.0, 4.0],
+                "zoom": None,
+            }
+
+    run(work)
+
+
+def test_l5_a_page_is_told_how_types_look_and_which_zones_there_are(tmp_path: Path) -> None:
+    circle = {"kind": "circle", "centre": [1.0, 2.0], "radius_m": 30.0}
+    studio = {
+        "types": {"crane": {"icon": "KR", "colour": "#123456"}, "boat": {"colour": "#654321"}},
+        "zones": [{"name": "Harbour", "area": circle}],
+    }
+
+    async def work() -> None:
+        async with broker_at(tmp_path, studio=studio) as broker, page_of(broker) as page:
+            assert page.hello["types"] == {
+                "crane": {"icon": "KR", "colour": "#123456"},
+                "boat": {"icon": None, "colour": "#654321"},
+            }
+            shape = {"circle": {"centre": [1.0, 2.0], "radius_m": 30.0}}
+            assert page.hello["zones"] == [{"name": "Harbour", "shape": shape, "colour": None}]
 
     run(work)
 

@@ -9,8 +9,10 @@ import pytest
 
 from roamcast.cli._broker import settings_of
 from roamcast.server.settings import BadSettings, load_map, load_settings, settings_from
+from roamcast.server.studio.settings import ICONS
 
 LEAST = {"name": "north", "data": "data"}
+BOX = {"kind": "box", "low": [0.0, 0.0], "high": [1.0, 99.0]}
 ADDRESS = "is no server; give such as http://192.0.2.7:8081, without a path"
 
 
@@ -44,6 +46,20 @@ def test_l5_the_studio_is_shown_to_this_machine_alone_unless_somebody_says_so(
         ({"place": [1.0]}, "studio.place"),
         ({"place": [float("nan"), 0.0]}, "studio.place: [nan, 0.0] is nowhere; give two finite numbers"),
         ({"attribution": "©"}, "studio.attribution: there is no map that it could be about"),
+        (
+            {"types": {"crane": {"icon": "kran"}}},
+            "studio.types.crane.icon: 'kran' is none; give one of ambulance, ",
+        ),
+        ({"types": {"crane": {"colour": "red"}}}, "studio.types.crane.colour: 'red' is none; give such as #1f77b4"),
+        (
+            {"tiles": "https://tiles.example/{z}/{x}.png"},
+            "studio.tiles: 'https://tiles.example/{z}/{x}.png' is no ",
+        ),
+        ({"zones": [{"name": " ", "area": BOX}]}, "studio.zones[1].name: a zone has one"),
+        (
+            {"zones": [{"name": "A", "area": {**BOX, "low": [0.0, 95.0]}}]},
+            "studio.zones: 'A': (0.0, 95.0) is not a position on Earth",
+        ),
     ],
 )
 def test_l5_a_mistake_is_named_with_its_key(studio: dict[str, Any], said: str) -> None:
@@ -51,15 +67,27 @@ def test_l5_a_mistake_is_named_with_its_key(studio: dict[str, Any], said: str) -
         settings_from({**LEAST, "studio": studio})
 
 
+def test_l5_tiles_show_the_earth_alone() -> None:
+    tiles = {"tiles": "https://tiles.example/{z}/{x}/{y}.png", "attribution": "© somebody"}
+    assert settings_from({**LEAST, "studio": tiles}).studio.tiles
+    with pytest.raises(BadSettings, match=r"studio\.tiles: they show the Earth"):
+        settings_from({**LEAST, "space": "plane", "studio": tiles})
+
+
+def test_l5_icons_that_settings_may_name_are_those_that_the_page_can_draw() -> None:
+    signs = (Path(__file__).parents[3] / "studio" / "src" / "signs.ts").read_text()
+    assert tuple(sorted(re.findall(r"^  (\w+):", signs, re.MULTILINE))) == ICONS
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (None, "streets.json cannot be read"),
-        ("{", "is not a GeoJSON FeatureCollection of LineStrings"),
-        ('{"type": "Feature"}', "is not a GeoJSON FeatureCollection of LineStrings"),
+        ("{", "is not a GeoJSON FeatureCollection of points, lines and polygons"),
+        ('{"type": "Feature"}', "is not a GeoJSON FeatureCollection of points, lines and polygons"),
         (
-            '{"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": {"type": "Point"}}]}',
-            "is not a GeoJSON FeatureCollection of LineStrings",
+            '{"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": {"type": "MultiPoint"}}]}',
+            "is not a GeoJSON FeatureCollection of points, lines and polygons",
         ),
     ],
 )

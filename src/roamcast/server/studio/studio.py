@@ -18,13 +18,14 @@ from roamcast.server.studio.bundle import STUDIO, Bundle, to_the_page
 from roamcast.server.studio.feed import Feed
 from roamcast.server.studio.others import ABOUT, Others
 from roamcast.server.studio.page import Page
-from roamcast.server.studio.settings import Streets, StudioSettings
+from roamcast.server.studio.settings import Background, StudioSettings
+from roamcast.server.studio.shapes import shape_json
 from roamcast.server.studio.watcher import Watcher
 
 VERSION = 1
 STAYS_S = 600.0
 """How long the studio goes on observing when the last page is closed: who reloads it sees what was."""
-STREETS = f"{STUDIO}map/streets.json"
+MAP = f"{STUDIO}map.json"
 WEBSOCKETS = {"mqtt ws": "ws", "mqtt wss": "wss"}
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 
@@ -36,7 +37,7 @@ class Studio:
         name: str,
         settings: StudioSettings,
         addresses: Sequence[Address],
-        streets: Streets | None,
+        background: Background | None,
         users: Users,
         now_us: Callable[[], int],
         peers: Sequence[str] = (),
@@ -54,7 +55,7 @@ class Studio:
         self.bundle = bundle or Bundle()
         self._addresses = addresses
         self._users = users
-        self._streets = streets
+        self._background = background
         self._now_us = now_us
         self._remark = remark
         self._answers = Answers(self.watcher, now_us)
@@ -68,7 +69,7 @@ class Studio:
             Route(f"{STUDIO}clients/{{name:path}}", self._client),
             Route(f"{STUDIO}events/{{name:path}}", self._event),
             Route(f"{STUDIO}try", self._tried),
-            *([] if self._streets is None else [Route(STREETS, self._map)]),
+            *([] if self._background is None else [Route(MAP, self._map)]),
             Route(f"{STUDIO}{{file:path}}", self._file),
         ]
         return found
@@ -126,8 +127,8 @@ class Studio:
 
     async def _map(self, request: Request) -> Response:
         await self._users.identify(request)
-        assert self._streets is not None
-        return Response(self._streets.body, media_type="application/geo+json")
+        assert self._background is not None
+        return Response(self._background.body, media_type="application/geo+json")
 
     async def _looks(self, request: Request) -> Who:
         who = await self._users.identify(request)
@@ -159,7 +160,8 @@ class Studio:
 
     def _hello(self, host: str) -> dict[str, object]:
         core, settings = self.watcher.core, self.settings
-        centre = settings.place if self._streets is None else self._streets.centre or settings.place
+        background = self._background
+        centre = settings.place if background is None else background.centre or settings.place
         others = [each for each in self.others.known.values() if each.name != self.name]
         return {
             "kind": "hello",
@@ -169,11 +171,20 @@ class Studio:
             "at_us": self._now_us(),
             "brokers": [self.about(host), *others],
             "map": {
-                "streets": None if self._streets is None else STREETS,
+                "geojson": None if background is None else MAP,
+                "tiles": settings.tiles or None,
                 "attribution": settings.attribution or None,
                 "centre": centre,
                 "zoom": None,
             },
+            "types": {
+                name: {"icon": look.icon or None, "colour": look.colour or None}
+                for name, look in settings.types.items()
+            },
+            "zones": [
+                {"name": zone.name, "shape": shape_json(zone.area.shape()), "colour": zone.colour or None}
+                for zone in settings.zones
+            ],
         }
 
     def _learned(self) -> None:
