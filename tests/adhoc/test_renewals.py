@@ -12,11 +12,13 @@ from roamcast.adhoc.context.messages import (
     Unknown,
 )
 from roamcast.adhoc.context.node import ContextNode
+from roamcast.adhoc.context.params import ContextParams
 from roamcast.adhoc.neighbours import Here
 from roamcast.adhoc.routes import Route
 from roamcast.model.context import Context
+from roamcast.model.event import Event
 from roamcast.model.values import Point
-from roamcast.node.boundary import Broadcast, Note, Received, SetTimer, TimerFired
+from roamcast.node.boundary import Broadcast, Note, Publish, Received, SetTimer, TimerFired
 from roamcast.node.compact import CompactCodec
 from tests.adhoc.context_worlds import ContextWorld, box, line, where
 from tests.adhoc.test_context_strangers import SECOND_US, Sayings, busy_node
@@ -184,3 +186,44 @@ def test_a_renewal_takes_half_the_bytes() -> None:
     whole = replace(TOLD, route=replace(TOLD.route, here=here))
     short = replace(renewal("e"), route=replace(TOLD.route, here=here))
     assert len(codec.encode(short)) < 0.6 * len(codec.encode(whole))
+
+
+def brought_twice(goes_s: float, seconds: float) -> tuple[ContextWorld, list[int]]:
+    """Two gateways bring one event; the first is gone after a while. How long ago it was told, each second."""
+    params = replace(ContextParams(), silent_s=15.0)
+    world = ContextWorld({"g1": (200.0, 0.0), "h": (300.0, 0.0), "g2": (400.0, 0.0)}, params=params)
+    event = Event("far:e1", "x", Context("far"), 0, 600 * SECOND_US, {}, MIDDLE)
+    for at_s, gateway in ((5.0, "g1"), (5.0, "g2")):
+        world.at(at_s, gateway, Publish(event))
+    world.world.kernel.at(round(goes_s * 1e6), world.nodes["g1"].issued.events.by_key.clear)
+    silences = []
+    for second in range(8, round(seconds)):
+        world.run(second)
+        row = world.nodes["h"].held.events.get(event.id)
+        assert row is not None, f"forgotten at {second} s"
+        silences.append(second * SECOND_US - row.told_us)
+    return world, silences
+
+
+def test_c10_l9_gateways_that_brought_the_same_event_renew_it_together() -> None:
+    world, silences = brought_twice(goes_s=100, seconds=40)
+    assert world.tally.notes["bad_message"] == 0
+    assert max(silences) < 1.2 * ContextParams().refresh_s * SECOND_US
+
+
+def test_c10_l9_what_one_gateway_no_longer_renews_goes_on_by_the_other() -> None:
+    _, silences = brought_twice(goes_s=12, seconds=60)
+    assert max(silences) < 1.2 * ContextParams().refresh_s * SECOND_US
+
+
+def test_c10_the_publisher_goes_before_a_gateway_that_brought_its_event() -> None:
+    """Wherever the gateway's word came from first, and however often it has told it."""
+    node = busy_node(SAYINGS)
+    own = SAYINGS.event_item()
+    brought = replace(own, reach=replace(own.reach, issuer=Context("gate", Point(10.0, 5.0)), version=99))
+    for told, (item, issuer) in enumerate(((brought, "gate"), (own, "stranger"), (brought, "gate"))):
+        route = SAYINGS.route(id=f"told {told}")
+        node.handle(10 + told, Received(EventMessage(route=route, item=item), issuer))
+        row = node.held.events.get("e")
+        assert row is not None
+        assert row.reach.issuer.host == ("gate" if told == 0 else "stranger")

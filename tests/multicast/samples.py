@@ -86,13 +86,15 @@ def subscribed(origin: str = "ann") -> context.SubscriptionMessage:
     here = Point(0.0, 0.0)
     reach = context.Reach(Context(origin, here), Circle(here, 9.0))
     item = context.SubscriptionItem(Subscription(f"{origin}:s1", origin, "ice", 5, 9), reach, 0, Circle(here, 9.0))
-    return context.SubscriptionMessage(route=Route("r", Circle(here, 9.0), Here(here)), item=item)
+    route = Route(f"s/{origin}:s1/0", Circle(here, 9.0), Here(here))
+    return context.SubscriptionMessage(route=route, item=item)
 
 
 def published(origin: str = "ann") -> context.EventMessage:
     here, event = Point(0.0, 0.0), raised(origin).event
     item = context.EventItem(event, context.Reach(event.publisher, Circle(here, 9.0)), 0, Circle(here, 9.0))
-    return context.EventMessage(route=Route("r", Circle(here, 9.0), Here(here)), item=item)
+    route = Route(f"e/{event.id}/0", Circle(here, 9.0), Here(here))
+    return context.EventMessage(route=route, item=item)
 
 
 @st.composite
@@ -116,6 +118,10 @@ def any_messages(draw: st.DrawFn, origin: str = "ann") -> Message:
     reach = context.Reach(event.publisher, Circle(point, 9.0))
     event_item = context.EventItem(event, reach, age_us, Circle(point, 9.0))
     wanted_item = context.SubscriptionItem(subscription, reach, age_us, Circle(point, 9.0))
+
+    def on_its_way(named: str) -> Route:
+        return replace(route, id=named, target=Circle(point, 9.0))
+
     region = draw(some.regions)
     choices: list[Message] = [
         proximity.Raised(event, "p", f"{origin}:a", 1, flag, age_us),
@@ -124,8 +130,8 @@ def any_messages(draw: st.DrawFn, origin: str = "ann") -> Message:
         proximity.Withdrawn(f"{origin}:a", 3),
         proximity.Missed(origin, 1, "p", "s", (1, 2), point, flag, point, float(age_us)),
         Beacon(here),
-        context.EventMessage(route=route, item=event_item),
-        context.SubscriptionMessage(route=route, item=wanted_item, withdrawn=flag),
+        context.EventMessage(route=on_its_way(f"e/{event.id}/0"), item=event_item),
+        context.SubscriptionMessage(route=on_its_way(f"s/{origin}:s/0"), item=wanted_item, withdrawn=flag),
         context.MatchedEvent(
             route=route, event=event, publisher=event.publisher, age_us=age_us, subscriber="x", subscription_id="s"
         ),
@@ -133,7 +139,12 @@ def any_messages(draw: st.DrawFn, origin: str = "ann") -> Message:
             route=route, event="e", publisher="x", publishers=draw(some.scopes), subscription_id="s", reach=reach
         ),
         context.Renewal(
-            route=route, issue=f"{origin}:s", issued_us=age_us, reach=reach, age_us=age_us, region=Circle(point, 9.0)
+            route=on_its_way(f"s/{origin}:s/0"),
+            issue=f"{origin}:s",
+            issued_us=age_us,
+            reach=reach,
+            age_us=age_us,
+            region=Circle(point, 9.0),
         ),
         context.Unknown(here, ("a", "b")),
         context.Untold(route=route, issue="x:s", issuer="x"),

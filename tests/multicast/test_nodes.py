@@ -360,7 +360,7 @@ def test_l6_a_reason_to_drop_is_told_once_with_what_was_wrong_first_whatever_a_f
                 consumer._tell_drops()
             assert sorted(reason for reason, _ in told) == sorted(bad)
             assert dict(told)["oversized"].endswith(f"at most {frames.FRAME_BYTES_MAX}")
-            assert dict(told)["version"] == "version 255, this side speaks 3"
+            assert dict(told)["version"] == f"version 255, this side speaks {frames.VERSION}"
 
     run(story)
 

@@ -2,15 +2,18 @@
 
 import random
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from roamcast.adhoc.context.messages import EventMessage, SubscriptionMessage
+from roamcast.adhoc.context.messages import Digest, EventMessage, Renewal, SubscriptionMessage, telling_id
 from roamcast.adhoc.neighbours import Beacon, Here
 from roamcast.adhoc.proximity.messages import Raised, Withdrawn
+from roamcast.model.context import Context
+from roamcast.model.region import Circle
 from roamcast.model.space import Earth
 from roamcast.model.values import Point
 from roamcast.multicast import frames
@@ -187,6 +190,74 @@ def test_l7_an_event_is_not_taken_for_its_withdrawal() -> None:
     assert isinstance(heard, EventMessage)
     with pytest.raises(Dropped, match="unattested"):
         sealed(forwarder, replace(heard, withdrawn=True))
+
+
+WIDE = Circle(Point(0.0, 0.0), 9_000.0)
+WIDER: dict[str, Callable[[EventMessage], EventMessage]] = {
+    "held": lambda told: replace(told, item=replace(told.item, region=WIDE), route=replace(told.route, target=WIDE)),
+    "reached": lambda told: replace(told, item=replace(told.item, reach=replace(told.item.reach, region=WIDE))),
+    "version": lambda told: replace(
+        told,
+        item=replace(told.item, reach=replace(told.item.reach, version=9)),
+        route=replace(told.route, id="e/ann:e1/9"),
+    ),
+    "target": lambda told: replace(told, route=replace(told.route, target=WIDE)),
+    "way": lambda told: replace(told, route=replace(told.route, id="e/ann:e1/9")),
+}
+
+
+@pytest.mark.parametrize("change", WIDER)
+def test_l7_who_passes_an_event_on_cannot_widen_where_it_goes(change: str) -> None:
+    forwarder = seals("bob")
+    heard = opened(forwarder, sealed(seals("ann"), published())).message
+    assert isinstance(heard, EventMessage)
+    with pytest.raises(Dropped, match=r"unattested|forged"):
+        sealed(forwarder, WIDER[change](heard))
+
+
+def test_l7_nobody_tells_the_event_of_another_as_its_own_in_a_place_of_its_choice() -> None:
+    eve = seals("eve")
+    heard = opened(eve, sealed(seals("ann"), published())).message
+    assert isinstance(heard, EventMessage)
+    reach = replace(heard.item.reach, issuer=Context("eve"), region=WIDE)
+    route = replace(heard.route, id="e/ann:e1@eve/0", target=WIDE)
+    told = replace(heard, item=replace(heard.item, reach=reach, region=WIDE), route=route)
+    with pytest.raises(Dropped, match="forged"):
+        sealed(eve, told)
+
+
+def renewed(told: EventMessage, by: str = "ann", version: int = 1) -> Renewal:
+    reach = replace(told.item.reach, version=version, issuer=Context(by))
+    event = told.item.event
+    return Renewal(
+        route=replace(told.route, id=telling_id("e", event.id, by, version)),
+        issue=event.id,
+        issued_us=event.published_us,
+        reach=reach,
+        age_us=0,
+        region=told.item.region,
+    )
+
+
+def test_l7_a_digest_has_the_signatures_of_the_event_and_of_its_last_renewal() -> None:
+    """Who heard the event whole and then its renewal tells a newcomer both, by their origin's signatures."""
+    ann, teller, newcomer = seals("ann"), seals("bob"), seals("eve")
+    told = published()
+    opened(teller, sealed(ann, told))
+    renewal = renewed(told)
+    opened(teller, sealed(ann, renewal))
+    item = replace(told.item, reach=replace(renewal.reach, age_us=7))
+    assert outcome(newcomer, sealed(teller, Digest(told.route.here, (item,)))) == "heard"
+    with pytest.raises(Dropped, match="unattested"):
+        sealed(teller, Digest(told.route.here, (replace(item, region=WIDE),)))
+
+
+@pytest.mark.parametrize(("trusted", "heard"), [(None, "heard"), (("eve",), "heard"), (("bob",), "stranger")])
+def test_l7_l9_a_gateway_renews_what_another_brought_if_it_is_trusted(
+    trusted: tuple[str, ...] | None, heard: str
+) -> None:
+    listener = seals("bob", peers=Peers(gateways=trusted))
+    assert outcome(listener, sealed(seals("eve"), renewed(published("far"), by="eve"))) == heard
 
 
 @pytest.mark.parametrize("first", ["ann", "eve"])

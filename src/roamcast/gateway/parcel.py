@@ -1,6 +1,6 @@
 """What crosses a gateway, in the three forms it has: a parcel, an event of an ad hoc area, a message at a broker.
 
-    area            the event itself if it began there, else one with the mark of `adhoc/carried.py`
+    area            the event itself if it began there, else one with the mark of `multicast/carried.py`
     gateway         a `Parcel`: the event as its publisher raised it, and what goes with it
     broker          subject and payload as any MQTT client sees them, and the user property `origin`
 

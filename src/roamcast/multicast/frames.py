@@ -25,7 +25,7 @@ from roamcast.model.values import Point
 from roamcast.multicast.drops import Dropped, Reason
 
 MAGIC = b"ra"
-VERSION = 3
+VERSION = 4
 PREFIX = MAGIC + bytes([VERSION])
 KEY_ID_BYTES = 4
 SPACE_BYTES = 1

@@ -13,13 +13,17 @@ the message arrives at again.
 | event, matched-event, digest | each event and whether it is withdrawn, by its publisher |
 | any with an event that a gateway brought | the same, by the gateway |
 | subscription, digest | each subscription and whether it is withdrawn, by its subscriber |
-| renewal | which event or subscription goes on, and the version, by who tells so |
+| event, subscription, digest, renewal | what goes on, its version, where it is held and its issuer reached, by it |
 | beacon, unknown, untold, matching-request, query, answer | none: their sender says them of itself, or asks |
+
+Where a telling is to go follows from what its issuer signed, so a route that leads elsewhere is forged.
 
 An id is the name of its host, a colon, and no colon after that, as `node/port.py` makes them, and so is the stream in
 which an event is numbered. Without that anybody could withdraw what another announced, or use up another's ids and
 numbers.
 """
+
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -27,13 +31,19 @@ from msgspec.structs import replace
 
 from roamcast.adhoc.context.messages import (
     Digest,
+    EventItem,
     EventMessage,
     MatchedEvent,
+    Reach,
     Renewal,
+    SubscriptionItem,
     SubscriptionMessage,
+    telling_id,
 )
 from roamcast.adhoc.proximity.messages import Announced, Missed, Raised, Wanted, Withdrawn
+from roamcast.adhoc.routes import Route
 from roamcast.model.event import Event
+from roamcast.model.region import Shape
 from roamcast.model.subscription import Subscription
 from roamcast.multicast.carried import carried_in
 from roamcast.multicast.drops import Dropped
@@ -66,19 +76,23 @@ def statements_of(message: Message) -> tuple[Statement, ...]:
             return (Statement(host_in(proximity_id), _encoder.encode(message)),)
         case Missed(asker):
             return (Statement(asker, _encoder.encode(replace(message, left_m=0.0))),)
-        case EventMessage(item=item, withdrawn=withdrawn):
-            return (of_event(item.event, withdrawn),)
-        case Renewal(issue=issue, issued_us=issued_us, reach=reach):
-            said = _encoder.encode(("renewal", issue, issued_us, reach.version))
-            return (Statement(reach.issuer.host, said),)
+        case EventMessage(route=route, item=item, withdrawn=withdrawn):
+            check_route(route, telling_of_event(item))
+            return of_event_item(item, withdrawn)
+        case SubscriptionMessage(route=route, item=wanted, withdrawn=withdrawn):
+            check_route(route, telling_of_subscription(wanted))
+            return of_subscription_item(wanted, withdrawn)
+        case Renewal(route=route, issue=issue, issued_us=issued_us, reach=reach, region=region):
+            kind: Literal["e", "s"] = "e" if route.id.startswith("e/") else "s"
+            telling = Telling(kind, issue, issued_us, reach, region)
+            check_route(route, telling)
+            return (of_telling(telling, kind == "e" and host_in(issue) != reach.issuer.host),)
         case MatchedEvent(event=event):
             return (of_event(event),)
-        case SubscriptionMessage(item=wanted, withdrawn=withdrawn):
-            return (of_subscription(wanted.subscription, withdrawn),)
         case Digest(_, events, subscriptions):
             return (
-                *(of_event(each.event) for each in events),
-                *(of_subscription(each.subscription, False) for each in subscriptions),
+                *(statement for item in events for statement in of_event_item(item)),
+                *(statement for item in subscriptions for statement in of_subscription_item(item)),
             )
         case _:
             return ()
@@ -121,6 +135,50 @@ def by_speaker(event: Event, said: bytes) -> Statement:
 def of_subscription(subscription: Subscription, withdrawn: bool) -> Statement:
     origin = owner_of(subscription.id, subscription.subscriber)
     return Statement(origin, _encoder.encode(("subscription", subscription, withdrawn)))
+
+
+def of_event_item(item: EventItem, withdrawn: bool = False) -> tuple[Statement, ...]:
+    event = of_event(item.event, withdrawn)
+    return event, of_telling(telling_of_event(item), event.carried)
+
+
+def of_subscription_item(item: SubscriptionItem, withdrawn: bool = False) -> tuple[Statement, ...]:
+    return of_subscription(item.subscription, withdrawn), of_telling(telling_of_subscription(item))
+
+
+class Telling(Struct, frozen=True):
+    """What an issuer says anew with each refresh. Forwarders change the rest of its reach: the age, and its place."""
+
+    kind: Literal["e", "s"]
+    issue: str
+    issued_us: int
+    reach: Reach
+    region: Shape
+
+
+def telling_of_event(item: EventItem) -> Telling:
+    return Telling("e", item.event.id, item.event.published_us, item.reach, item.region)
+
+
+def telling_of_subscription(item: SubscriptionItem) -> Telling:
+    return Telling("s", item.subscription.id, item.subscription.issued_us, item.reach, item.region)
+
+
+def of_telling(telling: Telling, carried: bool = False) -> Statement:
+    """By the issuer: whose id it is, or, of an event that gateways brought, one of them."""
+    reach, issuer = telling.reach, telling.reach.issuer.host
+    said = _encoder.encode(
+        ("telling", telling.kind, telling.issue, telling.issued_us, reach.version, reach.region, telling.region)
+    )
+    return Statement(issuer if carried else owner_of(telling.issue, issuer), said, carried)
+
+
+def check_route(route: Route, telling: Telling) -> None:
+    reach = telling.reach
+    if route.target != telling.region:
+        raise Dropped("forged", f"'{telling.issue}' on its way to where it is not held")
+    if route.id != telling_id(telling.kind, telling.issue, reach.issuer.host, reach.version):
+        raise Dropped("forged", f"'{route.id}' is not the way of '{telling.issue}'")
 
 
 def host_in(own_id: str) -> str:

@@ -83,6 +83,11 @@ class HeldEvent(Held):
         return self.event.subject
 
     @property
+    def owner(self) -> str:
+        """Who published it, whoever brought it here."""
+        return self.event.publisher.host
+
+    @property
     def issue_issued_us(self) -> int:
         """By its issuer's clock."""
         return self.event.published_us
@@ -117,6 +122,10 @@ class HeldSubscription(Held):
         return self.subscription.subject
 
     @property
+    def owner(self) -> str:
+        return self.subscription.subscriber
+
+    @property
     def issue_issued_us(self) -> int:
         return self.subscription.issued_us
 
@@ -135,6 +144,21 @@ class HeldSubscription(Held):
 
 
 AnyHeld: TypeAlias = HeldEvent | HeldSubscription
+
+
+def supersedes(row: AnyHeld, known: AnyHeld | None) -> bool:
+    """Whether what was told takes the place of what is held: by its version, which each issuer counts for itself.
+
+    Of several gateways that brought the same event, the one that told it last; who published it goes before them.
+    """
+    if known is None:
+        return True
+    issuer, before = row.reach.issuer.host, known.reach.issuer.host
+    if issuer == before:
+        return row.reach.version > known.reach.version
+    if row.owner in (issuer, before):
+        return row.owner == issuer
+    return row.told_us > known.told_us
 
 
 class Holdings:

@@ -6,7 +6,7 @@ withdrawal is remembered for as long as somebody who missed it may still tell of
 
 from roamcast.adhoc.context.checks import Checks
 from roamcast.adhoc.context.digests import Digests
-from roamcast.adhoc.context.held import AnyHeld, HeldEvent, HeldSubscription, Holdings, is_inside
+from roamcast.adhoc.context.held import AnyHeld, HeldEvent, HeldSubscription, Holdings, is_inside, supersedes
 from roamcast.adhoc.context.meetings import Meetings
 from roamcast.adhoc.context.messages import EventItem, Renewal, SubscriptionItem
 from roamcast.adhoc.context.params import ContextParams
@@ -71,7 +71,7 @@ class Keeping:
 
     def _hold_event(self, now_us: int, row: HeldEvent) -> list[Does]:
         known = self.held.events.get(row.id)
-        if (known is not None and known.reach.version >= row.reach.version) or not row.lives(now_us):
+        if not supersedes(row, known) or not row.lives(now_us):
             return []
         if row.grave in self.withdrawn:
             return []
@@ -81,7 +81,7 @@ class Keeping:
 
     def _hold_subscription(self, now_us: int, row: HeldSubscription) -> list[Does]:
         known = self.held.subscriptions.get(row.id)
-        if (known is not None and known.reach.version >= row.reach.version) or not row.lives(now_us):
+        if not supersedes(row, known) or not row.lives(now_us):
             return []
         if row.grave in self.withdrawn:
             return []

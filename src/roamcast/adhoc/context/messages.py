@@ -5,7 +5,7 @@ event or subscription was when the message was made (`age_us`); with the route's
 was issued by its own clock. A `Context` in a message is that host at the time the message was made.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -110,6 +110,15 @@ class MatchingRequest(Routed, frozen=True, kw_only=True, tag="matching-request")
     @property
     def event_id(self) -> str:
         return self.event
+
+
+def telling_id(kind: Literal["e", "s", "u"], issue: str, issuer: str, version: int) -> str:
+    """The id of the route on which an event or subscription is told, or its issuer is asked to tell it.
+
+    Of an event that gateways brought each of them tells versions of its own.
+    """
+    by = "" if issue.rpartition(":")[0] == issuer else f"@{issuer}"
+    return f"{kind}/{issue}{by}/{version}"
 
 
 class Digest(Message, frozen=True, tag="digest"):

@@ -11,8 +11,8 @@ asked for once, so nothing goes round.
 
 from random import Random
 
-from roamcast.adhoc.context.held import AnyHeld, Holdings
-from roamcast.adhoc.context.messages import UNKNOWN_MAX, Renewal, Unknown, Untold
+from roamcast.adhoc.context.held import AnyHeld, HeldEvent, Holdings
+from roamcast.adhoc.context.messages import UNKNOWN_MAX, Renewal, Unknown, Untold, telling_id
 from roamcast.adhoc.context.params import ContextParams
 from roamcast.adhoc.geocast import Geocast
 from roamcast.adhoc.neighbours import Here
@@ -41,7 +41,7 @@ class Renewals:
     def is_foreign(self, renewal: Renewal) -> bool:
         """Whether another issuer's is held."""
         row = self._same_issue(renewal)
-        return row is not None and not is_issuer(renewal, row)
+        return row is not None and not is_issuer(renewal, row) and renewal.reach.issuer.host != row.owner
 
     def _same_issue(self, renewal: Renewal) -> AnyHeld | None:
         row = self.find(renewal.issue)
@@ -86,10 +86,12 @@ class Renewals:
 
 
 def is_issuer(renewal: Renewal, row: AnyHeld) -> bool:
-    """By who told it last rather than by its id: a gateway issues what others have published."""
-    return row.reach.issuer.host == renewal.reach.issuer.host
+    """By who told it last rather than by its id. Gateways that brought the same event renew it for each other."""
+    issuer, known = renewal.reach.issuer.host, row.reach.issuer.host
+    return issuer == known or (isinstance(row, HeldEvent) and row.owner not in (issuer, known))
 
 
 def untold(renewal: Renewal, here: Here) -> Untold:
-    route = Route(f"u/{renewal.issue}/{renewal.reach.version}", renewal.reach.region, here)
-    return Untold(route=route, issue=renewal.issue, issuer=renewal.reach.issuer.host)
+    reach = renewal.reach
+    route = Route(telling_id("u", renewal.issue, reach.issuer.host, reach.version), reach.region, here)
+    return Untold(route=route, issue=renewal.issue, issuer=reach.issuer.host)

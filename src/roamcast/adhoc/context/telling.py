@@ -13,6 +13,7 @@ from roamcast.adhoc.context.messages import (
     Renewal,
     SubscriptionItem,
     SubscriptionMessage,
+    telling_id,
 )
 from roamcast.adhoc.context.params import ContextParams
 from roamcast.adhoc.context.surroundings import Surroundings
@@ -153,6 +154,5 @@ class Telling:
 
 
 def route_id(item: EventItem | SubscriptionItem) -> str:
-    if isinstance(item, EventItem):
-        return f"e/{item.event.id}/{item.reach.version}"
-    return f"s/{item.subscription.id}/{item.reach.version}"
+    reach = item.reach
+    return telling_id("e" if isinstance(item, EventItem) else "s", id_of(item), reach.issuer.host, reach.version)
