@@ -6,15 +6,16 @@ for that is here. `Client` is for programs that use brokers over the network.
 
 from typing import TYPE_CHECKING
 
-from roamcast.model.event import BadEvent, ContentType, Delivery, Event, EventType
-from roamcast.model.filter import BadFilter, Filter, parse_text
-from roamcast.model.region import Anchored, Box, Circle, Polygon, rectangle
-from roamcast.model.scope import Scope
-from roamcast.model.values import BadValue, Instant, Point
-from roamcast.node.port import Application, Port
+from roamcast.on_demand import on_demand
 
 if TYPE_CHECKING:
     from roamcast.client import Client
+    from roamcast.model.event import BadEvent, ContentType, Delivery, Event, EventType
+    from roamcast.model.filter import BadFilter, Filter, parse_text
+    from roamcast.model.region import Anchored, Box, Circle, Polygon, rectangle
+    from roamcast.model.scope import Scope
+    from roamcast.model.values import BadValue, Instant, Point
+    from roamcast.node.port import Application, Port
 
 __version__ = "0.1.0"
 
@@ -43,10 +44,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """`Client` needs more than most who import this, so it comes when it is asked for."""
-    if name == "Client":
-        from roamcast.client import Client
-
-        return Client
-    raise AttributeError(f"module 'roamcast' has no attribute '{name}'")
+__getattr__ = on_demand(
+    "roamcast",
+    {
+        "client": ("Client",),
+        "model.event": ("BadEvent", "ContentType", "Delivery", "Event", "EventType"),
+        "model.filter": ("BadFilter", "Filter", "parse_text"),
+        "model.region": ("Anchored", "Box", "Circle", "Polygon", "rectangle"),
+        "model.scope": ("Scope",),
+        "model.values": ("BadValue", "Instant", "Point"),
+        "node.port": ("Application", "Port"),
+    },
+)

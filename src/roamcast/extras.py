@@ -5,7 +5,6 @@ A part that needs an extra says so when it is imported or called, with the comma
 
 import re
 import sys
-from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 
 NAME = re.compile(r"[\w.-]+")
@@ -49,6 +48,8 @@ def missing_of(extra: str) -> list[str]:
 
 def required(extra: str = "") -> list[str]:
     """The packages that this extra lists, or those that every installation needs."""
+    from importlib.metadata import requires  # takes long to load, and only errors and the doctor need it
+
     names = []
     for asked in requires("roamcast") or ():
         of, name = IN_EXTRA.search(asked), NAME.match(asked)
@@ -58,6 +59,8 @@ def required(extra: str = "") -> list[str]:
 
 
 def installed(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         version(package)
     except PackageNotFoundError:

@@ -11,7 +11,7 @@ from roamcast.broker.logical.reach import Reach, relaxed, within
 from roamcast.broker.logical.template import State, steps_ahead
 from roamcast.model.context import Context
 from roamcast.model.filter import parse_text
-from roamcast.model.filter.bind import is_bound
+from roamcast.model.filter.bound import is_bound
 from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
 from roamcast.model.places import movement_graph

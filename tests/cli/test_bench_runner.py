@@ -21,8 +21,7 @@ from roamcast import __version__
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[2]
 ROAMCAST = (
-    "from pathlib import Path; from roamcast import cli, cli_bench; "
-    "cli_bench.checkout = lambda: Path.cwd(); cli.main()"
+    "from pathlib import Path; from roamcast.cli import bench, main; bench.checkout = lambda: Path.cwd(); main.main()"
 )
 WITH_A_BROKER = '''"""Has a broker, and waits."""
 import time

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 
 from roamcast.model.context import Context
-from roamcast.model.filter.bind import bind, is_bound
+from roamcast.model.filter.bound import bind, is_bound
 from roamcast.model.filter.cover import covers
 from roamcast.model.filter.evaluate import accepts, compile_filter
 from roamcast.model.filter.scene import Scene

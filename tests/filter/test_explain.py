@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from roamcast.model.filter.explain import NEEDS, explain
+from roamcast.model.filter.explanation import NEEDS, explain
 from roamcast.model.filter.parse import parse_text
 from roamcast.model.filter.tree import Filter
 from tests.effort import examples

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.model.filter.cover import covers
-from roamcast.model.filter.merge import MERGED_CASES_MAX, Merged, merge
+from roamcast.model.filter.merged import MERGED_CASES_MAX, Merged, merge
 from roamcast.model.filter.tree import (
     EVERYTHING,
     And,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roamcast.model.context import Context
 from roamcast.model.filter.bad_filter import BadFilter
-from roamcast.model.filter.bind import bind
+from roamcast.model.filter.bound import bind
 from roamcast.model.filter.evaluate import compile_filter
 from roamcast.model.filter.parse import parse_text
 from roamcast.model.filter.read_json import parse_json

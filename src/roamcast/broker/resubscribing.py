@@ -28,7 +28,7 @@ from roamcast.broker.routing import Strategy
 from roamcast.broker.wishes import Wish
 from roamcast.model.context import Context
 from roamcast.model.event import Event
-from roamcast.model.filter.bind import bind, is_bound
+from roamcast.model.filter.bound import bind, is_bound
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.model.subscription import Subscription

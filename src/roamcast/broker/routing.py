@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from roamcast.broker.finding import Demand, demand_of, may_cover
 from roamcast.broker.wishes import Wish, wish_covers
 from roamcast.model.filter.cover import covers
-from roamcast.model.filter.merge import merge
+from roamcast.model.filter.merged import merge
 from roamcast.model.filter.tree import Filter
 from roamcast.model.space import Plane, Space
 from roamcast.model.topics import TopicTrie

@@ -23,7 +23,6 @@ from roamcast.model.region import Circle
 from roamcast.model.subject import BadSubject, check_pattern, check_subject
 from roamcast.model.values import Point, Value
 from roamcast.movement.fix import Source
-from roamcast.movement.waiting import Lookout
 from roamcast.printable import shown, shown_json
 from roamcast.server.transport.tls import trusting
 from roamcast.terminal import complaints
@@ -138,6 +137,8 @@ def subscribe(person: Person, wish: Wish) -> bool:
             if position is not None:
                 await client.move(position)
             if followed is not None:
+                from roamcast.movement.waiting import Lookout
+
                 watching.enter_context(Lookout((await client.follow(followed)).missing, grumble))
             await client.subscribe(wish.subject, text, qos=wish.qos)
             complaints.print(f"subscribed at {client.broker}", style="dim", highlight=False)

@@ -7,7 +7,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from roamcast.model.filter.explain import Explanation
+from roamcast.model.filter.explanation import Explanation
 
 if TYPE_CHECKING:
     from roamcast.sim.run import Result

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from roamcast.cli.operate import drain, end, kick, reload, status
 from roamcast.terminal import EXIT_BAD_INPUT, EXIT_LEASE_LOST, complaints, console
 
 brokers = typer.Typer(invoke_without_command=True, no_args_is_help=False)
@@ -84,6 +85,10 @@ def broker(
     except MISTAKES as problem:
         complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
+
+
+for operation in (status, reload, kick, end, drain):
+    brokers.command(operation.__name__)(operation)
 
 
 @brokers.command("backup")

@@ -1,123 +1,92 @@
-"""The command line: it parses arguments and prints; everything else is somewhere else.
+"""The command line: which commands there are, and where each is defined.
 
-Each command loads what it needs when it is called, so that all of them start at once.
+A file is loaded when its command is called, so that every command starts quickly. Help loads all of them.
 """
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
-from rich.markup import escape
 
 from roamcast import __version__
-from roamcast.cli.bench import bench
-from roamcast.cli.broker import brokers, passwd
-from roamcast.cli.brokers import chaos, routes
-from roamcast.cli.demo import demo
-from roamcast.cli.doctor import doctor
-from roamcast.cli.experiments import experiments
-from roamcast.cli.fences import fences
-from roamcast.cli.imports import import_
-from roamcast.cli.node import key, node
-from roamcast.cli.operate import operate, track
 from roamcast.cli.panels import Map
-from roamcast.cli.pipeline import audit, pipeline, what_if
-from roamcast.cli.pubsub import pub, sub
-from roamcast.extras import advice
-from roamcast.model.filter import BadFilter, parse_text
 from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
 
-app = typer.Typer(
-    name="roamcast",
-    cls=Map,
-    help="Publish/subscribe for things that move.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
-filters = typer.Typer(help="Understand filters.", no_args_is_help=True)
-app.add_typer(filters, name="filter")
-app.add_typer(pipeline, name="pipeline")
-app.command("demo")(demo)
-app.command("doctor")(doctor)
-app.command("bench")(bench)
-app.command("audit")(audit)
-app.command("what-if")(what_if)
-app.command("import")(import_)
-operate(brokers)
-app.add_typer(brokers, name="broker")
-app.command("passwd")(passwd)
-app.command("pub")(pub)
-app.command("sub")(sub)
-app.command("track")(track)
-app.add_typer(fences, name="fences")
-app.command("node")(node)
-app.command("key")(key)
-app.add_typer(experiments, name="experiments")
+COMMANDS = {
+    "filter": "filters:filters",
+    "pipeline": "pipeline:pipeline",
+    "demo": "demo:demo",
+    "doctor": "doctor:doctor",
+    "bench": "bench:bench",
+    "audit": "pipeline:audit",
+    "what-if": "pipeline:what_if",
+    "import": "imports:import_",
+    "broker": "broker:brokers",
+    "passwd": "broker:passwd",
+    "pub": "pubsub:pub",
+    "sub": "pubsub:sub",
+    "track": "operate:track",
+    "fences": "fences:fences",
+    "node": "node:node",
+    "key": "node:key",
+    "experiments": "experiments:experiments",
+    "sim": "sim:sim",
+    "routes": "brokers:routes",
+    "chaos": "brokers:chaos",
+}
+"""A function for a command, or a `Typer` for a group of them, as `FILE:NAME`."""
 
 
-@app.callback(invoke_without_command=True)
 def root(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
     if version:
         console.print(__version__)
         raise typer.Exit
 
 
-@app.command()
-def sim(
-    scenario: Annotated[Path, typer.Argument(help="A scenario file in TOML; see `scenarios/`.")],
-    seed: Annotated[int, typer.Option(help="The same seed gives the same run, to the byte.")] = 1,
-    journal: Annotated[Path | None, typer.Option(help="Write what happens into this directory, as Parquet.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:
-    """Run a scenario in virtual time and show what was delivered, missed and spent.
-
-    `expected` is what an ideal system would have delivered: one that knows where everybody is. It looks whenever
-    something is published or subscribed, and ten times a second in between.
-
-    Exit codes: 0 all checks of the scenario passed, 1 a check failed (the seed is printed), 2 the scenario or the
-    journal's directory is wrong, 130 interrupted.
-    """
-    from roamcast.cli._sim import simulate
-
-    simulate(scenario, seed, journal, json=json)
-
-
-@filters.command("explain")
-def explain_filter(
-    text: Annotated[str, typer.Argument(help='A filter in CQL2, e.g. "price < me.budget AND near(position, 200)".')],
-    covers: Annotated[str | None, typer.Option(help="Another filter: does the first one cover it?")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-) -> None:
-    """Show what a filter is made of: its tree, its normal form, what it reads, and what it covers.
-
-    Exit codes: 0 shown, 2 it is no filter; the complaint names the place of the mistake.
-    """
-    from roamcast.cli._tables import filter_panel
-    from roamcast.model.filter.explain import explain
-
-    try:
-        explained = explain(parse_text(text), None if covers is None else parse_text(covers))
-    except BadFilter as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
-        raise typer.Exit(EXIT_BAD_INPUT) from None
-    if json:
-        sys.stdout.write(msgspec.json.encode(explained).decode() + "\n")
-    else:
-        console.print(filter_panel(explained))
+def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """`roamcast` with the given commands."""
+    app = typer.Typer(
+        name="roamcast",
+        cls=Map,
+        help="Publish/subscribe for things that move.",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+    )
+    app.callback(invoke_without_command=True)(root)
+    for name in names:
+        file, _, attribute = COMMANDS[name].partition(":")
+        command = getattr(import_module(f"roamcast.cli.{file}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
 
 
-app.command()(routes)
-app.command()(chaos)
+if TYPE_CHECKING:
+    app: typer.Typer
+
+
+def __getattr__(name: str) -> object:
+    """`app` has all commands; it is made when asked for, since loading all files takes a while."""
+    if name == "app":
+        return application()
+    raise AttributeError(f"module 'roamcast.cli.main' has no attribute '{name}'")
 
 
 def main() -> None:
+    asked = [each for each in sys.argv[1:2] if each in COMMANDS]
     try:
-        app()
+        application(asked or COMMANDS)()
     except ImportError as problem:
-        said = advice(problem, sys.argv[1:2])
+        from rich.markup import escape
+
+        from roamcast.extras import advice
+
+        said = advice(problem, asked)
         if said is None:
             raise
         complaints.print(f"[red]{escape(said)}[/red]", soft_wrap=True)

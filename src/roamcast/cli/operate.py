@@ -108,12 +108,6 @@ def track(
     print_track(Operator(http, user, password), client, {name: value for name, value in said.items() if value})
 
 
-def operate(brokers: typer.Typer) -> None:
-    """Below `roamcast broker`."""
-    for command in (status, reload, kick, end, drain):
-        brokers.command(command.__name__)(command)
-
-
 def act(http: str, user: str, password: str, work: Callable[[Any], dict[str, Any]]) -> None:
     from roamcast.cli._operate import Operator, worded
 

@@ -9,19 +9,24 @@ docs/reference/CLIENT.md describes it for users.
 - `following.py`: reports positions from a source; `ground.py`: `BrokerGround`, runs an `Application` on brokers
 """
 
-from roamcast.client.client import Client, ClientSubscription
-from roamcast.client.errors import (
-    ClientError,
-    ConnectionRefused,
-    NameTaken,
-    NotConnected,
-    PublicationExpired,
-    PublicationRefused,
-    Refused,
-    SubscriptionRefused,
-)
-from roamcast.client.ground import BrokerGround
-from roamcast.client.inbox import ClientEvent
+from typing import TYPE_CHECKING
+
+from roamcast.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from roamcast.client.client import Client, ClientSubscription
+    from roamcast.client.errors import (
+        ClientError,
+        ConnectionRefused,
+        NameTaken,
+        NotConnected,
+        PublicationExpired,
+        PublicationRefused,
+        Refused,
+        SubscriptionRefused,
+    )
+    from roamcast.client.ground import BrokerGround
+    from roamcast.client.inbox import ClientEvent
 
 __all__ = [
     "BrokerGround",
@@ -37,3 +42,22 @@ __all__ = [
     "Refused",
     "SubscriptionRefused",
 ]
+
+__getattr__ = on_demand(
+    "roamcast.client",
+    {
+        "client": ("Client", "ClientSubscription"),
+        "errors": (
+            "ClientError",
+            "ConnectionRefused",
+            "NameTaken",
+            "NotConnected",
+            "PublicationExpired",
+            "PublicationRefused",
+            "Refused",
+            "SubscriptionRefused",
+        ),
+        "ground": ("BrokerGround",),
+        "inbox": ("ClientEvent",),
+    },
+)

@@ -17,15 +17,16 @@ import asyncio
 import secrets
 import ssl as tls
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import cached_property
 from random import Random
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from roamcast.client.attachment import Attachment
 from roamcast.client.content import Content, ScopeLike, attributes_of, point_given
 from roamcast.client.errors import ClientError, PublicationExpired, PublicationRefused, SubscriptionRefused
-from roamcast.client.fences import Fences
 from roamcast.client.following import Following
 from roamcast.client.inbox import ClientEvent, Handed, Inbox
 from roamcast.client.itinerary import Itinerary
@@ -53,6 +54,9 @@ from roamcast.movement.reckoning import REPORT_S, TOLERANCE_M, Reckoning
 from roamcast.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
 from roamcast.mqtt.reasons import FAILURE_FROM, BadPacket
 from roamcast.node.recent import Recent
+
+if TYPE_CHECKING:
+    from roamcast.client.fences import Fences
 
 RECEIVE_MAX = 512
 """Events of QoS 1 and 2 that the application has not had; a broker sends no more."""
@@ -142,7 +146,12 @@ class Client:
         self._space: Space = space or Earth()
         self.following: Following | None = None
         """The source of its position, if it has one."""
-        self.fences = Fences(self)
+
+    @cached_property
+    def fences(self) -> "Fences":
+        from roamcast.client.fences import Fences
+
+        return Fences(self)
 
     # Coming and going.
 

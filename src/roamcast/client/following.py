@@ -15,7 +15,6 @@ from roamcast.movement.clean import Cleaner, Reason
 from roamcast.movement.fix import Fix, Source
 from roamcast.movement.following import positions
 from roamcast.movement.reckoning import Reckoning
-from roamcast.movement.waiting import why_no_position
 
 
 class Mover(Protocol):
@@ -58,6 +57,8 @@ class Following:
         if self._task.done():
             return "no position any more: the source of locations has ended"
         if self.position is None:
+            from roamcast.movement.waiting import why_no_position  # it knows gpsd
+
             return f"waiting for a position: {why_no_position(self._source, self._cleaner)}"
         if self.refusal and not self._is_placed:
             return f"no position at the broker, which does not take it: {self.refusal}"

@@ -9,7 +9,6 @@
 Reader and writer need Arrow, which takes longer to load than a short simulation, so they are loaded on first use.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from roamcast.journal.records import (
@@ -27,17 +26,12 @@ from roamcast.journal.records import (
     Unannounced,
     Unsubscribed,
 )
+from roamcast.on_demand import on_demand
 
 if TYPE_CHECKING:
     from roamcast.journal.reader import Entry, journal_hash, read_entries, read_records, read_run
     from roamcast.journal.schema import SCHEMA_VERSION
     from roamcast.journal.writer import Journal
-
-ON_DEMAND = {
-    "reader": ("Entry", "journal_hash", "read_entries", "read_records", "read_run"),
-    "schema": ("SCHEMA_VERSION",),
-    "writer": ("Journal",),
-}
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -62,9 +56,11 @@ __all__ = [
     "read_run",
 ]
 
-
-def __getattr__(name: str) -> object:
-    for module, names in ON_DEMAND.items():
-        if name in names:
-            return getattr(import_module(f"roamcast.journal.{module}"), name)
-    raise AttributeError(f"module 'roamcast.journal' has no attribute '{name}'")
+__getattr__ = on_demand(
+    "roamcast.journal",
+    {
+        "reader": ("Entry", "journal_hash", "read_entries", "read_records", "read_run"),
+        "schema": ("SCHEMA_VERSION",),
+        "writer": ("Journal",),
+    },
+)

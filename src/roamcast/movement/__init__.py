@@ -19,17 +19,11 @@ from typing import TYPE_CHECKING
 from roamcast.movement.clean import Cleaner, Limits, Reason
 from roamcast.movement.fix import BadSource, Fix, Source
 from roamcast.movement.following import positions
+from roamcast.on_demand import on_demand
 
 if TYPE_CHECKING:
     from roamcast.movement.choosing import source
 
 __all__ = ["BadSource", "Cleaner", "Fix", "Limits", "Reason", "Source", "positions", "source"]
 
-
-def __getattr__(name: str) -> object:
-    """`source` imports the simulator's models, so it is loaded on first use."""
-    if name == "source":
-        from roamcast.movement.choosing import source
-
-        return source
-    raise AttributeError(f"module 'roamcast.movement' has no attribute '{name}'")
+__getattr__ = on_demand("roamcast.movement", {"choosing": ("source",)})

@@ -9,8 +9,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from roamcast.server.security import common_name
-from roamcast.server.transport import BadTls, link_context, server_context
-from roamcast.server.transport.tls import renew
+from roamcast.server.transport.tls import BadTls, link_context, renew, server_context
 from tests.server.transport.sockets import PATIENCE_S, Echo, listening
 
 

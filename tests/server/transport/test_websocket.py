@@ -10,7 +10,8 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roamcast.server.transport import WebSocketProtocol, server_context
+from roamcast.server.transport.tls import server_context
+from roamcast.server.transport.websocket import WebSocketProtocol
 from tests.effort import examples
 from tests.mqtt.memory_broker import MemoryBroker
 from tests.mqtt.server import Line, Server, serving

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from roamcast.adhoc.context.held import HeldEvent, HeldSubscription
 from roamcast.model.context import RESERVED_NAMES, Context
 from roamcast.model.event import Event
-from roamcast.model.filter.bind import is_bound
+from roamcast.model.filter.bound import is_bound
 from roamcast.model.filter.evaluate import accepts
 from roamcast.model.filter.scene import Scene
 from roamcast.model.filter.tree import Filter, over_neighbours

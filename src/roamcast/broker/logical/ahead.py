@@ -47,7 +47,7 @@ from roamcast.broker.relocation import Relocation
 from roamcast.broker.session import Session
 from roamcast.broker.wishes import Table
 from roamcast.model.event import Event
-from roamcast.model.filter.bind import is_bound
+from roamcast.model.filter.bound import is_bound
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.subscription import Subscription
 from roamcast.node.boundary import CancelTimer, Does, Note, SetTimer

@@ -14,7 +14,7 @@ from functools import lru_cache, reduce
 
 from msgspec import Struct
 
-from roamcast.model.filter.bind import is_bound
+from roamcast.model.filter.bound import is_bound
 from roamcast.model.filter.normal import folded, negation_normal
 from roamcast.model.filter.tree import (
     DEPTH_MAX,

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from roamcast.broker.modulators.interface import BadModulator
 from roamcast.model.filter import EVERYTHING, Filter
-from roamcast.model.filter.bind import is_bound
+from roamcast.model.filter.bound import is_bound
 from roamcast.model.values import INTEGER_LIMIT, BadValue, Value, check_attributes
 
 CODE_BYTES_MAX = 262_144

@@ -18,7 +18,7 @@ from roamcast.broker.mqtt.wishes import ids_of
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import Interest, interest_of
 from roamcast.model.context import Context
-from roamcast.model.filter.explain import needs_of
+from roamcast.model.filter.explanation import needs_of
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import FOREVER_US, BadValue
 from roamcast.mqtt.batches import batch_of

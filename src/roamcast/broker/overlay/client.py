@@ -21,7 +21,7 @@ from roamcast.broker.overlay.params import OverlayParams, microseconds
 from roamcast.broker.overlay.search import Found, Relaying, Searching
 from roamcast.model.event import Event
 from roamcast.model.filter import EVERYTHING
-from roamcast.model.filter.bind import is_bound
+from roamcast.model.filter.bound import is_bound
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Plane, Space
 from roamcast.model.subscription import Subscription

@@ -4,17 +4,22 @@ Text or JSON is parsed once into a tree (`tree`), which is evaluated (`evaluate`
 (`covers`), joined (`merge`), bound to its reader (`bind`) and written again.
 """
 
-from roamcast.model.filter.bad_filter import BadFilter
-from roamcast.model.filter.bind import bind
-from roamcast.model.filter.cover import covers
-from roamcast.model.filter.evaluate import accepts, compile_filter
-from roamcast.model.filter.explain import Explanation, explain
-from roamcast.model.filter.merge import merge
-from roamcast.model.filter.parse import parse_text
-from roamcast.model.filter.read_json import parse_json
-from roamcast.model.filter.scene import Scene
-from roamcast.model.filter.tree import EVERYTHING, Filter
-from roamcast.model.filter.write import to_json, to_text
+from typing import TYPE_CHECKING
+
+from roamcast.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from roamcast.model.filter.bad_filter import BadFilter
+    from roamcast.model.filter.bound import bind
+    from roamcast.model.filter.cover import covers
+    from roamcast.model.filter.evaluate import accepts, compile_filter
+    from roamcast.model.filter.explanation import Explanation, explain
+    from roamcast.model.filter.merged import merge
+    from roamcast.model.filter.parse import parse_text
+    from roamcast.model.filter.read_json import parse_json
+    from roamcast.model.filter.scene import Scene
+    from roamcast.model.filter.tree import EVERYTHING, Filter
+    from roamcast.model.filter.write import to_json, to_text
 
 __all__ = [
     "EVERYTHING",
@@ -33,3 +38,20 @@ __all__ = [
     "to_json",
     "to_text",
 ]
+
+__getattr__ = on_demand(
+    "roamcast.model.filter",
+    {
+        "bad_filter": ("BadFilter",),
+        "bound": ("bind",),
+        "cover": ("covers",),
+        "evaluate": ("accepts", "compile_filter"),
+        "explanation": ("Explanation", "explain"),
+        "merged": ("merge",),
+        "parse": ("parse_text",),
+        "read_json": ("parse_json",),
+        "scene": ("Scene",),
+        "tree": ("EVERYTHING", "Filter"),
+        "write": ("to_json", "to_text"),
+    },
+)

@@ -3,8 +3,3 @@
 - `tls.py`: `server_context` and `link_context`, whose errors name the file that is wrong
 - `websocket.py`: `WebSocketProtocol`, around any byte protocol
 """
-
-from roamcast.server.transport.tls import BadTls, link_context, server_context
-from roamcast.server.transport.websocket import WebSocketProtocol
-
-__all__ = ["BadTls", "WebSocketProtocol", "link_context", "server_context"]
