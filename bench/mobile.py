@@ -50,6 +50,8 @@ STEPS_PER_S = 50
 TILES_PER_RADIUS = (0.5, 1.0)
 CASES = ((200, 50, 300.0), (1_000, 50, 300.0), (1_000, 500, 300.0), (1_000, 50, 1_000.0))
 """Clients, events a second, and within how many metres: with few and with many receivers of an event."""
+DECIMALS = 1
+"""Of metres, as places are told."""
 SETTLE_S = 2.0
 LATE_S_MAX = 0.3
 LATE_SHARE_MAX = 0.05
@@ -101,10 +103,10 @@ class World:
         steps = SPEED_MPS * np.stack([np.cos(headings), np.sin(headings)], axis=2)
         there = rng.uniform(0, side_m, (clients, 2)) + np.cumsum(steps, axis=0)
         # They turn at the edges, as light does.
-        self.places = side_m - np.abs(there % (2 * side_m) - side_m)
+        self.places = np.round(side_m - np.abs(there % (2 * side_m) - side_m), DECIMALS)
         self.velocities = np.diff(self.places, axis=0)
         self.clients = clients
-        self.events = rng.uniform(0, side_m, (self.seconds * events_per_s, 2))
+        self.events = np.round(rng.uniform(0, side_m, (self.seconds * events_per_s, 2)), DECIMALS)
         self.events_per_s = events_per_s
         self.radius_m = radius_m
 

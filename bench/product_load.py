@@ -1,9 +1,10 @@
 """The clients of `bench.product`: moving subscribers on raw sockets, driven by one epoll loop.
 
-Clients are spread over the brokers, and each broker has one publisher. A second has `STEPS_PER_S` steps: in each step
-some clients move and report, and some events are published, each in a segment of its own. Between steps the loop
-reads what came, acknowledges it, and notes which events each client got. The clients' clock waits for a broker that
-is more than `BEHIND_STEPS_MAX` behind, so that a busy machine makes the run longer and not its result wrong.
+Clients are spread over the brokers, and each broker has a publisher for every 200 events a second. A second has
+`STEPS_PER_S` steps: in each step some clients move and report, and some events are published, each in a segment of
+its own. Between steps the loop reads what came, acknowledges it, and notes which events each client got. The clients'
+clock waits for a broker that is more than `BEHIND_STEPS_MAX` behind, so that a busy machine makes the run longer and
+not its result wrong.
 
 The clients' paths and the events are known before the run, and so are the deliveries that must be made: a pair of
 event and client is *wanted* if the client is within the radius before, at and after the second of the event; it is
@@ -28,6 +29,8 @@ from roamcast.mqtt import encode
 from roamcast.mqtt.packets import V5, Connect, Publish, Subscribe, Unsubscribe, Wish
 
 STEPS_PER_S = 50
+PUBLISHER_EVENTS_PER_S = 200
+"""What each broker has a publisher for."""
 WARM_UP_S = 2
 CERTAIN_S = 2
 """A report that is late by more than a second makes no difference to who is there so long before and after."""
@@ -188,7 +191,10 @@ class Crowd:
     def __init__(self, world: World, way: Way, ports: list[int]) -> None:
         self.world = world
         self.clients: list[Client] = []
-        self.publishers = [Client(f"source{number}", port, way) for number, port in enumerate(ports)]
+        sources = max(1, world.events_per_s // PUBLISHER_EVENTS_PER_S)
+        self.publishers = [
+            Client(f"source{number}", ports[number % len(ports)], way) for number in range(sources * len(ports))
+        ]
         for number in range(world.clients):
             client = Client(f"c{number}", ports[number % len(ports)], way)
             client.subscribe(self._spot(number, 0))
