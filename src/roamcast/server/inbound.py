@@ -203,7 +203,7 @@ class Inbound:
             self._pass_on(client, batch)
         elif server.core.border.publishing.needs_log(client.name, batch.messages[0]):
             payloads = tuple([each.payload for each in batch.messages])
-            server.give(PublishedTogether(client.name, topic, tuple(batch.packet_ids), payloads))
+            server.publish(PublishedTogether(client.name, topic, tuple(batch.packet_ids), payloads))
             server.backpressure.said(client)
         else:
             server.pass_on(client.name, batch)
@@ -268,6 +268,7 @@ class Inbound:
 
     def _give_report(self, client: ClientSocket, context: Context) -> None:
         server = self.server
+        server.give_published_by(context.host)
         if server.write_ahead.full is None:
             if server.core.reported(server.heard_us, context):
                 server.write_ahead.reported(server.heard_us, context, self._lasts(context.host))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
-from roamcast.broker.mqtt.inputs import AnyGiven, Arrived, LinkChanged, Published, PublishedTogether
+from roamcast.broker.mqtt.inputs import AnyGiven, Arrived, LinkChanged, Published, PublishedByMany, PublishedTogether
 from roamcast.mqtt.reasons import Reason
 from roamcast.server.http.metrics import ConnectionKind, Metrics, RoamDirection
 from roamcast.server.tracking import LOCATION_REMARK
@@ -60,6 +60,9 @@ class Monitor:
                 self.metrics.received(message.qos, len(message.payload))
             case PublishedTogether(payloads=payloads):
                 self.metrics.received(1, sum(map(len, payloads)), len(payloads))
+            case PublishedByMany(rows):
+                for row in rows:
+                    self.given(row)
             case Arrived(client):
                 self._debug("client came", client=client)
             case LinkChanged(peer, up):

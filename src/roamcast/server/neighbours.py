@@ -95,9 +95,9 @@ class LinkDesk:
         self.server.monitor.remark(what, detail)
 
     def _passing(self, peer: str, data: bytes) -> None:
-        for message in passing_in(data, lambda problem: self.remark("bad_link_message", f"{peer}: {problem}")):
-            if self.server.heard_passing(peer, message):
-                self.server.backpressure.said(self._held(peer))
+        passing = passing_in(data, lambda problem: self.remark("bad_link_message", f"{peer}: {problem}"))
+        if self.server.heard_passing(peer, passing):
+            self.server.backpressure.said(self._held(peer))
 
     # To the neighbours.
 

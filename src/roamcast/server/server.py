@@ -8,7 +8,7 @@ crash, takes the same way past the log.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -25,6 +25,8 @@ from roamcast.broker.mqtt.inputs import (
     Fired,
     Left,
     Overspent,
+    PublishedByMany,
+    PublishedTogether,
     Reported,
 )
 from roamcast.broker.mqtt.passing import Passing
@@ -150,6 +152,8 @@ class BrokerServer:
         self._dirty: list[ClientSocket] = []
         self._finished: list[tuple[str, tuple[int, ...]]] = []
         """By client, the numbers of deliveries that were finished in this tick."""
+        self._published: list[PublishedTogether] = []
+        """Messages of this tick that are logged together."""
         self.passing: list[tuple[str, Batch]] = []
         """Messages of this tick that need no log, with their publishers; all of one QoS."""
         self._passing_qos = 0
@@ -181,7 +185,24 @@ class BrokerServer:
             finished, self._finished = self._finished, []
             self._give(Finished(tuple(finished)))
 
+    def publish(self, given: PublishedTogether) -> None:
+        """With all others of this tick, before whatever else is given but reports of other clients: connections that
+        are read in one tick might as well have been read in another order."""
+        self._published.append(given)
+        self.tick_soon()
+
+    def give_published_by(self, client: str) -> None:
+        """What a client says next comes behind what it has published."""
+        if any(row.client == client for row in self._published):
+            self._give_published()
+
+    def _give_published(self) -> None:
+        rows, self._published = self._published, []
+        self.give(rows[0] if len(rows) == 1 else PublishedByMany(tuple(rows)))
+
     def give(self, given: AnyGiven) -> None:
+        if self._published and not isinstance(given, Reported):
+            self._give_published()
         if self._finished and not isinstance(given, Reported):
             # What makes room in sessions comes before what may need it.
             self._give_finished()
@@ -228,6 +249,8 @@ class BrokerServer:
     def pass_on(self, client: str, batch: Batch) -> None:
         """Messages that need no log: with all others of this tick, in their order."""
         self.metrics.received(batch.qos, batch.payload_bytes, len(batch.messages))
+        if self._published and batch.qos:
+            self._give_published()
         while self.passing and self._passing_qos != batch.qos:
             self.pass_waiting()
         self._passing_qos = batch.qos
@@ -243,15 +266,21 @@ class BrokerServer:
         self.passing.append((client, batch))
         self.tick_soon()
 
-    def heard_passing(self, peer: str, passing: Passing) -> bool:
-        """One of a neighbour; whether it waits for the disk."""
-        event, pass_it = passing.event, partial(self.core.heard_passing, self.now_us(), peer, passing)
-        key = event.publisher.host, event.subject
-        if self.ahead.waiting and key in self.ahead.waiting:
-            self._stay_behind((key,), pass_it, [len(event.body or b"")])
-            return True
-        self.outbound.perform(pass_it())
-        return False
+    def heard_passing(self, peer: str, passing: Sequence[Passing]) -> bool:
+        """Those of a neighbour's frame; whether any of them waits for the disk."""
+        now_us, waiting, held = self.now_us(), self.ahead.waiting, False
+        if not waiting:
+            self.outbound.perform(self.core.heard_passing(now_us, peer, passing))
+            return False
+        for each in passing:
+            event, pass_it = each.event, partial(self.core.heard_passing, now_us, peer, (each,))
+            key = event.publisher.host, event.subject
+            if key in waiting:
+                self._stay_behind((key,), pass_it, [len(event.body or b"")])
+                held = True
+            else:
+                self.outbound.perform(pass_it())
+        return held
 
     def _stay_behind(self, keys: tuple[Key, ...], pass_it: Callable[[], list[AnyEffect]], sizes: list[int]) -> None:
         """What would overtake something that waits to be stored waits too; while nothing can be, it is lost."""
@@ -304,6 +333,8 @@ class BrokerServer:
 
     def _tick(self) -> None:
         try:
+            if self._published:
+                self._give_published()
             if self._finished:
                 self._give_finished()
             while self.passing:

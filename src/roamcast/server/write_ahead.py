@@ -37,6 +37,7 @@ from roamcast.broker.mqtt.inputs import (
     Heard,
     Left,
     Published,
+    PublishedByMany,
     PublishedTogether,
     Reported,
     ReportedTogether,
@@ -438,6 +439,8 @@ def size_bytes(given: AnyGiven) -> int:
             return message.size_bytes
         case PublishedTogether(payloads=payloads):
             return sum(map(len, payloads))
+        case PublishedByMany(rows):
+            return ENTRY_BYTES * len(rows) + sum(map(size_bytes, rows))
         case Heard(_, data):
             return len(data)
         case Reported(context):

@@ -6,6 +6,7 @@ are given the same, one is given them so, and the other one by one.
 """
 
 from collections import deque
+from itertools import count
 from types import FunctionType
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from roamcast.broker.frames import CODEC, Encodings, stream_frames
 from roamcast.broker.messages import BrokerMessage, Hello, Notified, Sequenced, Unwanted, Wanted
+from roamcast.broker.mqtt.content import REPORT_TOPIC
 from roamcast.broker.mqtt.core import Core
 from roamcast.broker.mqtt.effects import Accept, Acknowledge, AnyEffect, Deliver, Hand, Tell
 from roamcast.broker.mqtt.events import Events
@@ -29,24 +31,29 @@ from roamcast.broker.mqtt.inputs import (
     Left,
     LinkChanged,
     Published,
+    PublishedByMany,
     PublishedTogether,
     Received,
     Released,
     Reported,
     ReportedTogether,
     Withdrew,
+    decode_batch,
 )
+from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.wishes import Wish
 from roamcast.model.context import Context
 from roamcast.model.filter import EVERYTHING
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
+from roamcast.mqtt import encode
 from roamcast.mqtt.batches import batch_of, merged
 from roamcast.mqtt.messages import Message, Subscription
-from roamcast.mqtt.packets import Pairs
+from roamcast.mqtt.packets import V5, Pairs, Publish
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.topics import parse_filter
 from tests.broker.mqtt.machines import EPOCH_US
+from tests.broker.mqtt.scene import Scene
 from tests.broker.mqtt.test_protocol_recovery import PAIRS, plain
 from tests.effort import examples
 
@@ -68,6 +75,10 @@ PLACES = st.builds(Point, NUMBERS.map(lambda n: n * 20.0), st.just(0.0))
 SAID = st.tuples(st.booleans(), TOPICS, PAYLOADS, st.booleans())
 
 
+WRITTEN = (("two", 0), ("one", 9), ("two", 1), ("three", 2))
+ROWS = st.tuples(CLIENTS, TOPICS, st.lists(PAYLOADS, min_size=1, max_size=5))
+
+
 def several(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.lists(of, min_size=1, max_size=5)
 
@@ -78,13 +89,14 @@ STEPS = st.one_of(
     st.tuples(st.just("subscribe"), CLIENTS, several(WANTED)),
     st.tuples(st.just("unsubscribe"), CLIENTS, several(st.sampled_from([each[0] for each in SUBSCRIPTIONS]))),
     st.tuples(st.just("publish"), CLIENTS, TOPICS, PAYLOADS, st.integers(1, 2), st.booleans()),
-    st.tuples(st.just("publish_together"), CLIENTS, TOPICS, several(PAYLOADS)),
-    st.tuples(st.just("pass"), several(st.tuples(CLIENTS, TOPICS, several(PAYLOADS)))),
+    st.tuples(st.just("publish_together"), several(ROWS)),
+    st.tuples(st.just("pass"), several(ROWS)),
     st.tuples(st.just("report"), several(st.tuples(CLIENTS, PLACES))),
     st.tuples(st.just("finish"), several(st.tuples(CLIENTS, several(NUMBERS)))),
     st.tuples(st.just("receive"), CLIENTS, NUMBERS),
     st.tuples(st.just("release"), CLIENTS, st.integers(1, 3)),
     st.tuples(st.just("hear"), several(SAID)),
+    st.tuples(st.just("hear_passing"), several(st.tuples(TOPICS, PAYLOADS, NUMBERS))),
     st.tuples(st.just("link"), st.booleans()),
     st.tuples(st.just("wait"), st.sampled_from((1_000, 700_000, 3_000_000))),
 )
@@ -138,12 +150,18 @@ class Twins:
     def publish(self, client: str, topic: str, payload: bytes, qos: int, retain: bool) -> None:
         self.both(Published(client, qos, Message(topic, payload, qos, retain)))
 
-    def publish_together(self, client: str, topic: str, payloads: list[bytes]) -> None:
-        numbers = tuple(range(10, 10 + len(payloads)))
-        alone = [
-            Published(client, *each) for each in zip(numbers, [Message(topic, p, 1) for p in payloads], strict=True)
+    def publish_together(self, said: list[tuple[str, str, list[bytes]]]) -> None:
+        numbers = count(10)
+        rows = [
+            PublishedTogether(client, topic, tuple([next(numbers) for _ in bodies]), tuple(bodies))
+            for client, topic, bodies in said
         ]
-        self.parted(PublishedTogether(client, topic, numbers, tuple(payloads)), list(alone))
+        alone: list[AnyGiven] = [
+            Published(row.client, number, Message(row.topic, body, 1))
+            for row in rows
+            for number, body in zip(row.packet_ids, row.payloads, strict=True)
+        ]
+        self.parted(rows[0] if len(rows) == 1 else PublishedByMany(tuple(rows)), alone)
 
     def pass_on(self, said: list[tuple[str, str, list[bytes]]]) -> None:
         passing = [
@@ -180,6 +198,15 @@ class Twins:
         [together] = stream_frames(messages, Encodings(unexpected))
         alone = [data for each in messages for data in stream_frames([each], Encodings(unexpected))]
         self.parted(Heard("b", together), [Heard("b", each) for each in alone])
+
+    def hear_passing(self, said: list[tuple[str, bytes, int]]) -> None:
+        passing = [
+            Passing(self.neighbour.passing_event_of(Context("far"), Message(topic, body), self.now_us - ago, True))
+            for topic, body, ago in said
+        ]
+        effects = self.together.heard_passing(self.now_us, "b", passing)
+        one_by_one = [each for one in passing for each in self.alone.heard_passing(self.now_us, "b", (one,))]
+        assert seen(effects) == seen(one_by_one)
 
     def _said(self, is_event: bool, topic: str, payload: bytes, other: bool) -> BrokerMessage:
         if not is_event:
@@ -274,7 +301,8 @@ def test_inputs_handled_together_leave_the_same_snapshot_as_one_by_one_l8(steps:
     "steps",
     [
         [("hear", [(True, "t/1", near_by(n), False) for n in (0, 9, 1, 2)])],
-        [("publish_together", "two", "t/1", [near_by(n) for n in (0, 9, 1, 2)])],
+        [("publish_together", [("two", "t/1", [near_by(n) for n in (0, 9, 1, 2)])])],
+        [("publish_together", [(who, "t/1", [near_by(n)]) for who, n in WRITTEN])],
     ],
 )
 def test_events_that_come_together_are_matched_as_if_each_came_alone_l2(steps: list[tuple[Any, ...]]) -> None:
@@ -306,3 +334,30 @@ def test_snapshots_that_differ_are_told_apart(given: AnyGiven, where: str) -> No
     assert difference(twins.together, twins.alone) is None
     twins.together.handle(twins.now_us, given)
     assert (difference(twins.together, twins.alone) or "").startswith(where)
+
+
+def tick(*said: tuple[str, str, bytes, int]) -> list[AnyGiven]:
+    """What is logged of messages that a broker reads in one tick; its clients are one and two."""
+    scene = Scene()
+    for name in ("one", "two"):
+        scene.subscribe(scene.client(name), "t", filter="near(position, 50)")
+    scene.rest(2.0)
+    broker = scene.stage.brokers["a"]
+    before = len(broker.disk.batches)
+    for number, (client, topic, body, qos) in enumerate(said, start=1):
+        packet = Publish(topic, body, qos, packet_id=number * bool(qos))
+        broker.server.clients[client].data_received(encode(packet, V5))
+    scene.rest(2.0)
+    given = [entry.given for batch in broker.disk.batches[before:] for entry in decode_batch(batch)]
+    return [each for each in given if not isinstance(each, Finished)]
+
+
+def test_messages_of_several_connections_in_a_tick_are_one_input_l2() -> None:
+    [given] = tick(("one", "t", near_by(1), 1), ("two", "t", near_by(2), 1), ("one", "t", near_by(3), 1))
+    assert isinstance(given, PublishedByMany)
+    assert [row.client for row in given.rows] == ["one", "two", "one"]
+
+
+def test_a_report_comes_behind_what_its_client_published_before_l2() -> None:
+    given = tick(("one", "t", near_by(1), 1), ("one", REPORT_TOPIC, near_by(9), 0), ("one", "t", near_by(2), 1))
+    assert [type(each) for each in given] == [PublishedTogether, ReportedTogether, PublishedTogether]

@@ -20,6 +20,7 @@ the bounds of queues and patience (docs/PROTOCOL.md, section 7).
 
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from roamcast.broker.broker import Broker
 from roamcast.broker.mqtt.effects import AnyEffect, Deny, Dismiss, HangUp, Remark
@@ -39,6 +40,7 @@ from roamcast.broker.mqtt.inputs import (
     LinkChanged,
     Overspent,
     Published,
+    PublishedByMany,
     PublishedTogether,
     Received,
     Released,
@@ -127,8 +129,9 @@ class Core:
                 self._heard(peer, data)
             case Reported() | ReportedTogether():
                 self.border.subscribing.reported(given)
-            case PublishedTogether():
-                self.border.publishing.publish_together(given)
+            case PublishedTogether() | PublishedByMany():
+                said = given.rows if isinstance(given, PublishedByMany) else (given,)
+                self.border.publishing.publish_together(said, partial(self._mistaken, "PublishedTogether"))
             case Received():
                 self.border.received(given)
             case Released():
@@ -264,8 +267,8 @@ class Core:
         session.window.finish_all(numbers)
         return True
 
-    def heard_passing(self, now_us: int, peer: str, passing: Passing) -> list[AnyEffect]:
-        """One from a neighbour."""
+    def heard_passing(self, now_us: int, peer: str, passing: Sequence[Passing]) -> list[AnyEffect]:
+        """Those from a neighbour that came in one frame."""
         self.border.now_us = now_us
         self._guarded(lambda: self.border.publishing.heard_passing(peer, passing), "heard passing", None)
         return self.border.take_effects()

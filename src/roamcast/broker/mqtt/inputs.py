@@ -104,6 +104,12 @@ class PublishedTogether(Given, frozen=True, tag="published_together", gc=False):
     payloads: tuple[bytes, ...]
 
 
+class PublishedByMany(Given, frozen=True, tag="published_by_many", gc=False):
+    """The same of several clients, or to several topics, as they came in one tick."""
+
+    rows: tuple[PublishedTogether, ...]
+
+
 class Released(Given, frozen=True, tag="released", gc=False):
     """PUBREL: the client will not send this QoS 2 message again."""
 
@@ -184,6 +190,7 @@ AnyGiven: TypeAlias = (
     | Overspent
     | Published
     | PublishedTogether
+    | PublishedByMany
     | Released
     | Received
     | Finished

@@ -1,7 +1,7 @@
 """What clients publish, on its way to clients here and to other brokers."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
@@ -31,6 +31,12 @@ from roamcast.node.boundary import Does
 
 if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
+
+
+Made: TypeAlias = tuple[Session, Event, Message, int]
+"""A plain message with its packet identifier, and what it has become."""
+Mistaken: TypeAlias = Callable[[str, Exception], None]
+"""Told which client a mistake of ours concerns: it costs no other."""
 
 
 class Publishing:
@@ -91,10 +97,7 @@ class Publishing:
             return None
 
     def _publish(self, session: Session, event: Event, message: Message, packet_id: int) -> None:
-        # A will is kept all the same: nobody could send it again.
-        if packet_id and (full := self._full(event)):
-            text = f"too much waits for the broker '{full}', which is not there; try again later"
-            self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
+        if self._is_refused(session, event, message, packet_id):
             return
         ended = self.keeping.ended_by(event, message)
         for each in ended:
@@ -105,14 +108,29 @@ class Publishing:
             event = replace(event, published_us=after_us, expires_us=max(after_us, event.expires_us))
         if not withdrawn_by(message):
             self.border.observation.published(session.client, event, message)
-        if self.announcing.on:
-            self.announcing.announce(event.subject)
-        if message.qos == 0 and not goes_to_all(event):
-            self._route_passing(event, message, CLIENT, 0)
-            return
-        if message.qos == 0:
+        if message.qos:
+            self._send_out(session, event, message, packet_id)
+        elif goes_to_all(event):
             # Its event may have another publisher, for whom this client speaks.
             self.border.goes_ahead(session.client, message.topic)
+            self._send_out(session, event, message, packet_id)
+        else:
+            if self.announcing.on:
+                self.announcing.announce(event.subject)
+            self._route_passing(event, message, CLIENT, 0)
+
+    def _is_refused(self, session: Session, event: Event, message: Message, packet_id: int) -> bool:
+        # A will is kept all the same: nobody could send it again.
+        if not packet_id or not (full := self._full(event)):
+            return False
+        text = f"too much waits for the broker '{full}', which is not there; try again later"
+        self._refuse(session, message, packet_id, Reason.QUOTA_EXCEEDED, text)
+        return True
+
+    def _send_out(self, session: Session, event: Event, message: Message, packet_id: int) -> None:
+        """Into the log's order, behind what its client published before."""
+        if self.announcing.on:
+            self.announcing.announce(event.subject)
         session.serial = max(self.border.now_us, session.serial + 1, session.published + 1)
         if message.qos and packet_id:
             if session.unaccepted:
@@ -189,27 +207,53 @@ class Publishing:
 
     # Many messages of QoS 1 to one topic.
 
-    def publish_together(self, given: PublishedTogether) -> None:
-        """As each of them by itself. Where their topic alone says who gets them that is found out once."""
-        session = self.border.sessions.get(given.client)
-        if session is None:
-            return
-        messages = [Message(given.topic, payload, 1) for payload in given.payloads]
-        route = self._same_route(session, given.topic)
+    def publish_together(self, rows: Sequence[PublishedTogether], mistaken: Mistaken) -> None:
+        """As each message by itself. Where a topic alone says who gets its messages that is found out once; all
+        others are matched in one call."""
+        waiting: list[Made] = []
+        for row in rows:
+            session = self.border.sessions.get(row.client)
+            if session is not None:
+                try:
+                    self._publish_row(session, row, waiting, mistaken)
+                except Exception as problem:
+                    mistaken(row.client, problem)
+        self._publish_waiting(waiting, mistaken)
+
+    def _publish_row(self, session: Session, row: PublishedTogether, waiting: list[Made], mistaken: Mistaken) -> None:
+        messages = [Message(row.topic, payload, 1) for payload in row.payloads]
+        route = self._same_route(session, row.topic)
         if route is not None:
-            self._publish_run(session, given.packet_ids, messages, route, True)
-            return
-        told = zip(given.packet_ids, messages, strict=True)
-        if self.keeping.groups.members or any(len(payload) > LARGE_BYTES for payload in given.payloads):
+            if waiting:
+                self._publish_waiting(waiting, mistaken)
+                route = self._same_route(session, row.topic)
+            if route is not None:
+                self._publish_run(session, row.packet_ids, messages, route, True)
+                return
+        told = zip(row.packet_ids, messages, strict=True)
+        if self.keeping.groups.members or max(map(len, row.payloads)) > LARGE_BYTES:
             # Each choice is made by itself, and one that is refused is answered in its turn.
+            self._publish_waiting(waiting, mistaken)
             for packet_id, message in told:
-                self.publish(Published(given.client, packet_id, message))
+                self.publish(Published(row.client, packet_id, message))
             return
-        made = [(packet_id, message, self._made(session, message, packet_id)) for packet_id, message in told]
-        self.audience.expect([event for _, _, event in made if event is not None], self.border.now_us)
-        for packet_id, message, event in made:
+        for packet_id, message in told:
+            event = self._made(session, message, packet_id)
             if event is not None:
-                self._publish(session, event, message, packet_id)
+                waiting.append((session, event, message, packet_id))
+
+    def _publish_waiting(self, waiting: list[Made], mistaken: Mistaken) -> None:
+        """Plain messages, which neither end others nor go to all."""
+        if len(waiting) > 1:
+            self.audience.expect([event for _, event, _, _ in waiting], self.border.now_us)
+        for session, event, message, packet_id in waiting:
+            try:
+                if not self._is_refused(session, event, message, packet_id):
+                    self.border.observation.published(session.client, event, message)
+                    self._send_out(session, event, message, packet_id)
+            except Exception as problem:
+                mistaken(session.client, problem)
+        waiting.clear()
 
     def _same_route(self, publisher: Session, topic: str) -> Route | None:
         """Who gets all messages of a topic; None if that depends on each, or something may hold them back."""
@@ -408,13 +452,16 @@ class Publishing:
             self._pass(event, message, recipients, CLIENT, 0)
         waiting.clear()
 
-    def heard_passing(self, peer: str, passing: Passing) -> None:
-        message = self.events.carried_by(passing.event)
-        if message is None or passing.hops > HOPS_MAX:
-            self.border.emit(Remark("event_looped", passing.event.id))
-            return
-        self.border.observation.heard(peer, passing.event)
-        self._route_passing(passing.event, message, peer, passing.hops)
+    def heard_passing(self, peer: str, passing: Sequence[Passing]) -> None:
+        if len(passing) > 1:
+            self.audience.expect([each.event for each in passing], self.border.now_us)
+        for each in passing:
+            message = self.events.carried_by(each.event)
+            if message is None or each.hops > HOPS_MAX:
+                self.border.emit(Remark("event_looped", each.event.id))
+            else:
+                self.border.observation.heard(peer, each.event)
+                self._route_passing(each.event, message, peer, each.hops)
 
     def pass_for(self, session: Session, event: Event, message: Message) -> None:
         """What the broker says with QoS 0 on behalf of a client."""

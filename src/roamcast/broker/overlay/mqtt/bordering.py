@@ -16,7 +16,7 @@ from roamcast.broker.mqtt.mqtt_border import MqttBorder
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.mqtt.properties import PERSIST, BadProperty, is_lasting, subscription_of
-from roamcast.broker.mqtt.publishing import Publishing
+from roamcast.broker.mqtt.publishing import Mistaken, Publishing
 from roamcast.broker.mqtt.subscribing import NoRoom, Subscribing
 from roamcast.broker.overlay.gauge import LiveGauge
 from roamcast.broker.overlay.mqtt.guests import Guests
@@ -66,9 +66,13 @@ class OverlayPublishing(Publishing):
         session.received[packet_id] = None
         return False
 
-    def publish_together(self, given: PublishedTogether) -> None:
-        for packet_id, payload in zip(given.packet_ids, given.payloads, strict=True):
-            self.publish(Published(given.client, packet_id, Message(given.topic, payload, 1)))
+    def publish_together(self, rows: Sequence[PublishedTogether], mistaken: Mistaken) -> None:
+        for row in rows:
+            try:
+                for packet_id, payload in zip(row.packet_ids, row.payloads, strict=True):
+                    self.publish(Published(row.client, packet_id, Message(row.topic, payload, 1)))
+            except Exception as problem:
+                mistaken(row.client, problem)
 
     def pass_on(self, passing: Sequence[tuple[str, Batch]]) -> None:
         for client, batch in passing:
@@ -77,7 +81,7 @@ class OverlayPublishing(Publishing):
                 for message in batch.messages:
                     self._say(session, message, 0)
 
-    def heard_passing(self, peer: str, passing: Passing) -> None:
+    def heard_passing(self, peer: str, passing: Sequence[Passing]) -> None:
         """Nobody in an overlay says so."""
 
     def _say(self, session: Session, message: Message, packet_id: int) -> None:
