@@ -89,7 +89,7 @@ def test_l8_a_client_that_says_more_than_a_slow_disk_takes_is_not_read_from_unti
     disk.mend()
     scene.rest(2.0)
     assert not server.clients["writer"]._waits
-    assert (writer.settled, len(server.backpressure)) == (True, 0)
+    assert (writer.settled, len(server.backpressure.held)) == (True, 0)
 
 
 def test_l8_what_a_message_says_beside_its_payload_waits_for_the_disk_too() -> None:
@@ -127,7 +127,7 @@ def test_l8_a_full_disk_refuses_what_clients_say_and_holds_none_of_them() -> Non
     flood(scene, writer)
     assert last(writer, PubAck).reason is Reason.QUOTA_EXCEEDED
     assert server.write_ahead.waiting_bytes < MAX_BYTES
-    assert len(server.backpressure) == 0
+    assert len(server.backpressure.held) == 0
     disk.mend()
     scene.rest(5.0)
     assert b"finds the disk full" in reader.taken
@@ -176,10 +176,10 @@ def test_l8_a_client_that_leaves_is_held_no_more() -> None:
     for number in range(5):
         writer.publish("t", b"%d" % number + bytes(3_000), 1)
     scene.rest()
-    assert len(server.backpressure) == 1
+    assert len(server.backpressure.held) == 1
     writer.drop()
     scene.rest()
-    assert len(server.backpressure) == 0
+    assert len(server.backpressure.held) == 0
 
 
 def test_l8_who_is_not_read_from_is_not_taken_for_gone() -> None:

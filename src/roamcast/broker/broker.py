@@ -164,16 +164,13 @@ class Broker:
 
     def finish(self, now_us: int, effects: list[Does]) -> list[Does]:
         """What follows from the effects of an input, and what neighbours are told in its order."""
-        return self.neighbours.numbered(self._follow(now_us, effects))
-
-    def _follow(self, now_us: int, effects: list[Does]) -> list[Does]:
-        advertising = self.border.advertising
+        border, advertising = self.border, self.border.advertising
         while advertising is not None and advertising.settled:
             for client in advertising.take_settled():
-                effects = [*effects, *self.border.settled(client)]
-        if self.border.stranded or self.border.changed:
-            return [*effects, *self.handover.follow(now_us)]
-        return effects
+                effects = [*effects, *border.settled(client)]
+        if border.stranded or border.changed:
+            effects = [*effects, *self.handover.follow(now_us)]
+        return self.neighbours.numbered(effects) if effects or self.neighbours.confirming else effects
 
     def _handle(self, now_us: int, given: Input) -> list[Does]:
         match given:

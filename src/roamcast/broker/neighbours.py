@@ -56,8 +56,6 @@ class NeighbourBrokers:
         """All effects of one input, with what is said to neighbours numbered in the order in which it goes out. What
         waited for room under way to them goes behind it.
         """
-        if not effects and not self.confirming:
-            return effects
         done: list[Does] = []
         touched: dict[str, None] = {}
         for effect in effects:

@@ -114,6 +114,8 @@ class Table:
 
     def concerned(self, event: Event) -> dict[str, None]:
         """The sources with a wish that accepts the event, in a fixed order."""
+        if not self._count:
+            return {}
         scene = Scene(event.attributes.get, None, event.publisher)
         found: dict[str, None] = {}
         for bucket in self._buckets.matching(event.subject):

@@ -82,14 +82,23 @@ class Observers(Observer):
     def __init__(self, failed: Callable[[Observer, str], None] = lambda _, __: None) -> None:
         """`failed` is told once of each that is taken out, and why."""
         self.all: tuple[Observer, ...] = ()
+        self.look_at_links = False
+        """Whether any of them wants to know what is heard and forwarded."""
         self._tell_failure = failed
 
     def add(self, observer: Observer) -> None:
-        self.all = (*self.all, observer)
+        self._look((*self.all, observer))
 
     def remove(self, observer: Observer) -> None:
         """Also one that is not there any more."""
-        self.all = tuple(each for each in self.all if each is not observer)
+        self._look(tuple(each for each in self.all if each is not observer))
+
+    def _look(self, observers: tuple[Observer, ...]) -> None:
+        self.all = observers
+        kinds = [type(each) for each in observers]
+        self.look_at_links = any(
+            kind.heard is not Observer.heard or kind.forwarded is not Observer.forwarded for kind in kinds
+        )
 
     def _tell(self, what: str, *about: object) -> None:
         for observer in self.all:

@@ -21,10 +21,7 @@ class Backpressure:
     def __init__(self, write_ahead: WriteAhead, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
         self._write_ahead = write_ahead
         self._waiting_bytes_max = waiting_bytes_max
-        self._held: dict[Held, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._held)
+        self.held: dict[Held, None] = {}
 
     @property
     def crowded(self) -> bool:
@@ -33,16 +30,16 @@ class Backpressure:
 
     def said(self, who: Held) -> None:
         """It has said something that is to be stored."""
-        if self._write_ahead.waiting_bytes > self._waiting_bytes_max and who not in self._held:
-            self._held[who] = None
+        if self._write_ahead.waiting_bytes > self._waiting_bytes_max and who not in self.held:
+            self.held[who] = None
             who.wait(True)
 
     def forget(self, who: Held) -> None:
-        self._held.pop(who, None)
+        self.held.pop(who, None)
 
     def release(self) -> None:
         """At the end of a tick."""
-        if self._held and self._write_ahead.waiting_bytes <= self._waiting_bytes_max:
-            held, self._held = self._held, {}
+        if self.held and self._write_ahead.waiting_bytes <= self._waiting_bytes_max:
+            held, self.held = self.held, {}
             for each in held:
                 each.wait(False)

@@ -60,6 +60,7 @@ class LinkDesk:
     def up(self, peer: str) -> None:
         self.up_since[peer] = self.server.now_us()
         self._links_raised += 1
+        self._holds[peer] = HeldLink(self, peer)
         self._link_of[peer] = self._links_raised
         self.server.give(LinkChanged(peer, True))
 
@@ -86,10 +87,7 @@ class LinkDesk:
             # It may be a hello, after which what waits in the stream goes once more: this came before it.
             self.server.pass_waiting()
         self.server.give(Heard(peer, data))
-        self.server.backpressure.said(self._held(peer))
-
-    def _held(self, peer: str) -> "HeldLink":
-        return self._holds.setdefault(peer, HeldLink(self, peer))
+        self.server.backpressure.said(self._holds[peer])
 
     def remark(self, what: str, detail: str) -> None:
         self.server.monitor.remark(what, detail)
@@ -97,7 +95,7 @@ class LinkDesk:
     def _passing(self, peer: str, data: bytes) -> None:
         passing = passing_in(data, lambda problem: self.remark("bad_link_message", f"{peer}: {problem}"))
         if self.server.heard_passing(peer, passing):
-            self.server.backpressure.said(self._held(peer))
+            self.server.backpressure.said(self._holds[peer])
 
     # To the neighbours.
 

@@ -227,7 +227,8 @@ class BrokerServer:
             effects.append(self.ahead.take())
         self.write_ahead.add(now_us, given, effects, took_s)
         self.tick_soon()
-        self._set_timer()
+        if self.core.border.timers.changed:
+            self._set_timer()
 
     def _needed(self) -> Needed:
         neighbours = self.core.broker.neighbours
@@ -323,7 +324,7 @@ class BrokerServer:
         if effects:
             self.now_us()
             self.outbound.perform(effects)
-        if len(self.backpressure):
+        if self.backpressure.held:
             self.tick_soon()
 
     def tick_soon(self) -> None:
@@ -349,7 +350,7 @@ class BrokerServer:
             self._tick_is_due = False
             self.write_ahead.commit()
             self.flush()
-        if len(self.backpressure):
+        if self.backpressure.held:
             self.backpressure.release()
 
     def _switch_off_modulators(self) -> None:

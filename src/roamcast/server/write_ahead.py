@@ -227,7 +227,6 @@ class WriteAhead:
 
     def commit(self) -> None:
         """At the end of a tick."""
-        self._gather()
         if self._store is None:
             self._perform(self._take().effects)
         elif not self.busy and self.full is None:

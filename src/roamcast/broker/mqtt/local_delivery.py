@@ -56,7 +56,7 @@ class LocalDelivery:
         Nearly always a client is connected and gets the events themselves for one subscription. Such clients share
         deliveries, and observers are told of all of them at once."""
         border, first = self.border, messages[0]
-        qos, lasts, sessions = first.qos, run[0].event.id in self.keeping.lasting, border.sessions
+        qos, lasts, sessions = first.qos, run[0].event.id in self.keeping.lasting.of, border.sessions
         shares = bool(qos) and not first.retain and not lasts
         size_bytes = body_bytes = 0
         for pub, message in zip(run, messages, strict=True):

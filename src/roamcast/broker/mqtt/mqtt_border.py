@@ -130,7 +130,8 @@ class MqttBorder(Border):
 
     def take_effects(self) -> list[AnyEffect]:
         """All of an input; deliveries come last, in the order of their numbers for each client."""
-        self.observation.flush()
+        if self.observation.event is not None:
+            self.observation.flush()
         effects, self._effects = self._effects, []
         if self._deliver:
             effects += self._deliver.values()

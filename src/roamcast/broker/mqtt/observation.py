@@ -48,7 +48,7 @@ class Observation:
 
     def _begin(self) -> None:
         self.observers = Observers(self._failed)
-        self._event: Event | None = None
+        self.event: Event | None = None
         """Whose deliveries are collected: these, by host and subscription."""
         self._hosts: list[str] = []
         self._subscription_ids: list[str | None] = []
@@ -118,9 +118,9 @@ class Observation:
     def delivered(self, client: str, event: Event, asked: Iterable[Asked]) -> None:
         if not self.observers.all:
             return
-        if event is not self._event:
+        if event is not self.event:
             self.flush()
-            self._event = event
+            self.event = event
         for each in asked:
             self._hosts.append(client)
             self._subscription_ids.append(subscription_id(client, each.filter.text) if is_modelled(each) else None)
@@ -167,18 +167,18 @@ class Observation:
             self.observers.noted(self.border.now_us, self.border.host, what, detail)
 
     def heard(self, peer: str, event: Event) -> None:
-        if self.observers.all:
+        if self.observers.look_at_links:
             self.flush()
             self.observers.heard(self.border.now_us, peer, event)
 
     def forwarded(self, peer: str, event: Event) -> None:
-        if self.observers.all:
+        if self.observers.look_at_links:
             self.flush()
             self.observers.forwarded(self.border.now_us, peer, event)
 
     def flush(self) -> None:
         """Tells of the deliveries that were collected: before anything else is told, and at the end of an input."""
-        event, self._event = self._event, None
+        event, self.event = self.event, None
         if event is not None:
             hosts, self._hosts = self._hosts, []
             subscription_ids, self._subscription_ids = self._subscription_ids, []

@@ -46,12 +46,8 @@ class Positions:
         self.border = border
         self.record: Callable[[Context], None] | None = None
         """Where tracks are kept, it is told of every move."""
-        self._moved: dict[str, Context] = {}
-        """By client, where it was before."""
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self._moved)
+        self.waiting: dict[str, Context] = {}
+        """By client that has moved, where it was before."""
 
     def moved(self, before: Context, after: Context) -> None:
         border = self.border
@@ -60,7 +56,7 @@ class Positions:
         if not border.tells_positions:
             return
         if border.audience.positions or (border.has_neighbours() and self._goes_to_neighbours(before.host)):
-            self._moved.setdefault(before.host, before)
+            self.waiting.setdefault(before.host, before)
 
     def _goes_to_neighbours(self, client: str) -> bool:
         router = self.border.neighbours.router
@@ -68,7 +64,7 @@ class Positions:
 
     def tell(self) -> None:
         """All that have moved."""
-        moved, self._moved = self._moved, {}
+        moved, self.waiting = self.waiting, {}
         for client, before in moved.items():
             session = self.border.sessions.get(client)
             if session is None:

@@ -132,6 +132,8 @@ def value_of(message: Message, name: str) -> str:
 
 def check_lasting(message: Message) -> None:
     """Raises `BadProperty`."""
+    if not message.user_properties:
+        return
     found = ours(message.user_properties, (PERSIST, WITHDRAW, ORIGIN_PROPERTY))
     if WITHDRAW in found and (not found[WITHDRAW] or len(found) > 1 or message.retain):
         raise BadProperty(f"{WITHDRAW}: give the id of an own message, in one that neither lasts nor is retained")

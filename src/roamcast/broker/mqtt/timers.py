@@ -6,9 +6,15 @@ STALE_MAX = 64
 
 
 class Timers:
+    changed = True
+    """Whether another one may be due first since somebody asked."""
+
     def __init__(self) -> None:
         self._at_us: dict[str, int] = {}
         self._due: list[tuple[int, str]] = []
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "changed"}
 
     def __len__(self) -> int:
         return len(self._at_us)
@@ -18,6 +24,7 @@ class Timers:
 
     def set(self, name: str, at_us: int) -> None:
         self._at_us[name] = at_us
+        self.changed = True
         if len(self._due) > 2 * len(self._at_us) + STALE_MAX:
             self._due = [(at, each) for each, at in self._at_us.items()]
             heapify(self._due)
@@ -25,13 +32,16 @@ class Timers:
             heappush(self._due, (at_us, name))
 
     def cancel(self, name: str) -> None:
+        self.changed = True
         self._at_us.pop(name, None)
 
     def take(self, name: str) -> bool:
         """Whether it was set; it is not any more."""
+        self.changed = True
         return self._at_us.pop(name, None) is not None
 
     def first(self) -> tuple[int, str] | None:
+        self.changed = False
         while self._due:
             at_us, name = self._due[0]
             if self._at_us.get(name) == at_us:

@@ -45,6 +45,9 @@ class Stage(Enum):
     CLOSED = "closed"
 
 
+UP, CLOSED = Stage.UP, Stage.CLOSED
+
+
 class Owner(Protocol):
     """What a connection asks of whoever keeps all of them, and tells it."""
 
@@ -100,12 +103,12 @@ class Channel(asyncio.Protocol):
             self._write(GREETING, write_greeting(self.owner.name, self.peer))
 
     def data_received(self, data: bytes) -> None:
-        if self.stage is Stage.CLOSED:
+        if self.stage is CLOSED:
             return
         self.heard += 1
         self._reader.feed(data)
         try:
-            while not self.is_closed:
+            while self.stage is not CLOSED:
                 found = self._reader.next_frame()
                 if found is None:
                     return
@@ -130,7 +133,7 @@ class Channel(asyncio.Protocol):
         return self.stage is Stage.CLOSED
 
     def _take(self, kind: int, data: bytes) -> None:
-        if kind <= USER_KIND_MAX and self.stage is Stage.UP:
+        if self.stage is UP and kind <= USER_KIND_MAX:
             self.owner.took(self, kind, data)
         elif kind == GREETING and self.stage is Stage.OPEN:
             self._greeted(data)
@@ -219,7 +222,7 @@ class Channel(asyncio.Protocol):
         self._write(PING, b"")
 
     def _write(self, kind: int, data: bytes) -> None:
-        if not self.is_closed and self.transport is not None:
+        if self.stage is not CLOSED and self.transport is not None:
             self.transport.write(frame(kind, data))
 
     def _overflow(self) -> None:

@@ -39,10 +39,11 @@ class Entry(Struct, frozen=True):
     segments: tuple[Segment, ...] = ()
     needed: Needed | None = None
     read: Callable[[], None] | None = None
+    size_bytes: int = 0
 
-    @property
-    def size_bytes(self) -> int:
-        return len(self.body) + sum([len(body) for _, body in self.segments])
+
+def size_of(body: bytes, segments: tuple[Segment, ...]) -> int:
+    return len(body) + (sum([len(each) for _, each in segments]) if segments else 0)
 
 
 class GroupCommit:
@@ -74,7 +75,7 @@ class GroupCommit:
         """What is submitted and not told to be safe; a broker that sees it grow reads less from its clients."""
 
     def submit(self, batch: bytes, done: Done, segments: tuple[Segment, ...] = ()) -> None:
-        self._add(Entry(batch, done, segments=segments))
+        self._add(Entry(batch, done, segments=segments, size_bytes=size_of(batch, segments)))
 
     def snapshot(
         self,
@@ -85,7 +86,7 @@ class GroupCommit:
         needed: Needed | None = None,
     ) -> None:
         """`state` is what all batches submitted so far lead to, but for the last `behind`; it takes their place."""
-        self._add(Entry(state, done, "snapshot", behind, segments, needed))
+        self._add(Entry(state, done, "snapshot", behind, segments, needed, size_bytes=size_of(state, segments)))
 
     def fetch(self, number: int, then: Callable[[bytes | None], None]) -> None:
         """`then` gets a segment that was stored before; empty if it is missing, None if it cannot be read now."""
