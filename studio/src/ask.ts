@@ -6,9 +6,19 @@ export type Answer<T> = { readonly ok: true; readonly value: T } | { readonly ok
 
 const WAIT_MS = 4_000;
 
-export async function ask<T>(http: string, path: string): Promise<Answer<T>> {
+export function ask<T>(http: string, path: string): Promise<Answer<T>> {
+  return answerTo<T>(`${http}${path}`, {});
+}
+
+/** Asks a broker to do something. */
+export function act<T>(http: string, method: "POST" | "DELETE", path: string, body?: unknown): Promise<Answer<T>> {
+  const content = body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+  return answerTo<T>(`${http}${path}`, { method, ...content });
+}
+
+async function answerTo<T>(url: string, request: RequestInit): Promise<Answer<T>> {
   try {
-    const response = await fetch(`${http}${path}`, { signal: AbortSignal.timeout(WAIT_MS) });
+    const response = await fetch(url, { ...request, signal: AbortSignal.timeout(WAIT_MS) });
     const body: unknown = await response.json();
     if (response.ok) return { ok: true, value: body as T };
     const problem = (body as { problem?: unknown }).problem;

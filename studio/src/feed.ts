@@ -88,8 +88,12 @@ export interface HandoverNews {
 export interface Load {
   readonly clients: number;
   readonly subscriptions: number;
+  /** Of clients of this broker; `events_per_s` also counts what other brokers passed on. */
+  readonly published_per_s: number;
   readonly events_per_s: number;
   readonly deliveries_per_s: number;
+  /** Median and 99th percentile of the last seconds; null if nothing was delivered. */
+  readonly latency_ms: readonly [number, number] | null;
   readonly links: readonly { readonly to: string; readonly up: boolean }[];
 }
 

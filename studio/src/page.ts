@@ -8,6 +8,8 @@ import type { Hello, Place, Tick } from "./feed.ts";
 import { Feeds, type FeedListener } from "./feeds.ts";
 import { readPalette } from "./glyphs.ts";
 import { measured } from "./measure.ts";
+import { ChartsPanel } from "./panels/charts.ts";
+import { ClientsPanel } from "./panels/clients.ts";
 import { DetailsPanel } from "./panels/details.ts";
 import { FindPanel } from "./panels/find.ts";
 import { Header } from "./panels/header.ts";
@@ -72,6 +74,8 @@ export class Page implements FeedListener {
     this.panels = [
       new Header(stage),
       new LivePanel(stage),
+      new ChartsPanel(stage, () => this.paused),
+      new ClientsPanel(stage, this.tabs),
       this.find,
       legend,
       new TryPanel(stage, this.tabs),

@@ -1,12 +1,13 @@
-// The four panels at the side, one at a time; on a phone the open one folds away when its tab is chosen again.
+// The panels at the side, one at a time; on a phone the open one folds away when its tab is chosen again.
 
 import { byId } from "./dom.ts";
 
-export const TABS = ["live", "find", "try", "talk"] as const;
+export const TABS = ["live", "charts", "clients", "find", "try", "talk"] as const;
 export type Tab = (typeof TABS)[number];
 
 export class Tabs {
   private readonly side = document.querySelector(".side") as HTMLElement;
+  private readonly body = document.querySelector(".body") as HTMLElement;
   private readonly listeners: ((tab: Tab) => void)[] = [];
   current: Tab = "live";
 
@@ -41,6 +42,8 @@ export class Tabs {
 
   open(wanted: Tab): void {
     this.current = wanted;
+    // Tables are wide.
+    this.body.dataset["tab"] = wanted;
     this.side.classList.remove("folded");
     for (const tab of TABS) {
       byId(`tab-${tab}`).setAttribute("aria-selected", String(tab === wanted));

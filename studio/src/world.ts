@@ -66,7 +66,7 @@ export interface Totals {
   brokers: number;
   brokersUp: number;
   subscriptions: number;
-  eventsPerS: number;
+  publishedPerS: number;
   deliveriesPerS: number;
   leftOut: number;
 }
@@ -89,6 +89,8 @@ export class World {
   /** By name; the first broker that speaks of one is believed. */
   readonly zones = new Map<string, Zone>();
   leftOut = 0;
+  /** By the broker that clients left, how many did. */
+  readonly handoversFrom = new Map<string, number>();
   private logged = 0;
   private readonly sightings = new Map<string, Map<string, Sighting>>();
   private readonly regionOwners = new Map<string, Set<string>>();
@@ -286,6 +288,7 @@ export class World {
     );
     if (told) return false;
     this.lately.push(news);
+    this.handoversFrom.set(news.from, (this.handoversFrom.get(news.from) ?? 0) + 1);
     if (this.lately.length > HANDOVERS_REMEMBERED_MAX) this.lately.shift();
     this.write({ n: ++this.logged, at_us: news.at_us, kind: "handover", handover: news });
     return true;
@@ -306,14 +309,15 @@ export class World {
       brokers: this.brokers.size,
       brokersUp: 0,
       subscriptions: 0,
-      eventsPerS: 0,
+      publishedPerS: 0,
       deliveriesPerS: 0,
       leftOut: this.leftOut,
     };
     for (const { load, connected } of this.brokers.values()) {
       if (connected) totals.brokersUp += 1;
       totals.subscriptions += load?.subscriptions ?? 0;
-      totals.eventsPerS += load?.events_per_s ?? 0;
+      // Not those that it saw: one that goes over a link is seen at both ends.
+      totals.publishedPerS += load?.published_per_s ?? 0;
       totals.deliveriesPerS += load?.deliveries_per_s ?? 0;
     }
     return totals;

@@ -182,7 +182,7 @@ function tick(broker, out, now_us) {
   return {
     kind: "tick", at_us: now_us, ...out,
     load: {
-      clients: own, subscriptions: own * 2, events_per_s: Number(values.events) / brokers.length + random() * 0.4, deliveries_per_s: Number(values.events) * 3 + random(),
+      clients: own, subscriptions: own * 2, published_per_s: Number(values.events) / brokers.length, latency_ms: [3 + random(), 12 + 8 * random()], events_per_s: Number(values.events) / brokers.length + random() * 0.4, deliveries_per_s: Number(values.events) * 3 + random(),
       links: brokers[0] === broker ? brokers.slice(1).map((one) => ({ to: one.name, up: true })) : [{ to: "b1", up: true }],
     },
     left_out: { events: 0, deliveries: 0 },

@@ -168,10 +168,10 @@ test("a broker that others know by its address alone is one with what it calls i
 
 test("totals add what connected brokers carry", () => {
   const world = two();
-  const load = { clients: 3, subscriptions: 4, events_per_s: 1.5, deliveries_per_s: 2, links: [{ to: "b2", up: true }] };
+  const load = { clients: 3, subscriptions: 4, published_per_s: 1, events_per_s: 1.5, deliveries_per_s: 2, latency_ms: null, links: [{ to: "b2", up: true }] };
   world.apply("b1", tick(1, { load }));
   world.apply("b2", tick(1, { load: { ...load, links: [{ to: "b1", up: false }] } }));
-  expect(world.totals()).toMatchObject({ brokersUp: 2, subscriptions: 8, eventsPerS: 3, deliveriesPerS: 4 });
+  expect(world.totals()).toMatchObject({ brokersUp: 2, subscriptions: 8, publishedPerS: 2, deliveriesPerS: 4 });
   expect(world.links().map(({ a, b, up }) => [a.name, b.name, up])).toEqual([["b1", "b2", false]]);
   world.lost("b2");
   expect(world.totals()).toMatchObject({ brokersUp: 1, subscriptions: 4 });

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from roamcast.server.security.passwords import set_password
 from tests.ports import free_ports
 from tests.studio.town import CHROMIUM, FLAGS, PATIENCE_S, Town, tile_server
 
@@ -213,6 +214,72 @@ def test_a_client_that_roams_is_handed_over(town: Town, page: Page) -> None:
         playwright.expect(page.locator("#details dd").first).to_have_text("b2")
         page.click("#tab-live")
         playwright.expect(page.locator("#log li", has_text="roamer-8")).to_contain_text("b1 → b2")
+
+
+def test_charts_show_messages_latency_and_clients_over_time(town: Town, page: Page, tmp_path: Path) -> None:
+    with town.client("teller-11") as teller, town.client("hearer-11", "b2") as hearer:
+        hearer.subscribe("tell/11")
+        page.click("#tab-charts")
+        messages = page.locator("[data-chart=Messages]")
+        for _ in range(200):
+            teller.publish("tell/11")
+            hearer.next()
+            if float(messages.locator("b").first.inner_text().replace("–", "0")) > 0:
+                break
+        playwright.expect(messages.locator("path").first).to_have_attribute("d", re.compile(r"M[\d.]+ [\d.]+"))
+        latency = page.locator("[data-chart=Latency] b")
+        playwright.expect(latency.first).not_to_have_text("–")
+        assert float(latency.nth(0).inner_text()) <= float(latency.nth(1).inner_text())
+        clients = page.locator("[data-chart=Clients] b")
+        playwright.expect(clients).to_have_text("2")
+        page.select_option("#charts-broker", "b2")
+        playwright.expect(clients).to_have_text("1")
+        page.screenshot(path=tmp_path / "charts.png")
+
+
+def test_sessions_are_listed_kicked_and_ended(town: Town, page: Page, tmp_path: Path) -> None:
+    with town.client("guest-12", kept_s=600) as guest:
+        guest.report(5, 5, attributes={"type": "boat"})
+        guest.subscribe("x/#")
+        page.click("#tab-clients")
+        client = page.locator("#clients-table [data-client=guest-12]")
+        playwright.expect(client).to_contain_text("boat")
+        playwright.expect(client).to_contain_text("5, 5")
+        page.click("#table-sessions")
+        row = page.locator("#clients-table [data-client=guest-12]")
+        playwright.expect(row).to_contain_text("10 min")
+        page.screenshot(path=tmp_path / "sessions.png")
+        row.get_by_role("button", name="Kick").click()
+        page.fill("#confirm-why", "time to go")
+        page.click("#confirm-yes")
+        assert guest.told_to_go() == "time to go"
+        playwright.expect(page.locator("#clients-outcome")).to_have_text("Guest-12 was disconnected.")
+    playwright.expect(row).to_contain_text("away")
+    row.get_by_role("button", name="End").click()
+    page.get_by_role("button", name="Cancel").click()
+    playwright.expect(row).to_be_visible()
+    row.get_by_role("button", name="End").click()
+    page.click("#confirm-yes")
+    playwright.expect(page.locator("#clients-outcome")).to_have_text("The session of guest-12 is over.")
+    playwright.expect(row).to_have_count(0)
+
+
+def test_who_may_not_is_told_so_in_the_brokers_words(
+    town: Town, browser: "playwright.Browser", tmp_path: Path
+) -> None:
+    set_password(tmp_path / "passwords", "guard", "secret")
+    rules = [{"publish": ["#"], "subscribe": ["of/#", "$roam/position/+"]}]
+    town.start("b5", security={"passwords": str(tmp_path / "passwords"), "rules": rules})
+    context = browser.new_context(viewport=WIDE, http_credentials={"username": "guard", "password": "secret"})
+    page = context.new_page()
+    page.goto(f"{town.http('b5')}/studio/")
+    page.click("#intro-close")
+    page.click("#tab-clients")
+    playwright.expect(page.locator("#clients-note")).to_have_text("0 clients")
+    page.click("#table-sessions")
+    playwright.expect(page.locator("#clients-note")).to_contain_text("$roam/admin/sessions")
+    context.close()
+    town.stop("b5")
 
 
 def test_pause_holds_what_is_shown_and_a_step_lets_one_tick_in(town: Town, page: Page) -> None:

@@ -129,6 +129,8 @@ class Client:
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5)
         self._client.on_connect = lambda *_: connected.set()
         self._client.on_subscribe = lambda _client, _data, number, *_: self._suback.put(number)
+        self._goodbye: Queue[str] = Queue()
+        self._client.on_disconnect = self._disconnected
         self._client.on_message = lambda _client, _data, message: self.received.put((message.topic, message.payload))
         properties = Properties(PacketTypes.CONNECT)
         properties.SessionExpiryInterval = kept_s
@@ -149,6 +151,13 @@ class Client:
         properties.UserProperty = list(asked.items())
         self._client.subscribe(topic, options=SubscribeOptions(qos=1), properties=properties)
         self._suback.get(timeout=PATIENCE_S)
+
+    def _disconnected(self, _client: mqtt.Client, _data: Any, _flags: Any, _code: Any, properties: Any) -> None:
+        self._goodbye.put(getattr(properties, "ReasonString", ""))
+
+    def told_to_go(self) -> str:
+        """Why the broker ended the connection."""
+        return self._goodbye.get(timeout=PATIENCE_S)
 
     def next(self) -> tuple[str, Any]:
         topic, payload = self.received.get(timeout=PATIENCE_S)

@@ -9,7 +9,7 @@ const SUMMARY_MS = 20_000;
 const COUNTERS: readonly { readonly name: string; readonly wide?: boolean; readonly of: (totals: Totals) => string }[] = [
   { name: "entities", of: (totals) => totals.entities.toLocaleString() },
   { name: "subscriptions", wide: true, of: (totals) => totals.subscriptions.toLocaleString() },
-  { name: "events/s", of: (totals) => rate(totals.eventsPerS) },
+  { name: "events/s", of: (totals) => rate(totals.publishedPerS) },
   { name: "deliveries/s", of: (totals) => rate(totals.deliveriesPerS) },
 ];
 
@@ -38,7 +38,7 @@ export class Header implements Panel {
     const brokers = totals.brokersUp === 1 ? "one broker" : `${totals.brokersUp} brokers`;
     setText(
       this.summary,
-      `${totals.entities} entities at ${brokers}, ${rate(totals.eventsPerS)} events and ${rate(totals.deliveriesPerS)} deliveries a second.`,
+      `${totals.entities} entities at ${brokers}, ${rate(totals.publishedPerS)} events and ${rate(totals.deliveriesPerS)} deliveries a second.`,
     );
   }
 

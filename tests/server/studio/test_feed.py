@@ -343,6 +343,27 @@ def test_l5_more_pages_than_there_may_be_are_closed(tmp_path: Path, monkeypatch:
     run(work)
 
 
+def test_l5_an_event_that_crosses_a_link_is_published_at_one_broker(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with (
+            two_brokers(tmp_path) as (here, there),
+            page_of(here) as page,
+            page_of(there) as page_there,
+            clients(here, "w") as (writer,),
+            clients(there, "r") as (reader,),
+        ):
+            await subscribe(reader, "t")
+            await publish(writer, "t")
+            await next_payload(reader)
+            await page.until(lambda it: it.load.get("published_per_s", 0) > 0)
+            await page_there.until(lambda it: it.load.get("events_per_s", 0) > 0)
+            assert page_there.load["published_per_s"] == 0
+            median, p99 = page_there.load["latency_ms"]
+            assert 0 < median <= p99
+
+    run(work)
+
+
 def test_l5_the_rates_are_those_of_the_last_seconds(tmp_path: Path) -> None:
     async def work() -> None:
         async with broker_at(tmp_path) as broker, clients(broker, "w", "r") as (writer, reader):

@@ -16,6 +16,7 @@ from roamcast.broker.mqtt.properties import text_of
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.server.http.users import Who
+from roamcast.server.studio.latencies import quantiles_ms
 from roamcast.server.studio.page import Page
 from roamcast.server.studio.shapes import (
     FENCE,
@@ -76,8 +77,9 @@ class Feed(Attendant):
         self._hello = hello
         self._peers = peers
         self._timer: asyncio.TimerHandle | None = None
-        self._counts: deque[tuple[int, int, int]] = deque()
+        self._counts: deque[tuple[int, tuple[int, int, int]]] = deque()
         """When so many events and deliveries had been."""
+        self._latencies: deque[tuple[int, dict[int, int]]] = deque()
         self._looked_us = 0
         self._tell_failure = failed
         self.failed = False
@@ -136,6 +138,7 @@ class Feed(Attendant):
         self._anchored.clear()
         self._of.clear()
         self._counts.clear()
+        self._latencies.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -208,9 +211,12 @@ class Feed(Attendant):
 
     def _tell_pages(self) -> None:
         now_us = self._now_us()
-        self._counts.append((now_us, *self.watcher.counted()))
+        self._counts.append((now_us, self.watcher.counted()))
+        self._latencies.append((now_us, self.watcher.latencies.take()))
         while len(self._counts) > 1 and self._counts[0][0] < now_us - RATE_US:
             self._counts.popleft()
+        while self._latencies[0][0] < now_us - RATE_US:
+            self._latencies.popleft()
         if now_us - self._looked_us >= QUIET_US:
             self._looked_us = now_us
             self._look_around(now_us)
@@ -354,16 +360,19 @@ class Feed(Attendant):
     def _load(self) -> dict[str, object]:
         core = self.watcher.core
         streams = core.broker.neighbours.streams.of
-        events_per_s = deliveries_per_s = 0.0
+        rates = [0.0, 0.0, 0.0]
         if len(self._counts) > 1:
-            (from_us, events, deliveries), (to_us, events_now, deliveries_now) = self._counts[0], self._counts[-1]
+            (from_us, before), (to_us, now) = self._counts[0], self._counts[-1]
             seconds = max(1, to_us - from_us) / 1e6
-            events_per_s, deliveries_per_s = (events_now - events) / seconds, (deliveries_now - deliveries) / seconds
+            rates = [(each - earlier) / seconds for each, earlier in zip(now, before, strict=True)]
+        published_per_s, events_per_s, deliveries_per_s = rates
         return {
             "clients": sum(known.connected for known in self.watcher.past.now.values()),
             "subscriptions": len(core.border.audience),
+            "published_per_s": round(published_per_s, 1),
             "events_per_s": round(events_per_s, 1),
             "deliveries_per_s": round(deliveries_per_s, 1),
+            "latency_ms": quantiles_ms((each for _, each in self._latencies), 0.5, 0.99),
             "links": [
                 {"to": peer, "up": peer in streams and streams[peer].up}
                 for peer in dict.fromkeys([*self._peers, *streams])

@@ -19,6 +19,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
 from roamcast.node.observer import Observer, SubscriptionIds
+from roamcast.server.studio.latencies import Latencies
 from roamcast.server.studio.past import Known, Past
 from roamcast.server.studio.ways import Way, Ways
 
@@ -95,6 +96,9 @@ class Watcher(Observer):
         """With who is here, and without a past."""
         now_us = self.core.border.now_us
         self.ways = Ways()
+        self.published_here = 0
+        """Events of clients of this broker: each is counted at one broker alone."""
+        self.latencies = Latencies()
         self.past = Past()
         self.deliveries: Ring[Delivered] = Ring(DELIVERIES_MAX)
         self.handovers: Ring[Handover] = Ring(HANDOVERS_MAX)
@@ -149,6 +153,7 @@ class Watcher(Observer):
 
     def published(self, now_us: int, host: str, event: Event) -> None:
         if is_shown(event):
+            self.published_here += 1
             self._seen(now_us, event).from_client = host
 
     def heard(self, now_us: int, peer: str, event: Event) -> None:
@@ -175,6 +180,8 @@ class Watcher(Observer):
             # A page begins with what comes next, so nobody will ask for these.
             self.deliveries.seen += len(got)
             return
+        if got:
+            self.latencies.add(now_us - event.published_us, len(got))
         for host in got:
             self.deliveries.add(Delivered(event.id, host, now_us))
 
@@ -190,9 +197,9 @@ class Watcher(Observer):
 
     # Counting.
 
-    def counted(self) -> tuple[int, int]:
-        """How many events and deliveries there were."""
-        return self.ways.seen, self.deliveries.seen
+    def counted(self) -> tuple[int, int, int]:
+        """How many events were published here, how many were seen, and how many deliveries there were."""
+        return self.published_here, self.ways.seen, self.deliveries.seen
 
 
 def is_shown(event: Event) -> bool:
