@@ -64,7 +64,7 @@ def working(
     from roamcast.spark.tables import BadPipeline
 
     try:
-        if not quiet and complaints.is_terminal:
+        if not quiet:
             complaints.print("[dim]starting Spark[/dim]")
         chores = Chores(directory, master, remote, None if quiet else complaints, pairs_given("--conf", conf))
         yield chores

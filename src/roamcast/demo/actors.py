@@ -9,6 +9,7 @@ it is in. What each wants and says is what the papers are about:
     bus/N              where a bus is, to pedestrians near it
     traffic/accident   relevant in the street where it is, for an audience of drivers around it (context)
     market/offer       from the market, which has no broker, through its gateway
+    $roam/fence/N/…    from brokers: who enters or leaves a fence (`fences.py`)
 """
 
 import asyncio
@@ -88,7 +89,7 @@ class Actor(ABC):
 
     async def listen(self) -> None:
         async for event in self.client.events():
-            self.stage.heard[event.subject.partition("/")[0]] += 1
+            self.stage.heard[kind_of(event.subject)] += 1
             self.hear(event.subject, event.attributes)
 
     def hear(self, subject: str, attributes: dict[str, Value]) -> None:
@@ -275,6 +276,11 @@ class Parking(Fixture):
     async def tell(self) -> None:
         self._free = max(0, self._free + self.generator.choice((-1, 0, 1)))
         await self.say(f"parking/{self.name}", {"free": self._free, "price": self._price, "position": self.place})
+
+
+def kind_of(subject: str) -> str:
+    """The first word; of a transition, which brokers publish, `fence`."""
+    return subject.removeprefix("$roam/").partition("/")[0]
 
 
 class Herald:

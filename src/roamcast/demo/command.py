@@ -21,12 +21,16 @@ def run_demo(wishes: Wishes, audits: bool) -> bool:
     """Whether nothing was missed or came twice, as far as anybody looked. Raises `DemoFailed`."""
     folder, keeps = folder_of(wishes.data), wishes.data is not None
     screen = Screen(wishes.quiet)
+    screen.say(
+        "a town on the streets of Helsinki: four live brokers, clients that drive and walk, a map in the browser; "
+        "Ctrl-C ends it, and an audit says what was missed"
+    )
     try:
         demo = lived(wishes, folder, screen)
         skipped = "--no-audit" if not audits else no_java()
         verdict = None
         if skipped is None:
-            screen.say("the audit on Spark looks at the journal; it takes a minute or so ...")
+            screen.say("the audit: Spark works out from the journal what should have been delivered, in about a minute")
             verdict = audit(demo.fleet.journal)
         elif audits:
             screen.say(f"the audit is skipped. {skipped}")
@@ -88,7 +92,10 @@ def print_json(demo: Demo, verdict: Verdict | None, skipped: str | None) -> None
 
 
 def verdict_table(verdict: Verdict) -> Table:
-    total = verdict.total
+    total, fences = verdict.total, verdict.fences.lines
+    wrong = ", ".join(
+        f"{sum(getattr(each, name) for each in fences):,} {name}" for name in ("missing", "extra", "duplicates")
+    )
     grid = Table(show_header=False, box=None, padding=(0, 2))
     for name, value, meaning in (
         ("ideal deliveries", f"{total.expected:,}", "what a system makes that knows everything at once"),
@@ -96,6 +103,7 @@ def verdict_table(verdict: Verdict) -> Table:
         ("missed", f"{total.missed:,}", ""),
         ("duplicate", f"{total.duplicates:,}", ""),
         ("unwanted", f"{total.unwanted:,}", ""),
+        ("fences passed", f"{sum(each.expected for each in fences):,}", f"by the ways of all clients; {wrong}"),
         ("delay", milliseconds(total.latency_p99_us), "99 % are within it; most have none that a clock could tell"),
     ):
         grid.add_row(name, value, f"[dim]{meaning}[/dim]")

@@ -34,6 +34,7 @@ from roamcast.demo.actors import (
     Walker,
     all_told,
 )
+from roamcast.demo.fences import FENCES, Watcher
 from roamcast.demo.fleet import DemoFailed, Fleet
 from roamcast.demo.market import Market
 from roamcast.demo.people import People
@@ -72,7 +73,9 @@ class Demo:
         self.market = Market(self.stage)
         self.heralds = [Herald(each.name, each.mqtt) for each in self.fleet.brokers.values()]
         self.cars = [Car(self.stage, name, journey) for name, journey in self.people.cars.items()]
+        self.watchers = [Watcher(self.stage, each) for each in FENCES]
         self.actors: list[Actor] = [
+            *self.watchers,
             *self.cars,
             *(Bus(self.stage, name, journey) for name, journey in self.people.buses.items()),
             *(Walker(self.stage, name, journey) for name, journey in self.people.walkers.items()),
@@ -109,7 +112,9 @@ class Demo:
             async with room:
                 await actor.begin(stack)
 
-        await asyncio.gather(*(begin(each) for each in self.actors))
+        # Fences are there before anybody is who passes them.
+        await asyncio.gather(*(begin(each) for each in self.watchers))
+        await asyncio.gather(*(begin(each) for each in self.actors if each not in self.watchers))
         self.no_market = await self.market.begin(stack)
         if self.no_market is not None:
             screen.say(self.no_market)

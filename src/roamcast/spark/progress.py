@@ -31,7 +31,7 @@ class Quiet:
 
 
 class Bar:
-    """A progress bar on a terminal; in a file it would be blank lines."""
+    """A progress bar on a terminal; in a file, a line for each step."""
 
     def __init__(self, spark: Any, console: Console) -> None:
         self.spark = spark
@@ -39,6 +39,8 @@ class Bar:
 
     @contextmanager
     def watching(self, name: str, step: int, steps: int) -> Iterator[None]:
+        if not self.console.is_terminal:
+            self.console.print(f"{step} of {steps}: {name}", markup=False, highlight=False)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
         with Progress(
             *columns, console=self.console, transient=True, disable=not self.console.is_terminal
