@@ -44,7 +44,10 @@ def test_l2_fences_are_listed_and_deleted(tmp_path: Path) -> None:
             assert list(found) == ["depot", "yard"]
             assert found["depot"]["properties"] == {"on": ["leave"], "hosts": "kind = 'van'", "radius_m": 100.0}
             await office.fences.delete("depot")
-            assert list(await office.fences.all()) == ["yard"]
+            await office.fences.put("ring", Anchored(Circle(Point(0, 0), 5), "van-7"), on=["enter"])
+            found = await office.fences.all()
+            assert list(found) == ["ring", "yard"]
+            assert found["ring"]["properties"] == {"on": ["enter"], "anchor": "van-7", "radius_m": 5.0}
 
     in_town(tmp_path, "a", work)
 
@@ -56,7 +59,7 @@ def test_l2_what_is_no_fence_is_an_exception_with_words(tmp_path: Path) -> None:
                 await office.fences.put("depot", DEPOT, on=["exit"])
             with pytest.raises(PublicationRefused, match="geometry is missing"):
                 await office.fences.put_geojson("depot", {"type": "Feature", "geometry": None})
-            with pytest.raises(PublicationRefused, match="move with a host"):
-                await office.fences.put("ring", Anchored(Circle(Point(0, 0), 5), "b"))
+            with pytest.raises(PublicationRefused, match="anchor is the name"):
+                await office.fences.put_geojson("ring", {"type": "Feature", "properties": {"anchor": 7}})
 
     in_town(tmp_path, "a", work)

@@ -55,7 +55,7 @@ def test_p2_l3_l9_the_demo_delivers_something_of_everything_and_misses_and_doubl
     total = found["audit"]["total"]
     assert (total["missed"], total["duplicates"]) == (0, 0)
     fences = {each["fence"]: each for each in found["audit"]["fences"]["lines"]}
-    assert {"school", "harbour"} <= fences.keys()
+    assert {"school", "harbour", "ring"} <= fences.keys()
     for each in fences.values():
         assert (each["missing"], each["extra"], each["duplicates"], each["told"]) == (0, 0, 0, each["expected"])
     assert total["delivered"] >= total["expected"] > 20

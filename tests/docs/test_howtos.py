@@ -97,7 +97,7 @@ class AtAnotherTime(Reader):
 def test_l6_the_how_to_of_fences_tells_that_a_van_left(tmp_path: Path) -> None:
     reader = AtAnotherTime(tmp_path)
     reader.follow(text_of("docs/howto/FENCES.md"))
-    assert len(reader.ran) == 8
+    assert len(reader.ran) == 9
 
 
 @pytest.mark.parametrize("page", HOWTOS, ids=lambda page: page.stem)

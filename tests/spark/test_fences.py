@@ -25,6 +25,7 @@ from roamcast.model.values import Instant, Point, Value
 from roamcast.spark.fences import audit_fences, fences_of, transitions
 from roamcast.spark.oracle.fences import Fold, Guarded
 from roamcast.spark.published import Tables
+from tests.broker.mqtt.stage import Stage
 from tests.broker.mqtt.test_fence_trials import FENCES, MOVES, FenceTrial
 from tests.broker.mqtt.test_protocol_fences import at, watched
 from tests.broker.mqtt.test_protocol_fences import put as put_fence
@@ -38,6 +39,8 @@ FIXES = pa.schema(
     [
         ("host", pa.string()),
         ("at_us", pa.int64()),
+        ("row_us", pa.int64()),
+        ("broker", pa.string()),
         ("up", pa.bool_()),
         ("x", pa.float64()),
         ("y", pa.float64()),
@@ -122,6 +125,8 @@ class World:
             {
                 "host": host,
                 "at_us": at_us,
+                "row_us": at_us,
+                "broker": "b1",
                 "up": up,
                 "x": position and position.x,
                 "y": position and position.y,
@@ -198,7 +203,9 @@ def test_p2_the_audit_shows_transitions_that_are_missing_extra_or_told_twice(
     write_journal(tmp_path, sorted(records, key=lambda each: each.at_us), Run("run", 0, Plane(), 1))
     journal, settings = surveyed(spark, tmp_path, period_us=PERIOD_US)
     fences = fences_of(journal, settings)
-    assert sorted(each.fence.name for each in fences) == sorted(each.fence.name for each in world.fences)
+    assert sorted(each.fence.name for each in fences) == sorted(
+        ["around", *(each.fence.name for each in world.fences)]
+    )
     ideal = transitions(journal, fences, settings)
     assert sorted(tuple(each) for each in ideal.collect()) == wanted
     code, output, complaints = invoke("audit", str(tmp_path), "--json")
@@ -217,6 +224,15 @@ class Shared(Journal):
     shared = True
 
 
+def observed(folder: Path, stage: Stage) -> list[Journal]:
+    """All brokers write into one journal."""
+    journals: list[Journal] = []
+    for number, (name, broker) in enumerate(stage.brokers.items(), start=1):
+        journals.append(Shared(folder, Run(name, stage.loop.now_us, Plane(), 1), incarnation=number, durable=False))
+        broker.observe(journals[-1])
+    return journals
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
@@ -226,11 +242,7 @@ def test_p2_what_brokers_tell_of_fences_is_what_spark_expects_of_their_journal(
 ) -> None:
     """With clients that roam: nothing is missing, extra or told twice."""
     trial = FenceTrial(seed, frozenset(("roam",)))
-    journals = []
-    for number, (name, broker) in enumerate(trial.stage.brokers.items(), start=1):
-        run = Run(name, trial.stage.loop.now_us, Plane(), 1)
-        journals.append(Shared(tmp_path, run, incarnation=number, durable=False))
-        broker.observe(journals[-1])
+    journals = observed(tmp_path, trial.stage)
     trial.run()
     trial.check()
     for written in journals:
@@ -244,18 +256,44 @@ def test_p2_what_brokers_tell_of_fences_is_what_spark_expects_of_their_journal(
         assert (line.told, line.missing, line.extra, line.duplicates) == (line.expected, 0, 0, 0)
 
 
+class RingTrial(FenceTrial):
+    """With a fence that moves with one of those who roam."""
+
+    def fences(self) -> dict[str, dict[str, object]]:
+        properties = {"radius_m": 80, "hysteresis_m": 0, "on": ["enter", "leave", "cross"], "anchor": self.anchor}
+        return {**FENCES, "ring": {"type": "Feature", "geometry": None, "properties": properties}}
+
+    @property
+    def anchor(self) -> str:
+        return self.publishers[0].name
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.xdist_group("spark")
+def test_p2_what_brokers_tell_of_a_fence_that_moves_is_what_spark_expects(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    trial = RingTrial(seed, frozenset(("roam",)))
+    journals = observed(tmp_path, trial.stage)
+    trial.run()
+    for written in journals:
+        written.end(trial.stage.loop.now_us)
+    journal, settings = surveyed(spark, tmp_path)
+    found = audit_fences(Tables(spark, str(tmp_path)), journal, settings)
+    ring = next(each for each in found.lines if each.fence == "ring")
+    assert ring.expected > 8
+    assert found.examples == ()
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 def test_p2_a_way_goes_on_from_the_last_report_and_not_from_a_connection(spark: SparkSession, tmp_path: Path) -> None:
     """Nor from what a client tells of something else than its place."""
     scene, _, van = watched("ab", on=["cross"])
-    journals = []
-    for number, (name, broker) in enumerate(scene.stage.brokers.items(), start=1):
-        journals.append(
-            Shared(tmp_path, Run(name, scene.stage.loop.now_us, Plane(), 1), incarnation=number, durable=False)
-        )
-        broker.observe(journals[-1])
+    journals = observed(tmp_path, scene.stage)
     put_fence(scene, van, on=["leave", "cross"])
     at(scene, van, -200)
     scene.rest(60.0)

@@ -123,6 +123,8 @@ class Session:
         """By the name of a fence that its client is in, or may be."""
         self.fences_known = -1
         """Which fences there were here when it was last looked where its client is (`mqtt/fencing.py`)."""
+        self.fixed_us = 0
+        """When its last place was taken in, here or elsewhere."""
 
     @property
     def ends_with_connection(self) -> bool:
@@ -172,6 +174,7 @@ class Session:
             self.window.next_number - 1 if self.connected else self.observed_through,
             self.client_state.residence_us or self.residence_us,
             tuple(self.fence_stays.items()),
+            self.fixed_us,
         )
 
     def _seen(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -184,6 +187,7 @@ class Session:
         self.observed_through = state.observed_through
         self.residence_us = state.residence_us
         self.fence_stays = dict(state.fence_stays)
+        self.fixed_us = state.fixed_us
         self.received.clear()
         self.received.update(dict.fromkeys(state.received))
         for event_id, names in state.seen:

@@ -71,6 +71,8 @@ class SessionState(Struct, frozen=True, array_like=True):
     """How long the client stays at a place, where brokers follow it."""
     fence_stays: tuple[tuple[str, FenceStay], ...] = ()
     """By the name of a fence."""
+    fixed_us: int = 0
+    """When its client's last place was taken in."""
 
 
 def check(state: SessionState, client: str) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from roamcast.cli._pubsub import BadWords, Person, grumble, known, run
 from roamcast.model.fence_text import BadFence
 from roamcast.model.filter import BadFilter
-from roamcast.model.region import Circle
+from roamcast.model.region import ORIGIN, Anchored, Circle, Region
 from roamcast.model.values import BadValue, Point
 from roamcast.printable import shown, shown_json
 
@@ -19,13 +19,20 @@ FEATURES_MAX = 5_000
 """Of one message; more are several, NAME/1, NAME/2, …"""
 
 
-class CircleText(Struct, frozen=True):
-    circle: str
+class RegionText(Struct, frozen=True):
+    circle: str = ""
+    around: str = ""
     on: tuple[str, ...] = ()
     dwell_s: float = 0.0
     hosts: str = ""
 
-    def region(self) -> Circle:
+    def region(self) -> Region:
+        if self.around:
+            host, _, metres = self.around.rpartition(",")
+            try:
+                return Anchored(Circle(ORIGIN, float(metres)), host)
+            except ValueError:
+                raise BadWords(f"--around is '{self.around}'; give a client and metres, as in van-7,150") from None
         try:
             x, y, radius_m = (float(each) for each in self.circle.split(","))
         except ValueError:
@@ -33,7 +40,7 @@ class CircleText(Struct, frozen=True):
         return Circle(Point(x, y), radius_m)
 
 
-def put_one(person: Person, name: str, given: CircleText) -> bool:
+def put_one(person: Person, name: str, given: RegionText) -> bool:
     async def work() -> bool:
         async with known(person, "fences") as client:
             await client.fences.put(
@@ -53,7 +60,9 @@ def put_file(person: Person, file: str, name: str) -> bool:
     try:
         whole = msgspec.json.decode(path.read_bytes())
     except OSError as problem:
-        raise BadWords(f"{file}: cannot be read: {problem.strerror}; a fence without a file has --circle") from None
+        raise BadWords(
+            f"{file}: cannot be read: {problem.strerror}; a fence without a file has --circle or --around"
+        ) from None
     except (msgspec.MsgspecError, RecursionError, ValueError) as problem:
         raise BadWords(f"{file}: not GeoJSON: {problem}") from None
     if not isinstance(whole, dict):

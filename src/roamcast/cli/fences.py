@@ -13,13 +13,16 @@ fences = typer.Typer(
 
 @fences.command("put")
 def put(
-    what: Annotated[str, typer.Argument(help="A file of GeoJSON; or a name, with --circle.")],
+    what: Annotated[str, typer.Argument(help="A file of GeoJSON; or a name, with --circle or --around.")],
     name: Annotated[str, typer.Option(help="Of the file's fences; by default that of the file.")] = "",
     circle: Annotated[str, typer.Option(help="LON,LAT,METRES, or X,Y,METRES if the broker's space is a plane.")] = "",
-    on: Annotated[list[str], typer.Option(help="With --circle: enter, leave, cross or dwell.")] = [],  # noqa: B006
-    dwell: Annotated[float, typer.Option(min=0, help="With --circle: tell who stays so many seconds.")] = 0.0,
+    around: Annotated[str, typer.Option(help="CLIENT,METRES: a circle that moves with a client.")] = "",
+    on: Annotated[list[str], typer.Option(help="With --circle or --around: enter, leave, cross or dwell.")] = [],  # noqa: B006
+    dwell: Annotated[
+        float, typer.Option(min=0, help="With --circle or --around: tell who stays so many seconds.")
+    ] = 0.0,
     hosts: Annotated[
-        str, typer.Option(help="With --circle: only clients with such attributes: `kind = 'van'`.")
+        str, typer.Option(help="With --circle or --around: only clients with such attributes: `kind = 'van'`.")
     ] = "",
     brokers: Brokers = [LOCAL],  # noqa: B006 - typer copies it
     user: User = "",
@@ -30,6 +33,8 @@ def put(
 
         roamcast fences put depot --circle 24.94,60.17,200 --on leave
 
+        roamcast fences put ring --around ambulance-1,150
+
         roamcast fences put depots.geojson
 
     Each Feature of a FeatureCollection is a fence of its own, NAME/ID. What happens at them comes on
@@ -37,12 +42,12 @@ def put(
 
     Exit codes: 0 all brokers will know them, 1 a broker refused them, 2 the input is wrong, or no broker was reached.
     """
-    from roamcast.cli._fences import CircleText, put_file, put_one
+    from roamcast.cli._fences import RegionText, put_file, put_one
     from roamcast.cli._pubsub import Person
 
     person = Person(tuple(brokers), "", "", "", user, password, authority)
-    if circle:
-        leave(lambda: put_one(person, what, CircleText(circle, tuple(on), dwell, hosts)))
+    if circle or around:
+        leave(lambda: put_one(person, what, RegionText(circle, around, tuple(on), dwell, hosts)))
     else:
         leave(lambda: put_file(person, what, name))
 

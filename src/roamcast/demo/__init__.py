@@ -4,7 +4,7 @@
 - `people.py`: who lives in the town, drawn from a seed
 - `fleet.py`: four brokers as processes, each with a quarter of the town
 - `actors.py`: clients of those brokers: cars, buses, pedestrians, an ambulance, lights, parking places
-- `fences.py`: the school zone, the harbour, and who watches them
+- `fences.py`: a school zone, the harbour, and who watches them
 - `market.py`: an area without a broker, behind a gateway
 - `running.py`: all of it together, from the first port to the last event
 - `summary.py`: what is shown in the terminal meanwhile

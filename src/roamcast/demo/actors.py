@@ -30,6 +30,8 @@ REPORT_S = 1.0
 STAY_M = 25.0
 """Another broker must be so much nearer before somebody roams to it: nobody roams to and fro along a border."""
 WAY_M, LIGHT_M, PARKING_M, BUS_M, ACCIDENT_M, BLOCKED_M = 300, 150, 300, 200, 500, 40
+RING, RING_M, RINGED = "ring", 150, "type IN ('car', 'bus')"
+"""A fence that moves with the ambulance, and whom it concerns."""
 SLOW, SLOW_S = 0.25, 2.0
 """How much of its speed a car keeps that makes way or sees a red light, and for how long."""
 ACCIDENT_SAID_S, ACCIDENT_TIMES = 2.0, 4
@@ -205,6 +207,12 @@ class Ambulance(Mover):
 
     async def subscribe(self) -> None:
         await self.client.subscribe("traffic/accident")
+
+    async def begin(self, stack: AsyncExitStack) -> None:
+        await super().begin(stack)
+        ring = Anchored(Circle(Point(0, 0), RING_M), self.name)
+        await self.client.fences.put(RING, ring, on=("enter", "leave", "cross"), hosts=RINGED, hysteresis_m=0.0)
+        await self.client.fences(RING)
 
     async def act(self) -> None:
         around = Scope(Anchored(Circle(Point(0, 0), WAY_M), self.name))

@@ -30,7 +30,9 @@ def run_demo(wishes: Wishes, audits: bool) -> bool:
         skipped = "--no-audit" if not audits else no_java()
         verdict = None
         if skipped is None:
-            screen.say("the audit: Spark works out from the journal what should have been delivered, in about a minute")
+            screen.say(
+                "the audit: Spark works out from the journal what should have been delivered, in about a minute"
+            )
             verdict = audit(demo.fleet.journal)
         elif audits:
             screen.say(f"the audit is skipped. {skipped}")

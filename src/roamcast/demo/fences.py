@@ -1,7 +1,8 @@
 """The demo's fences, and who watches them: a school zone, the harbour, and a ring that moves with the ambulance.
 
 A watcher defines its fence at its broker, and subscribes to what happens there; brokers tell it, wherever the client
-is that passes. The ambulance's driver does the same with the ring. Positions here are exact, so leaving counts at once.
+is that passes. The ambulance does the same with the ring (`actors.py`). Positions are exact, so that
+leaving counts at once.
 """
 
 from contextlib import AsyncExitStack

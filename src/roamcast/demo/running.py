@@ -74,12 +74,13 @@ class Demo:
         self.heralds = [Herald(each.name, each.mqtt) for each in self.fleet.brokers.values()]
         self.cars = [Car(self.stage, name, journey) for name, journey in self.people.cars.items()]
         self.watchers = [Watcher(self.stage, each) for each in FENCES]
+        self.ambulance = Ambulance(self.stage, "ambulance-1", self.people.ambulance)
         self.actors: list[Actor] = [
             *self.watchers,
             *self.cars,
             *(Bus(self.stage, name, journey) for name, journey in self.people.buses.items()),
             *(Walker(self.stage, name, journey) for name, journey in self.people.walkers.items()),
-            Ambulance(self.stage, "ambulance-1", self.people.ambulance),
+            self.ambulance,
             *(Light(self.stage, each) for each in self.people.lights),
             *(Parking(self.stage, each) for each in self.people.parkings),
         ]
@@ -113,8 +114,9 @@ class Demo:
                 await actor.begin(stack)
 
         # Fences are there before anybody is who passes them.
-        await asyncio.gather(*(begin(each) for each in self.watchers))
-        await asyncio.gather(*(begin(each) for each in self.actors if each not in self.watchers))
+        first = (*self.watchers, self.ambulance)
+        await asyncio.gather(*(begin(each) for each in first))
+        await asyncio.gather(*(begin(each) for each in self.actors if each not in first))
         self.no_market = await self.market.begin(stack)
         if self.no_market is not None:
             screen.say(self.no_market)

@@ -164,9 +164,12 @@ EVENT_WITHDRAWN = "event_withdrawn"
 FENCE_PUT = "fence_put"
 """The note of a broker that has fences from now on; its detail is their name, a line end, and their GeoJSON."""
 FENCE_REMOVED = "fence_removed"
+"""Its detail is their name."""
+ANCHOR_AT = "anchor_at"
+"""The note of a broker that has learned where a client is that fences move with; its detail is the client, a line
+end, and `x,y`, or nothing if it has no place."""
 PLACE_KEPT = "place_kept"
 """The note of a client behind a move that is no report of a place: it has connected, or told of something else."""
-"""Its detail is their name."""
 
 Record: TypeAlias = (
     Run

@@ -54,6 +54,8 @@ ACCURACY_DEFAULT_M = 20.0
 """What hysteresis takes for the accuracy of a fix that tells none."""
 ACCURACY_ATTRIBUTE = "accuracy_m"
 """The attribute in which a host tells how accurate its position is."""
+ANCHOR_KEPT_US = 30_000_000
+"""For so long it is remembered where a host was that a fence moves with: a way that began earlier begins anew."""
 DURATION_US_MAX = 10 * 366 * 86_400 * 1_000_000
 NAME_BYTES_MAX = 1_024
 
@@ -187,11 +189,14 @@ def step(
     fence: Fence, state: State, context: Context, space: Space, anchor: Point | None = None
 ) -> tuple[State, tuple[Occurrence, ...]]:
     """`advance` by what a host reports. Where its position is not known, or that of the host which the fence moves
-    with, the way breaks off: the next fix begins another."""
+    with, the way breaks off: the next fix begins another. A fence does not concern the host that it moves with."""
+    region = fence.region
+    if isinstance(region, Anchored) and region.host == context.host:
+        return BEGIN, ()
     if not concerns(fence.rule, context, space):
         return BEGIN, ()
     fix = fix_of(context, anchor)
-    if fix is None or (anchor is None and isinstance(fence.region, Anchored)):
+    if fix is None or (anchor is None and isinstance(region, Anchored)):
         return State(None, state.stay), ()
     return advance(fence, state, fix, space)
 

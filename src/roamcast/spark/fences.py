@@ -7,6 +7,9 @@ A note `fence_put` has fences, and `fence_removed` their name; they are in force
 A broker tells a transition as an event `$roam/fence/<fence>/<transition>` with the host and the time among its
 attributes. Both sides fold the same fixes by `model/fence.py`; but a broker's fix has the time at which the client
 was heard, and the journal's that at which it was handled, so times that are `APART_US` apart at most are the same.
+
+A fence that moves with a host is judged by what the broker of the others knew of that host: brokers note when they
+learned where it is (`anchor_at`), so that the time which the word took between them is no difference.
 """
 
 from collections.abc import Sequence
@@ -15,11 +18,12 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from roamcast.journal.records import FENCE_PUT, FENCE_REMOVED, PLACE_KEPT
+from roamcast.journal.records import ANCHOR_AT, FENCE_PUT, FENCE_REMOVED, PLACE_KEPT
 from roamcast.model.fence_text import read_fences
 from roamcast.model.region import Anchored
+from roamcast.model.values import Point
 from roamcast.spark.journal import Journal
-from roamcast.spark.oracle.fences import Fold, Guarded
+from roamcast.spark.oracle.fences import NO_ANCHORS, Anchors, Fold, Guarded
 from roamcast.spark.prepare import ORDER
 from roamcast.spark.published import Tables
 from roamcast.spark.settings import Settings, collected
@@ -37,8 +41,7 @@ LINES_MAX, EXAMPLES_MAX = 50, 20
 
 
 def fences_of(journal: Journal, settings: Settings) -> tuple[Guarded, ...]:
-    """The fences of a journal with when they were in force; several brokers may note the same. Those that move with a
-    host are left out."""
+    """The fences of a journal with when they were in force; several brokers may note the same."""
     notes = journal.notes.where(F.col("what").isin(FENCE_PUT, FENCE_REMOVED))
     rows = notes.select("at_us", "what", "detail").distinct().orderBy("at_us", F.desc("what"), "detail").collect()
     end_us = settings.until_us + 1
@@ -48,7 +51,7 @@ def fences_of(journal: Journal, settings: Settings) -> tuple[Guarded, ...]:
     def close(name: str, until_us: int) -> None:
         text, from_us = current.pop(name)
         fences = read_fences(name, text, settings.space)
-        found.extend(Guarded(each, from_us, until_us) for each in fences if not isinstance(each.region, Anchored))
+        found.extend(Guarded(each, from_us, until_us) for each in fences)
 
     for row in rows:
         name, _, text = row["detail"].partition("\n")
@@ -63,14 +66,28 @@ def fences_of(journal: Journal, settings: Settings) -> tuple[Guarded, ...]:
 
 def transitions(journal: Journal, fences: Sequence[Guarded], settings: Settings) -> DataFrame:
     """What an ideal system tells of these fences: fence, transition, host, at_us, x, y, dwell_us. Lazy."""
-    fold = Fold(fences, settings.space, settings.until_us)
+    moving = any(isinstance(each.fence.region, Anchored) for each in fences)
+    fold = Fold(fences, settings.space, settings.until_us, anchors_of(journal) if moving else NO_ANCHORS)
     return fixes(journal, settings).mapInArrow(fold, TRANSITIONS.struct)
+
+
+def anchors_of(journal: Journal) -> Anchors:
+    """What brokers knew of the hosts that fences move with, and when."""
+    notes = journal.notes.where(F.col("what") == ANCHOR_AT).orderBy(*ORDER)
+    found: dict[tuple[str, str], list[tuple[int, Point | None]]] = {}
+    for row in notes.select("host", "at_us", "detail").collect():
+        client, _, place = row["detail"].rpartition("\n")
+        point = Point(*map(float, place.split(","))) if place else None
+        found.setdefault((row["host"], client), []).append((row["at_us"], point))
+    return Anchors(found)
 
 
 def fixes(journal: Journal, settings: Settings) -> DataFrame:
     """The moves of each host in order, with its attributes: what it told with a move is recorded right behind it, and
     then whether it told no place. Such a move is where and when the host's last fix was."""
-    moves = journal.moves.select("host", *ORDER, F.lit(True).alias("moved"), "up", "x", "y")
+    writers = journal.runs.select("incarnation", F.col("host").alias("broker")).dropDuplicates(["incarnation"])
+    moved = journal.moves.join(F.broadcast(writers), "incarnation", "left")
+    moves = moved.select("host", *ORDER, F.lit(True).alias("moved"), "up", "x", "y", "broker")
     changes = journal.contexts.select("host", *ORDER, F.struct("attributes").alias("said"))
     notes = journal.notes.where(F.col("what") == PLACE_KEPT).select("host", *ORDER, F.lit(True).alias("kept"))
     of_host = Window.partitionBy("host").orderBy(*ORDER)
@@ -90,7 +107,7 @@ def fixes(journal: Journal, settings: Settings) -> DataFrame:
         .where("moved")
         .withColumn("fix", F.when(F.col("is_kept"), F.coalesce(fix, own)).otherwise(own))
         .sortWithinPartitions("host", *ORDER)
-        .select("host", "fix.at_us", "up", "fix.x", "fix.y", "attributes")
+        .select("host", "fix.at_us", "up", "fix.x", "fix.y", "attributes", F.col("at_us").alias("row_us"), "broker")
     )
 
 

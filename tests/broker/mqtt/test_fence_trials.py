@@ -35,6 +35,9 @@ FENCES = {
 
 
 class FenceTrial(Trial):
+    def fences(self) -> dict[str, dict[str, object]]:
+        return FENCES
+
     def run(self) -> None:
         self.places: dict[str, list[Point]] = {each.name: [] for each in self.publishers}
         for client in self.clients():
@@ -42,7 +45,7 @@ class FenceTrial(Trial):
         self._settle()
         for subscriber in self.subscribers:
             subscriber.subscribe("$roam/fence/#", 2)
-        for name, fence in FENCES.items():
+        for name, fence in self.fences().items():
             self.publishers[0].publish(f"$roam/fences/{name}", json.dumps(fence).encode(), 1, True)
         self._settle()
         self.stage.run(3.0)

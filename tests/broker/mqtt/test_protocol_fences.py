@@ -30,6 +30,12 @@ def put(scene: Scene, client: SimClient, name: str = "yard", given: object = Non
     return reason
 
 
+def ring(host: str, radius_m: float = 100.0, **properties: object) -> dict[str, Any]:
+    """A fence that moves with a host."""
+    said = {"anchor": host, "radius_m": radius_m, "hysteresis_m": 0, **properties}
+    return {"type": "Feature", "geometry": None, "properties": said}
+
+
 def delete(scene: Scene, client: SimClient, name: str = "yard") -> None:
     assert scene.publish(client, f"$roam/fences/{name}", b"", retain=True) is Reason.SUCCESS
 
@@ -158,7 +164,7 @@ def test_jitter_at_the_border_is_told_of_once_rule_99() -> None:
         (json.dumps({"type": "Feature", "geometry": None}).encode(), "geometry is missing"),
         (json.dumps(yard(on=["exit"])).encode(), "on is"),
         (json.dumps(yard(hysteresis_m=10**400)).encode(), "beyond all maps"),
-        (json.dumps({"type": "Feature", "properties": {"anchor": "b", "radius_m": 5}}).encode(), "move with a host"),
+        (json.dumps({"type": "Feature", "properties": {"anchor": "", "radius_m": 5}}).encode(), "anchor is the name"),
     ],
 )
 def test_what_is_no_fence_is_refused_in_words_rule_101(payload: bytes, words: str) -> None:
@@ -411,3 +417,93 @@ def test_rules_say_who_defines_fences_and_who_is_told_rule_101() -> None:
     assert scene.subscribe(office, "$roam/fence/yard/enter") == (Reason.GRANTED_QOS_1,)
     at(scene, van, 0)
     assert told(office) == ["yard/enter"]
+
+
+# Fences that move with a client.
+
+
+def encircled(brokers: str, **properties: Any) -> tuple[Scene, SimClient, SimClient, SimClient]:
+    """A ring around an ambulance at the first broker; the van is at the last one, as the reader is."""
+    scene = Scene(brokers)
+    reader = scene.client("reader", brokers[-1])
+    scene.subscribe(reader, "$roam/fence/#", 2)
+    assert put(scene, reader, "ring", ring("ambulance", **properties)) is Reason.SUCCESS
+    return scene, reader, scene.client("ambulance", brokers[0]), scene.client("van-7", brokers[-1])
+
+
+@pytest.mark.parametrize("brokers", ["a", "abc"])
+def test_a_fence_moves_with_a_client_wherever_that_is_rule_99(brokers: str) -> None:
+    scene, reader, ambulance, van = encircled(brokers)
+    at(scene, ambulance, 0)
+    at(scene, van, 300)
+    at(scene, ambulance, 250)
+    assert told(reader) == []
+    at(scene, van, 300)
+    at(scene, ambulance, 1_000)
+    at(scene, van, 300)
+    assert told(reader) == ["ring/enter", "ring/leave"]
+
+
+def test_the_way_is_seen_from_the_anchor_rule_99() -> None:
+    """From 300 m before it to 50 m: the border at 100 m is passed after four fifths of the time."""
+    scene, reader, ambulance, van = encircled("ab", on=["enter"])
+    at(scene, ambulance, 0)
+    at(scene, van, 300)
+    began_us = scene.stage.loop.now_us
+    scene.rest(10.0)
+    at(scene, ambulance, 250)
+    at(scene, van, 300)
+    (said,) = [json.loads(each.payload) for each in published(reader)]
+    assert said["position"] == [300.0, 0.0]
+    assert abs(said["time"] - began_us - 8_000_000) < 1_000_000
+
+
+def test_a_fence_does_not_concern_the_client_that_it_moves_with_rule_99() -> None:
+    scene, reader, ambulance, _ = encircled("ab")
+    at(scene, ambulance, 0)
+    at(scene, ambulance, 500)
+    assert told(reader) == []
+
+
+def test_who_went_around_within_thirty_seconds_is_seen_from_where_the_anchor_was_rule_99() -> None:
+    scene, reader, ambulance, van = encircled("ab", on=["cross"])
+    at(scene, ambulance, 0)
+    at(scene, van, 300)
+    for x in (250, 500, 900):
+        at(scene, ambulance, x)
+    at(scene, van, 300)
+    at(scene, ambulance, 0)
+    scene.rest(40.0)
+    at(scene, van, 300)
+    assert told(reader) == ["ring/cross"]
+
+
+def test_an_anchor_that_hides_has_no_fence_rule_99() -> None:
+    scene, reader, ambulance, van = encircled("ab")
+    at(scene, ambulance, 0, position_hidden=True)
+    at(scene, van, 10)
+    assert told(reader) == []
+    at(scene, ambulance, 0, kind="ambulance")
+    at(scene, van, 20)
+    assert told(reader) == ["ring/enter"]
+    scene.stage.run(1.0)
+
+
+def test_a_ring_is_known_to_a_broker_that_was_killed_and_to_one_that_comes_later_rule_99() -> None:
+    scene, reader, ambulance, van = encircled("ab")
+    at(scene, ambulance, 0)
+    at(scene, van, 300)
+    broker = scene.stage.brokers["b"]
+    broker.kill()
+    scene.rest()
+    broker.start()
+    scene.stage.heal()
+    scene.rest(5.0)
+    scene.move(reader, "b")
+    scene.move(van, "b")
+    at(scene, van, 50)
+    scene.move(ambulance, "b")
+    at(scene, ambulance, 800)
+    scene.move(van, "a")
+    at(scene, van, 50)
+    assert told(reader) == ["ring/enter", "ring/leave"]

@@ -347,6 +347,7 @@ class Admission:
         self.subscribing.groups.left(session.client, session.asked)
         self.subscribing.forget(session)
         self.border.owners.over(session.client)
+        self.border.fencing.anchors.over(session.client)
         session.attachment.attached = False
         self.border.linking.fired(AWAY + session.client)
         self.border.departed.remove(session)

@@ -7,6 +7,10 @@ The broker at which a client is judges its reports, with the definition itself (
 which fences a move can matter at all (`matching/fences.py`). What is known of a client and a fence is a `Stay`. It is
 part of the session and goes with it from broker to broker, with the last report from which the way goes on.
 
+A fence may move with a client, its anchor. Where that is every broker knows (`anchors.py`), and judges the reports of
+the others by it: with the last place of the anchor that the broker knew of before a report came. So every report is
+an input of its own while there are such fences.
+
 A move that changes a stay is an input of its own, logged before anybody sees what follows from it. One that changes
 none is logged as before, if at all: with the last reports of others (`ReportedTogether`), which are not judged again,
 since the ways between them were judged when they came. So each transition is told once, whoever is killed meanwhile.
@@ -19,12 +23,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from roamcast.broker.mqtt.anchors import Anchors
 from roamcast.broker.mqtt.effects import Remark
 from roamcast.broker.mqtt.events import Events, plain
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import FenceStay
+from roamcast.matching.anchored_fences import AnchoredFences
 from roamcast.matching.fences import FenceIndex
 from roamcast.model.context import Context
+from roamcast.model.event import Event
 from roamcast.model.fence import (
     BEGIN,
     OUTSIDE,
@@ -41,6 +48,7 @@ from roamcast.model.fence import (
 from roamcast.model.fence_text import BadFence, read_fences
 from roamcast.model.filter.tree import EVERYTHING
 from roamcast.model.region import Anchored
+from roamcast.model.values import Point
 from roamcast.mqtt.messages import Message
 
 if TYPE_CHECKING:
@@ -68,10 +76,12 @@ class Fencing:
         self.events = events
         self.changes = 0
         """How often a fence came or went here: who was judged before does not know the newest."""
+        self.anchors = Anchors(border, events)
         self._begin()
 
     def _begin(self) -> None:
         self.index = FenceIndex(self.border.space)
+        self.anchored = AnchoredFences(self.border.space)
         self._of: dict[str, tuple[str, ...]] = {}
         """By topic, the names of the fences that it defines."""
         self._since_us: dict[str, int] = {}
@@ -81,7 +91,7 @@ class Fencing:
         """Whether a fence ever asked for attributes of hosts."""
 
     def __getstate__(self) -> dict[str, object]:
-        return {"border": self.border, "events": self.events, "changes": self.changes}
+        return {"border": self.border, "events": self.events, "changes": self.changes, "anchors": self.anchors}
 
     def restore(self) -> None:
         """After a snapshot was read: fences are what their messages say."""
@@ -101,22 +111,19 @@ class Fencing:
             raise BadFence("a fence does not expire; an empty retained message deletes it")
         if message.payload:
             mine = self._of.get(message.topic, ())
-            for fence in self._read(name, message.payload):
+            for fence in read_fences(name, message.payload, self.border.space):
                 if fence.name in self._since_us and fence.name not in mine:
                     raise BadFence(f"another message defines the fence '{fence.name}' already")
 
     def _read(self, name: str, payload: bytes) -> tuple[Fence, ...]:
-        fences = read_fences(name, payload, self.border.space)
-        for fence in fences:
-            if isinstance(fence.region, Anchored):
-                raise BadFence(f"{fence.name}: brokers do not judge fences yet that move with a host")
-        return fences
+        return read_fences(name, payload, self.border.space)
 
     def heard(self, topic: str) -> None:
         """A message that defines fences has come, or was emptied."""
         before = self._of.get(topic, ())
         self._define(topic)
         self._tell(topic)
+        self._tell_of_anchors(topic)
         self.changes += 1
         if before:
             self._forget_stays(frozenset(before))
@@ -128,9 +135,15 @@ class Fencing:
     def defined(self, name: str) -> Iterator[Fence]:
         """The fences of one of them."""
         for each in self._of.get(DEFINITIONS + name, ()):
-            fence = self.index.get(each)
+            fence = self.get(each)
             if fence is not None:
                 yield fence
+
+    def get(self, name: str) -> Fence | None:
+        return self.index.get(name) or self.anchored.get(name)
+
+    def __len__(self) -> int:
+        return len(self.index) + len(self.anchored)
 
     def tell_all(self) -> None:
         """Observers, after a start: a journal that begins now is to know the fences that were here before."""
@@ -148,14 +161,15 @@ class Fencing:
 
     def _define(self, topic: str) -> None:
         for name in self._of.pop(topic, ()):
-            self.index.remove(name)
+            if not self.index.remove(name):
+                self.anchored.remove(name)
             self._since_us.pop(name, None)
         kept = self.border.retained.of.get(topic)
         if kept is None:
             return
         event, message = kept
         try:
-            fences = self._read(topic.removeprefix(DEFINITIONS), message.payload)
+            fences = read_fences(topic.removeprefix(DEFINITIONS), message.payload, self.border.space)
         except BadFence as problem:
             self.border.emit(Remark("bad_fence", f"{topic}: {problem}"))
             return
@@ -164,26 +178,52 @@ class Fencing:
             self.prepare = None
         # Two messages that came at the same time at two brokers may name the same fence; the first has it.
         new = [each for each in fences if each.name not in self._since_us]
-        self.index.put_all(new)
+        self.index.put_all(each for each in new if not isinstance(each.region, Anchored))
+        for each in new:
+            if isinstance(each.region, Anchored):
+                self.anchored.put(each, self.anchors.places(each.region.host))
         self._filters = self._filters or any(each.rule.hosts != EVERYTHING for each in new)
         self._of[topic] = tuple(each.name for each in new)
         self._since_us.update(dict.fromkeys(self._of[topic], event.published_us))
+
+    # Clients that fences move with.
+
+    def _tell_of_anchors(self, topic: str) -> None:
+        """Those that are here, and that nobody knows of yet."""
+        for name in self._of.get(topic, ()):
+            fence = self.anchored.get(name)
+            if fence is not None and isinstance(fence.region, Anchored):
+                host = fence.region.host
+                session = self.border.sessions.get(host)
+                if session is not None and host not in self.anchors.last:
+                    self.anchors.tell(session.context)
+
+    def anchor_heard(self, event: Event, message: Message) -> None:
+        client = self.anchors.keep(event, message)
+        if client is not None:
+            self.anchored.moved(client, self.anchors.places(client))
+            self.border.observation.anchored(client, self.anchors.last_place(client))
 
     # Moves.
 
     def would_change(self, context: Context) -> bool:
         """Whether a report must be an input of its own."""
-        if not len(self.index):
+        if not len(self):
             return False
         session = self.border.sessions.get(context.host)
-        return session is not None and any(
+        return session is not None and (len(self.anchored) > 0 or self._changes(session, context))
+
+    def _changes(self, session: Session, context: Context) -> bool:
+        return any(
             each.occurrences or each.state.stay != stay_of(session, each)
             for each in self._judged(session, session.context, context)
         )
 
     def moved(self, session: Session, before: Context, after: Context) -> None:
         """A client has reported itself."""
-        judged = list(self._judged(session, before, after)) if len(self.index) else []
+        if self.anchored.has_anchor(after.host):
+            self.anchors.tell(after)
+        judged = list(self._judged(session, before, after)) if len(self) else []
         self.passed_over(session, before, after)
         if judged:
             self._take(session, judged)
@@ -192,10 +232,12 @@ class Fencing:
         """A report that was judged, here or when it came. One that tells no place was not seen by newer fences."""
         if after.at_us != before.at_us:
             session.fences_known = self.changes
+            session.fixed_us = self.border.now_us
 
     def _judged(self, session: Session, before: Context, after: Context) -> Iterator[Judged]:
+        seen_us = self.border.now_us if after.at_us != before.at_us else session.fixed_us
         for name in self._concerned(session, before, after):
-            fence, since_us = self.index.get(name), self._since_us.get(name)
+            fence, since_us = self.get(name), self._since_us.get(name)
             if fence is None or since_us is None:
                 # It was deleted; what is known of it goes with the next change.
                 continue
@@ -203,7 +245,10 @@ class Fencing:
                 # It has told no place since then.
                 continue
             state = self._state(session, fence, since_us, before)
-            state, occurrences = step(fence, state, after, self.border.space)
+            if isinstance(fence.region, Anchored) and state.last is not None and state.last.anchor is None:
+                # Nobody knows any more where its anchor was then: the way begins anew.
+                state = State(None, state.stay)
+            state, occurrences = step(fence, state, after, self.border.space, self._anchor(fence, seen_us))
             yield Judged(fence, since_us, state, occurrences)
 
     def _concerned(self, session: Session, before: Context, after: Context) -> Iterable[str]:
@@ -217,6 +262,9 @@ class Fencing:
                 found.update(dict.fromkeys(session.fence_stays))
                 found.update(dict.fromkeys(self.index.touched(None, after.position)))
             found.update(dict.fromkeys(self.index.touched(before.position, after.position)))
+            if len(self.anchored):
+                found.update(dict.fromkeys(self.anchored.touched(before.position, after.position)))
+                found.update(dict.fromkeys(name for name in session.fence_stays if self.anchored.get(name)))
         return sorted(found)
 
     def _state(self, session: Session, fence: Fence, since_us: int, before: Context) -> State:
@@ -225,7 +273,7 @@ class Fencing:
         stay = held.stay if held is not None and held.since_us == since_us else OUTSIDE
         if not concerns(fence.rule, before, self.border.space):
             return BEGIN
-        last = fix_of(before)
+        last = fix_of(before, self._anchor(fence, session.fixed_us))
         if last is not None and stay == OUTSIDE and last.at_us < since_us:
             # A fence that is newer than the last report sees the next one as the first.
             last = None
@@ -233,6 +281,9 @@ class Fencing:
             # By the clock of the broker that took it, which may be behind that of the client's last broker.
             last = replace(last, at_us=max(last.at_us, stay.entered_us or 0, stay.passed_us or 0))
         return State(last, stay)
+
+    def _anchor(self, fence: Fence, before_us: int) -> Point | None:
+        return self.anchors.at(fence.region.host, before_us) if isinstance(fence.region, Anchored) else None
 
     # What follows.
 
@@ -288,7 +339,7 @@ class Fencing:
 
     def _known(self, session: Session) -> Iterator[Judged]:
         for name, held in sorted(session.fence_stays.items()):
-            fence = self.index.get(name)
+            fence = self.get(name)
             if fence is not None and self._since_us.get(name) == held.since_us:
                 yield Judged(fence, held.since_us, self._state(session, fence, held.since_us, session.context), ())
 

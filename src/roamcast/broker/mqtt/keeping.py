@@ -1,4 +1,5 @@
-"""What every broker must have: retained messages, those that last, and owners of client ids (docs/PROTOCOL.md, 8).
+"""What every broker must have: retained messages, those that last, owners of client ids, and where the clients are
+that fences move with (docs/PROTOCOL.md, 8).
 
 The event of such a message has an id that ends with `TO_ALL` and goes to every broker, whoever wants it there. A
 neighbour that is met for the first time, or anew, is given everything that is kept here, in pieces; what is news to
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from roamcast.broker.messages import Notified
+from roamcast.broker.mqtt.anchors import ANCHOR_TOPIC
 from roamcast.broker.mqtt.effects import Remark
 from roamcast.broker.mqtt.events import TO_ALL, Events
 from roamcast.broker.mqtt.fencing import DEFINITIONS
@@ -71,6 +73,9 @@ class Keeping:
         if message.topic.startswith(OWNER_TOPIC):
             if not self.owners.keep(event, message):
                 self.border.emit(Remark("owner_dropped", message.topic))
+            return False
+        if message.topic.startswith(ANCHOR_TOPIC):
+            self.border.fencing.anchor_heard(event, message)
             return False
         withdrawn = withdrawn_by(message)
         if withdrawn:
@@ -138,7 +143,8 @@ class Keeping:
 
     def _hand_over(self, peer: str) -> None:
         neighbours, now_us = self.border.neighbours, self.border.now_us
-        kept = [*self.retained.all(), *self.lasting.all(), *self.owners.all()]
+        anchors = self.border.fencing.anchors.last.values()
+        kept = [*self.retained.all(), *self.lasting.all(), *self.owners.all(), *anchors]
         outgoing: PeerMessages = []
         for body in pieces(kept):
             event = Event(self.events.next_id(True), KEPT_TOPIC, Context(self.border.host), now_us, now_us, body=body)

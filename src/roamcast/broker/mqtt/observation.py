@@ -30,6 +30,7 @@ from roamcast.broker.session import Session
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.subscription import Subscription
+from roamcast.model.values import Point
 from roamcast.mqtt.messages import Message
 from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.node.observer import Observer, Observers, SubscriptionIds
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from roamcast.broker.mqtt.mqtt_border import MqttBorder
 
 RETAINED_GIVEN = "retained_given"
-FENCE_PUT, FENCE_REMOVED, PLACE_KEPT = "fence_put", "fence_removed", "place_kept"
+FENCE_PUT, FENCE_REMOVED, PLACE_KEPT, ANCHOR_AT = "fence_put", "fence_removed", "place_kept", "anchor_at"
 
 
 class Observation:
@@ -75,7 +76,7 @@ class Observation:
         if self.observers.all:
             self.flush()
             self.observers.moved(self.border.now_us, context)
-            if not is_fix and len(self.border.fencing.index):
+            if not is_fix and len(self.border.fencing):
                 self.observers.noted(self.border.now_us, context.host, PLACE_KEPT, "")
 
     def disconnected(self, client: str) -> None:
@@ -165,6 +166,13 @@ class Observation:
             self.flush()
             what, detail = (FENCE_PUT, f"{name}\n{text}") if text else (FENCE_REMOVED, name)
             self.observers.noted(self.border.now_us, self.border.host, what, detail)
+
+    def anchored(self, client: str, place: Point | None) -> None:
+        """This broker has learned where a client is that fences move with."""
+        if self.observers.all:
+            self.flush()
+            x_y = "" if place is None else f"{place.x!r},{place.y!r}"
+            self.observers.noted(self.border.now_us, self.border.host, ANCHOR_AT, f"{client}\n{x_y}")
 
     def heard(self, peer: str, event: Event) -> None:
         if self.observers.look_at_links:

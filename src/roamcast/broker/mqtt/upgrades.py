@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from roamcast.broker.logical.following import FORMER_MAX
+from roamcast.broker.mqtt.anchors import Anchors
 from roamcast.broker.mqtt.fencing import Fencing
 from roamcast.broker.mqtt.owners import Owners
 from roamcast.broker.mqtt.walking import Walking
@@ -56,7 +57,15 @@ def to_15(core: "Core") -> None:
         session.fence_stays, session.fences_known = {}, -1
 
 
-UPGRADES: Mapping[int, Callable[["Core"], None]] = {12: to_13, 13: to_14, 14: to_15}
+def to_16(core: "Core") -> None:
+    """Fences may move with clients, and sessions know when their client's last place came."""
+    fencing = core.border.fencing
+    fencing.anchors = Anchors(core.border, core.events)
+    for session in core.border.sessions.values():
+        session.fixed_us = 0
+
+
+UPGRADES: Mapping[int, Callable[["Core"], None]] = {12: to_13, 13: to_14, 14: to_15, 15: to_16}
 
 
 def upgrade(core: "Core", version: int, to: int) -> None:

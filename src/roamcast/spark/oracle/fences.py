@@ -3,17 +3,33 @@
 A worker has the fixes of some hosts in order. A fence is asked about a fix if its state is not *outside*, or if the
 way to that fix touches the box around its region; of the others a fix changes nothing but where the way goes on from.
 So the answers are those of the definition, asked far less often.
+
+A fence that moves with a host is asked about each fix of the others, with the place of that host which the broker of
+the fix knew of before it (`Anchors`).
 """
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from roamcast.journal.plain import attributes_of
 from roamcast.model.context import Context
-from roamcast.model.fence import BEGIN, OUTSIDE, Fence, Occurrence, State, concerns, elapsed, fix_of, step
+from roamcast.model.fence import (
+    ANCHOR_KEPT_US,
+    BEGIN,
+    OUTSIDE,
+    Fence,
+    Occurrence,
+    State,
+    concerns,
+    elapsed,
+    fix_of,
+    step,
+)
 from roamcast.model.filter.mask import Floats
 from roamcast.model.region import Anchored, Box, Circle, Polygon
 from roamcast.model.space import Plane, Space
@@ -33,6 +49,25 @@ class Guarded(NamedTuple):
     until_us: int
 
 
+class Anchors:
+    """When each broker learned where hosts are that fences move with."""
+
+    def __init__(self, known: Mapping[tuple[str, str], Sequence[tuple[int, Point | None]]]) -> None:
+        """By broker and host, in the order of time."""
+        self._known = known
+
+    def at(self, broker: str, host: str, before_us: int, now_us: int) -> Point | None:
+        """As `Anchors.at` of a broker says it (`broker/mqtt/anchors.py`)."""
+        known = self._known.get((broker, host), ())
+        if before_us <= now_us - ANCHOR_KEPT_US:
+            return None
+        count = bisect_left(known, before_us, key=lambda each: each[0])
+        return known[count - 1][1] if count else None
+
+
+NO_ANCHORS = Anchors({})
+
+
 class Fixes:
     """Of a batch, a row for each move of a host, by host and in order."""
 
@@ -40,6 +75,8 @@ class Fixes:
         self.batch = batch
         self.host = batch["host"].to_pylist()
         self.at_us: Rows = batch["at_us"].to_numpy()
+        self.row_us: Rows = batch["row_us"].to_numpy()
+        self.broker = batch["broker"].to_pylist()
         self.up = batch["up"].to_numpy(zero_copy_only=False)
         self.x, self.y = (batch[name].to_numpy(zero_copy_only=False).astype(float) for name in ("x", "y"))
 
@@ -53,8 +90,8 @@ class Fixes:
 
 
 class Fold:
-    def __init__(self, fences: Sequence[Guarded], space: Space, until_us: int) -> None:
-        self.fences, self.space, self.until_us = tuple(fences), space, until_us
+    def __init__(self, fences: Sequence[Guarded], space: Space, until_us: int, anchors: Anchors = NO_ANCHORS) -> None:
+        self.fences, self.space, self.until_us, self.anchors = tuple(fences), space, until_us, anchors
         self.boxes = boxes_of(self.fences, space)
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -72,6 +109,13 @@ class Walk:
 
     def __init__(self, fold: Fold) -> None:
         self.fences, self.space, self.until_us, self.boxes = fold.fences, fold.space, fold.until_us, fold.boxes
+        self.anchors = fold.anchors
+        self.moving = {
+            number: each.fence.region.host
+            for number, each in enumerate(fold.fences)
+            if isinstance(each.fence.region, Anchored)
+        }
+        """Fences that move, by number, and with whom."""
         self.host: str | None = None
         self.before: Context | None = None
         """The last fix of the batch before, if that is of the same host and up."""
@@ -88,7 +132,7 @@ class Walk:
             if fixes.host[row] != self.host:
                 self.end()
                 self.host, self.before = fixes.host[row], None
-            if not self.states:
+            if not self.states and not self.moving:
                 # Nothing happens before the next way that touches a fence.
                 row = (
                     int(touched[np.searchsorted(touched, row)]) if len(touched) and touched[-1] >= row else len(fixes)
@@ -97,7 +141,7 @@ class Walk:
                     break
                 self.host = fixes.host[row]
             first, last = np.searchsorted(touched, [row, row + 1])
-            self.fix(fixes, row, set(fences[first:last].tolist()))
+            self.fix(fixes, row, {*fences[first:last].tolist(), *self.moving})
             row += 1
         self.host = fixes.host[-1]
         self.before = fixes.context(len(fixes) - 1) if fixes.up[-1] else None
@@ -139,7 +183,10 @@ class Walk:
                 self.leave(number, at_us)
                 continue
             state = self.states.get(number) or self.outside(number, before)
-            state, told = step(fence, state, context, self.space)
+            anchor = None
+            if number in self.moving:
+                state, anchor = self.seen_from(number, state, fixes, row)
+            state, told = step(fence, state, context, self.space, anchor)
             self.tell(fence, context.host, told)
             self.states[number] = state
             if state.stay == OUTSIDE:
@@ -156,6 +203,17 @@ class Walk:
         if before is None or before.at_us < from_us or not concerns(fence.rule, before, self.space):
             return BEGIN
         return State(fix_of(before))
+
+    def seen_from(self, number: int, state: State, fixes: Fixes, row: int) -> tuple[State, Point | None]:
+        """With the place of its anchor at the last fix, and that at this one."""
+        at_us, row_us, broker = int(fixes.at_us[row]), int(fixes.row_us[row]), fixes.broker[row]
+        fence, host = self.fences[number].fence, self.moving[number]
+        state, told = elapsed(fence, state, at_us)
+        self.tell(fence, fixes.host[row], told)
+        if state.last is not None:
+            anchor = self.anchors.at(broker, host, state.last.at_us, row_us)
+            state = State(None if anchor is None else replace(state.last, anchor=anchor), state.stay)
+        return state, self.anchors.at(broker, host, at_us, row_us)
 
     def leave(self, number: int, at_us: int) -> None:
         """The fence, or the host, is gone; what time alone has brought about before has happened."""
@@ -198,7 +256,8 @@ def boxes_of(fences: Sequence[Guarded], space: Space) -> Boxes:
                 sides.append((min(x), min(y), max(x), max(y)))
                 reach.append(0.0)
             case Anchored():
-                raise ValueError(f"fence '{fence.name}' moves with a host; only fixed ones are judged here")
+                sides.append(NOWHERE)
+                reach.append(0.0)
     columns: Floats = np.array(sides, float).reshape(-1, 4).T
     beyond = np.zeros(len(sides), np.bool_)
     if not isinstance(space, Plane):
