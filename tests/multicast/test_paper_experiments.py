@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -53,6 +54,8 @@ class Deployment:
         self.nodes: dict[str, tuple[str, RunningNode]] = {}
         self.got: dict[str, list[Event]] = {}
         self.cost: Counter[str] = Counter()
+        self.sent: dict[str, set[str]] = {}
+        """By node, the events it raised or forwarded."""
         for name, namespace in machines.namespaces.items():
             self.on(name, partial(enter, namespace))
 
@@ -90,6 +93,7 @@ class Deployment:
         def counted(data: bytes, said: Broadcast) -> int:
             if isinstance(said.message, Raised):
                 self.cost[said.message.event.id] += 1
+                self.sent.setdefault(name, set()).add(said.message.event.id)
             return send(data, said)
 
         node.air.broadcast = counted  # type: ignore[method-assign]
@@ -182,6 +186,27 @@ def test_gossip_saves_what_those_beyond_the_distance_do_not_forward(machines: Ma
             made.wait_for_event(event, name)
         made.wait_for_cost(event, 1 + len(inside(200)))
         assert len(inside(200)) < len(members)
+
+
+def test_gossip_with_the_papers_probability_forwards_about_so_often_and_loses_only_by_it(machines: Machines) -> None:
+    """5.4, G(200, 0.8): two far members hear every event, and are the only way to those beyond them."""
+    with road(machines, gossip_distance_m=200.0, gossip_probability=0.8) as made:
+        made.announce(WARNING, 700)
+        for name in ROAD:
+            made.wait_for_groups(name, 1)
+        events = [made.raise_("warning") for _ in range(40)]
+        chains = (("v7", "v8", "v9"), ("v2", "v1", "v0"))
+        asyncio.run(until(lambda: all(len(made.got[name]) == len(events) for name in (*inside(200), "v7", "v2"))))
+
+        def passed_on(before: str, after: str) -> bool:
+            return {event.id for event in made.got[after]} == made.sent.get(before, set())
+
+        for chain in chains:
+            for before, after in pairwise(chain):
+                asyncio.run(until(partial(passed_on, before, after)))
+        forwarded = sum(len(made.sent[chain[0]]) for chain in chains)
+        assert 0.5 < forwarded / (len(chains) * len(events)) < 1
+        assert all(event.id in made.sent[name] for event in events for name in inside(200))
 
 
 STEP_M = 11.176
