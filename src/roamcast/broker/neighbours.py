@@ -33,6 +33,9 @@ CLOCKS_DIFFER_US = 2_000_000
 
 
 class NeighbourBrokers:
+    has_crashed = False
+    """Whether a neighbour knew an earlier life of this broker, of which nothing is known here."""
+
     def __init__(
         self, life: int, params: BrokerParams, space: Space, in_tree: Callable[[str], bool] | None = None
     ) -> None:
@@ -148,6 +151,8 @@ class NeighbourBrokers:
         """A neighbour that is new, or new again after a crash, is asked for what others want; else the stream goes
         on.
         """
+        if hello.peer_life not in (0, self.streams.life):
+            self.has_crashed = True
         if self.streams.continues(peer, hello):
             self.confirming[peer] = None
             return self.streams.of[peer].resumed(hello)

@@ -186,6 +186,7 @@ class Relocation(Handover):
         if claim.forgets:
             return self._forget(session)
         session.attachment.attached = False
+        session.has_through(claim.after)
         if session.attachment.awaits is None:
             return [*self._answer(session, claim), *self._forget(session)]
         session.attachment.claim = claim
@@ -237,11 +238,12 @@ class Relocation(Handover):
         return [*effects, *self._farewell(Farewell(client, session.epoch), None)]
 
     def _farewell(self, farewell: Farewell, sender: str | None) -> list[Does]:
-        if not self.arrows.forget(farewell.client, farewell.epoch):
+        """Goes wherever arrows are, and past a broker that has lost its own: others may lead to it still."""
+        had_arrow = self.arrows.forget(farewell.client, farewell.epoch)
+        if not (had_arrow or self.neighbours.has_crashed) or farewell.hops >= HOPS_MAX:
             return []
-        return self.neighbours.send(
-            [(peer, farewell) for peer in self.neighbours.router.neighbours if peer != sender]
-        )
+        onward = replace(farewell, hops=farewell.hops + 1)
+        return self.neighbours.send([(peer, onward) for peer in self.neighbours.router.neighbours if peer != sender])
 
     def _abandon(self, abandon: Abandon, sender: str | None) -> list[Does]:
         """A client has begun anew elsewhere: whatever is older would only be found by mistake."""

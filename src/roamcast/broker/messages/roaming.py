@@ -80,6 +80,7 @@ class Farewell(Message, frozen=True, tag="farewell"):
 
     client: str
     epoch: int
+    hops: int = 0
 
 
 class Abandon(Message, frozen=True, tag="abandon"):
