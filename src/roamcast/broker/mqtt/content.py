@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from roamcast.model.context import Context
 from roamcast.model.event import CONTENT_ATTRIBUTES_MAX
 from roamcast.model.space import Space
-from roamcast.model.values import NAME_CHARS_MAX, BadValue, Point, Value, Velocity, check_value
+from roamcast.model.values import NAME_CHARS_MAX, BadValue, Instant, Point, Value, Velocity, check_value
 
 REPORT_TOPIC = "$roam/me"
 
@@ -29,7 +29,7 @@ def attributes_of(payload: bytes, space: Space) -> dict[str, Value]:
         decoded = _decoder.decode(payload)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return {}
-    return _attributes(decoded, space) if isinstance(decoded, dict) else {}
+    return attributes_in(decoded, space) if isinstance(decoded, dict) else {}
 
 
 def place_of(payload: bytes, space: Space) -> Point | None:
@@ -47,7 +47,7 @@ def place_of(payload: bytes, space: Space) -> Point | None:
     return point_of(given, space) if type(given) is list else None
 
 
-def _attributes(decoded: Mapping[str, object], space: Space) -> dict[str, Value]:
+def attributes_in(decoded: Mapping[str, object], space: Space) -> dict[str, Value]:
     attributes: dict[str, Value] = {}
     for name, given in decoded.items():
         value = _value(name, given, space)
@@ -67,7 +67,7 @@ def _value(name: str, given: object, space: Space) -> Value | None:
         return None
     if isinstance(given, list | dict):
         return point_of(given, space)
-    if not isinstance(given, bool | int | float | str):
+    if not isinstance(given, bool | int | float | str | Instant):
         return None
     try:
         check_value(name, given)
@@ -157,7 +157,7 @@ def context_reported(payload: bytes, before: Context, now_us: int, space: Space)
         velocity = Velocity(*report.velocity)
     attributes = before.attributes
     if report.attributes is not None:
-        attributes = _attributes(report.attributes, space)
+        attributes = attributes_in(report.attributes, space)
         lacking = [name for name in report.attributes if name not in attributes]
         if lacking:
             raise BadReport(f"'{lacking[0]}' is no attribute: give a number, text, a truth value or a position")

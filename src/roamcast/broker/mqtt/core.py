@@ -52,6 +52,7 @@ from roamcast.broker.mqtt.inputs import (
 from roamcast.broker.mqtt.mqtt_border import MqttBorder
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.mqtt.passing import Passing
+from roamcast.broker.mqtt.payloads import Payloads
 from roamcast.broker.mqtt.stored import STATE_VERSION, BadState, check_same_kind, dumped, loaded
 from roamcast.broker.mqtt.upgrades import upgrade
 from roamcast.broker.params import BrokerParams
@@ -80,6 +81,7 @@ class Core:
         self.host = host
         self.space = space = space or Plane()
         self.events = Events(host, life, space)
+        self.events.payloads = Payloads(given.payloads)
 
         def make(of: Broker) -> MqttBorder:
             self.border = border(of, self.events, given, graph)
@@ -295,6 +297,7 @@ class Core:
             return False
         self.params = params
         self.border.keep_within(params)
+        self.events.payloads = Payloads(params.payloads)
         self.border.audience.walk_on(graph)
         self.broker.logical.adopt(broker.logical, graph)
         self.border.walking.adopt(broker.logical)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from roamcast.broker.modulators.running import MADE_OF
-from roamcast.broker.mqtt.content import attributes_of
+from roamcast.broker.mqtt.payloads import Payloads
 from roamcast.broker.mqtt.properties import BadProperty, check_lasting, must_reach_all, scopes_of
 from roamcast.broker.window import Delivery
 from roamcast.model.context import Context
@@ -35,6 +35,9 @@ _decoder = msgspec.msgpack.Decoder(Message)
 
 class Events:
     """Makes events of messages, and remembers the messages of late ones: one object for all who get it."""
+
+    payloads = Payloads()
+    """How attributes are read, as the settings say."""
 
     def __init__(self, host: str, life: int, space: Space) -> None:
         self.host = host
@@ -83,7 +86,7 @@ class Events:
 
     def _event(self, event_id: str, publisher: Context, message: Message, now_us: int, travels: bool) -> Event:
         body = _encoder.encode(message) if travels else None
-        event = event_made_of(event_id, publisher, message, now_us, self.space, body)
+        event = event_made_of(event_id, publisher, message, now_us, self.space, body, self.payloads)
         self._messages.put(event_id, message, len(message.payload))
         return event
 
@@ -154,7 +157,13 @@ class Events:
 
 
 def event_made_of(
-    event_id: str, publisher: Context, message: Message, now_us: int, space: Space, body: bytes | None = None
+    event_id: str,
+    publisher: Context,
+    message: Message,
+    now_us: int,
+    space: Space,
+    body: bytes | None,
+    payloads: Payloads,
 ) -> Event:
     """What a message says in the model's words; raises `BadProperty` or `BadValue`."""
     relevance = audience = EVERYWHERE
@@ -166,14 +175,14 @@ def event_made_of(
         relevance, audience = scopes_of(publisher.host, message.user_properties, space)
         if origin is not None:
             relevance, audience = origin.relevance, origin.audience
-    attributes = said_by(message.payload, publisher, now_us, space)
+    attributes = said_by(message, publisher, now_us, space, payloads)
     expires_us = now_us if message.expires_us is None else max(now_us, message.expires_us)
     return Event(event_id, message.topic, publisher, now_us, expires_us, attributes, relevance, audience, body)
 
 
-def said_by(payload: bytes, publisher: Context, now_us: int, space: Space) -> dict[str, Value]:
+def said_by(message: Message, publisher: Context, now_us: int, space: Space, payloads: Payloads) -> dict[str, Value]:
     """The attributes of what a publisher says now, among them where it is if it says no other place."""
-    attributes = attributes_of(payload, space)
+    attributes = payloads.attributes_of(message.topic, message.payload, space)
     if "position" not in attributes and publisher.position is not None:
         here = publisher.position_at(now_us, space)
         if here is not None:

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from roamcast.broker.modulators.limits import Limits
+from roamcast.broker.mqtt.payloads import PayloadParams
 from roamcast.mqtt.limits import SessionLimits
 
 
@@ -30,6 +31,9 @@ class CoreParams(Struct, frozen=True, forbid_unknown_fields=True):
     unreachable: Literal["wait", "anew"] = "wait"
     """What a client does that does not say it itself, when a broker that may have its session is not reached: `anew`
     lets it begin anew at once."""
+
+    payloads: tuple[PayloadParams, ...] = ()
+    """How attributes are read of payloads that are not flat, by topic: the first that fits."""
 
     def __post_init__(self) -> None:
         if self.advertised_topics_max < 1:

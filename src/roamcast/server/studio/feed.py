@@ -130,6 +130,7 @@ class Feed(Attendant):
             self.seen(way)
         for name in watcher.core.border.fencing.definitions():
             self.fenced(name)
+        self._counts.append((self._now_us(), watcher.counted()))
         self._timer = asyncio.get_running_loop().call_later(FRAME_S, self._tick)
 
     def _end(self) -> None:
