@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from roamcast.papers.catalogue import EXPERIMENTS
-from roamcast.papers.claims_pages import BEGIN, END, NOT_RUN, cell, paper_of, tallies, write_pages, written
+from roamcast.papers.claims_pages import BEGIN, END, NOT_RUN, Dated, cell, paper_of, tallies, write_pages, written
 from roamcast.papers.experiment import Row
 from roamcast.papers.report import MARKS, section_of
 from tests.cli.test_commands import invoke
@@ -60,7 +60,8 @@ def test_p4_pages_are_written_from_what_was_run(tmp_path: Path) -> None:
     for paper in PAPERS:
         (tmp_path / f"{paper}.md").write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
     rows = [Row("steam-groups", {"announcements": 40}, 0, 1, {"groups": 40.0, "collisions": 1.0})]
-    assert len(write_pages(tmp_path, EXPERIMENTS, [section_of(EXPERIMENTS["steam-groups"], rows)])) == len(PAPERS)
+    run = [Dated(section_of(EXPERIMENTS["steam-groups"], rows), "quick", "2026-11-19")]
+    assert len(write_pages(tmp_path, EXPERIMENTS, run)) == len(PAPERS)
     text = (tmp_path / "STEAM.md").read_text(encoding="utf-8")
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
@@ -68,6 +69,25 @@ def test_p4_pages_are_written_from_what_was_run(tmp_path: Path) -> None:
     assert shown["groups that a consumer of all joins"] == ("40", "holds")
     assert shown["collisions"] == ("1", "**differs**")
     assert shown["frames up to 200 m"] == (NOT_RUN, "")
+    assert "`steam-groups`; 1 runs, quick preset, 2026-11-19 |" in text
+
+
+def test_p4_what_was_not_run_this_time_stays_on_its_page_and_is_counted() -> None:
+    page = f"{BEGIN}\n{END}"
+    for name in ("steam-groups", "steam-speed"):
+        page = written(page, "STEAM", EXPERIMENTS, [Dated(section_of(EXPERIMENTS[name], []), "quick", name)])
+    groups = [each for each in claims_in(block_of(page)) if each[0] == "groups that a consumer of all joins"]
+    assert groups[0][2] != NOT_RUN
+    assert "1 runs" not in page
+    assert "0 runs, quick preset, steam-groups" in page
+    count = len(EXPERIMENTS["steam-groups"].claims) + len(EXPERIMENTS["steam-speed"].claims)
+    assert f"as published 0 of {count}" in page
+
+
+def test_p4_what_an_experiment_no_longer_claims_does_not_stay_on_its_page() -> None:
+    run = [Dated(section_of(EXPERIMENTS["steam-groups"], []), "quick", "2026-11-19")]
+    page = written(f"{BEGIN}\n{END}", "STEAM", EXPERIMENTS, run).replace("groups that a consumer", "groups that one")
+    assert "2026-11-19" not in written(page, "STEAM", EXPERIMENTS, [])
 
 
 def test_p4_a_page_without_a_place_for_claims_is_refused() -> None:

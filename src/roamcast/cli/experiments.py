@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -178,18 +179,20 @@ def report_command(
 ) -> None:
     """Write one page with every experiment that was run: the paper's value, ours, and whether they agree."""
     from roamcast.papers.catalogue import EXPERIMENTS
-    from roamcast.papers.claims_pages import write_pages
+    from roamcast.papers.claims_pages import Dated, write_pages
     from roamcast.papers.experiment import Row
     from roamcast.papers.report import page, section_of
     from roamcast.papers.rows import kept
 
     preset: Preset = "full" if full else "quick"
     found: list[tuple[Experiment, list[Row]]] = []
+    days: dict[str, str] = {}
     for name, experiment in EXPERIMENTS.items():
         file = out / f"{name}.{preset}.json"
         if file.exists():
             try:
                 found.append((experiment, kept(file)))
+                days[name] = f"{datetime.fromtimestamp(file.stat().st_mtime, UTC):%Y-%m-%d}"
             except msgspec.DecodeError as problem:
                 what = (
                     f"{file}: not the rows of an experiment: {problem}; run `roamcast experiments run {name}` again"
@@ -212,7 +215,9 @@ def report_command(
     console.print(f"{holding} of {len(claims)} claims hold; the page is {out / 'index.html'}")
     if pages is not None:
         try:
-            written = write_pages(pages, EXPERIMENTS, sections)
+            written = write_pages(
+                pages, EXPERIMENTS, [Dated(section, preset, days[section.name]) for section in sections]
+            )
         except (OSError, ValueError) as problem:
             complaints.print(f"[red]{escape(f'--pages {pages}: {problem}')}[/red]", soft_wrap=True)
             raise typer.Exit(EXIT_BAD_INPUT) from None

@@ -1,10 +1,12 @@
 """The claims on the pages of the papers (docs/papers/): a count by paper, and what each claim came to.
 
 A page has its claims between two marks. Everything there is made from the rows of a run, so that no figure is typed
-by hand. A claim whose experiment was not run says so.
+by hand. Each experiment says when it was run and by which preset; one that was not run this time keeps what the page
+says of it, as long as its claims are the same. A claim whose experiment was never run says so.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,6 +17,8 @@ from roamcast.papers.report import MARKS, Judged, Section
 BEGIN = "<!-- claims, written by `roamcast experiments report --pages` -->"
 END = "<!-- end of claims -->"
 NOT_RUN = "not run"
+CELLS = re.compile(r"(?<!\\)\|")
+EXPERIMENT = re.compile(r"\| \*\*.*`(?P<name>[\w-]+)`")
 
 
 class Tally(Struct, frozen=True):
@@ -36,11 +40,13 @@ def paper_of(experiment: str) -> str:
     return experiment.partition("-")[0].upper()
 
 
-def tally_of(paper: str, claims: Sequence[Judged]) -> Tally:
+def tally_of(paper: str, claims: Iterable[tuple[str, bool]]) -> Tally:
+    """`claims` are what each says of the paper, and whether it holds."""
+    found = list(claims)
     counts = []
     for mark in MARKS:
-        these = [claim for claim in claims if claim.paper.startswith(mark)]
-        counts.append((sum(claim.holds for claim in these), len(these)))
+        these = [holds for words, holds in found if words.startswith(mark)]
+        counts.append((sum(these), len(these)))
     return Tally(paper, *counts)
 
 
@@ -49,38 +55,80 @@ def tallies(sections: Sequence[Section]) -> list[Tally]:
     papers = dict.fromkeys(paper_of(section.name) for section in sections)
     return [
         tally_of(
-            paper, [claim for section in sections if paper_of(section.name) == paper for claim in section.claims]
+            paper,
+            ((each.paper, each.holds) for one in sections if paper_of(one.name) == paper for each in one.claims),
         )
         for paper in papers
     ]
 
 
-def written(text: str, paper: str, experiments: Mapping[str, Experiment], sections: Sequence[Section]) -> str:
+class Dated(Struct, frozen=True):
+    """What was run, by which preset and on which day."""
+
+    section: Section
+    preset: str
+    day: str
+
+
+def written(text: str, paper: str, experiments: Mapping[str, Experiment], run: Sequence[Dated]) -> str:
     """The page with its claims brought up to date; raises `ValueError` if it has no place for them."""
     before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    old, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"no '{BEGIN}' with '{END}' after it")
-    return f"{before}{BEGIN}\n\n{block(paper, experiments, sections)}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{block(paper, experiments, run, old)}\n{END}{after}"
 
 
-def block(paper: str, experiments: Mapping[str, Experiment], sections: Sequence[Section]) -> str:
-    by_name = {section.name: section for section in sections}
-    ours = [each for each in experiments.values() if paper_of(each.name) == paper]
-    found = [by_name[each.name] for each in ours if each.name in by_name]
-    tally = tally_of(paper, [claim for section in found for claim in section.claims])
-    runs = sum(section.runs for section in found)
-    left = sum(len(each.claims) for each in ours if each.name not in by_name)
+def block(paper: str, experiments: Mapping[str, Experiment], run: Sequence[Dated], old: str = "") -> str:
+    by_name = {each.section.name: each for each in run}
+    shown = shown_in(old)
+    lines: list[str] = []
+    for experiment in experiments.values():
+        if paper_of(experiment.name) != paper:
+            continue
+        dated = by_name.get(experiment.name)
+        fresh = lines_of(experiment, dated)
+        known = shown.get(experiment.name, [])
+        lines += known if dated is None and same_claims(known, fresh) else fresh
+    claims = [each for each in map(cells, lines) if each[1]]
+    tally = tally_of(paper, ((each[1], each[3].startswith("holds")) for each in claims if each[2] != NOT_RUN))
+    left = sum(each[2] == NOT_RUN for each in claims)
     rest = f" Of {left} more the experiments were not run." if left else ""
-    lines = [f"Claims that hold: **{tally.words}**; {runs:,} runs.{rest}", ""]
-    lines += ["| claim | the paper, and what we accept | measured | |", "|---|---|---|---|"]
-    for experiment in ours:
-        lines.append(f"| **{cell(experiment.title)}**, {cell(experiment.section)}; `{experiment.name}` | | | |")
-        section = by_name.get(experiment.name)
-        judged = None if section is None else section.claims
-        for index, claim in enumerate(experiment.claims):
-            lines.append(row(claim.what, claim.paper, None if judged is None else judged[index]))
-    return "\n".join([*lines, ""])
+    table = ["| claim | the paper, and what we accept | measured | |", "|---|---|---|---|", *lines]
+    return "\n".join([f"Claims that hold: **{tally.words}**.{rest}", "", *table, ""])
+
+
+def shown_in(old: str) -> dict[str, list[str]]:
+    """The lines of each experiment."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in old.splitlines():
+        begins = EXPERIMENT.match(line)
+        name = begins["name"] if begins else name
+        if name and line.startswith("|"):
+            found.setdefault(name, []).append(line)
+    return found
+
+
+def same_claims(known: Sequence[str], fresh: Sequence[str]) -> bool:
+    return [cells(line)[:2] for line in known[1:]] == [cells(line)[:2] for line in fresh[1:]]
+
+
+def cells(line: str) -> list[str]:
+    return [each.strip() for each in CELLS.split(line)[1:-1]]
+
+
+def lines_of(experiment: Experiment, dated: Dated | None) -> list[str]:
+    """The experiment, then its claims."""
+    judged = None if dated is None else dated.section.claims
+    when = "" if dated is None else f"; {dated.section.runs} runs, {dated.preset} preset, {dated.day}"
+    return [
+        f"| **{cell(experiment.title)}**, {cell(experiment.section)}; `{experiment.name}`{when} | | | |",
+        *(
+            row(claim.what, claim.paper, None if judged is None else judged[index])
+            for index, claim in enumerate(experiment.claims)
+        ),
+    ]
 
 
 def row(what: str, paper: str, claim: Judged | None) -> str:
@@ -98,13 +146,13 @@ def cell(text: str) -> str:
     return text
 
 
-def write_pages(folder: Path, experiments: Mapping[str, Experiment], sections: Sequence[Section]) -> list[Path]:
+def write_pages(folder: Path, experiments: Mapping[str, Experiment], run: Sequence[Dated]) -> list[Path]:
     """Those that changed."""
     changed = []
     for paper in dict.fromkeys(paper_of(name) for name in experiments):
         page = folder / f"{paper}.md"
         before = page.read_text(encoding="utf-8")
-        after = written(before, paper, experiments, sections)
+        after = written(before, paper, experiments, run)
         if after != before:
             page.write_text(after, encoding="utf-8")
             changed.append(page)
