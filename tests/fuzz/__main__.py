@@ -50,9 +50,9 @@ class Fuzz:
         """Ends after so many inputs, or after `SECONDS` if `count` is 0; raises what went wrong."""
         ends_s = told_s = time.monotonic()
         ends_s += SECONDS
-        for each in self._processes:
-            await each.start()
         try:
+            for each in self._processes:
+                await each.start()
             while self.total < count if count else time.monotonic() < ends_s:
                 for target in self._targets:
                     self._have(target)

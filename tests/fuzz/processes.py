@@ -26,7 +26,8 @@ from tests.processes.fleet import COMMAND, BrokerProcess, environment
 
 CONNECTIONS = 16
 SAID_MAX = 24
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
+START_LINES_MAX = 20
 ANSWER_S = 0.3
 BAD_WORDS = ("Traceback", "a mistake in the broker", "an observer made a mistake", "Exception", "never retrieved")
 LOOPBACK = "127.0.0.1"
@@ -76,12 +77,12 @@ class FuzzedBroker:
             "links": {"port": self.process.link_port, "host": LOOPBACK},
             "security": {"anonymous": True, "limits": limits},
         }
+        self.watched = Watched(self.process.output)
         self.counts: dict[str, int] = {}
 
     async def start(self) -> None:
         await self.process.start()
-        self.watched = Watched(self.process.output)
-        self.watched.look(1_000)
+        self.watched.look(START_LINES_MAX)
 
     async def stop(self) -> None:
         await self.process.kill()
@@ -159,6 +160,9 @@ class FuzzedNode:
 
     def __init__(self, folder: Path) -> None:
         self._output = folder / "node.out"
+        self._output.touch()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.watched = Watched(self._output)
         self._sender = seals("ann")
         messages = (raised("ann"), announced("ann"), subscribed("ann"), published("ann"))
         self._bodies = [CODEC.encode(each) for each in messages]
@@ -174,14 +178,14 @@ class FuzzedNode:
             self._process = subprocess.Popen(
                 [*COMMAND, *arguments], stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment()
             )
-        self.watched = Watched(self._output)
-        async with asyncio.timeout(PATIENCE_S * 3):
+        async with asyncio.timeout(PATIENCE_S):
             while not self._output.read_bytes():
                 await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
         self._socket.close()
 
     async def round(self, rng: Random) -> int:
@@ -194,7 +198,7 @@ class FuzzedNode:
             with suppress(OSError):
                 self._socket.sendto(datagram, ("239.0.0.0", PORT))
         await asyncio.sleep(0.05)
-        if self._process.poll() is not None:
+        if self._process is None or self._process.poll() is not None:
             raise Failed(f"it has ended: {self._output.read_text()[-4_000:]}")
         self.watched.look(count)
         return count

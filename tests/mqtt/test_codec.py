@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from roamcast.mqtt import Decoder, MalformedPacket, ProtocolError, Unsendable, decode, encode
 from roamcast.mqtt.decoding_publish import read_publish
 from roamcast.mqtt.encoding import PublishFrame
-from roamcast.mqtt.messages import Form, message_of
+from roamcast.mqtt.messages import Form, Message, message_of
 from roamcast.mqtt.packets import V5, V311, AnyPacket, Connect, PingReq, PubAck, Publish, SubAck, Subscribe, Wish
 from roamcast.mqtt.properties import read_properties, write_properties
 from roamcast.mqtt.reasons import BadPacket, Reason
@@ -185,3 +185,9 @@ def test_the_version_is_that_of_the_connect() -> None:
 def test_what_has_no_form_on_the_wire_is_said_so(packet: AnyPacket) -> None:
     with pytest.raises(Unsendable):
         encode(packet, V5)
+
+
+@pytest.mark.parametrize("message", [Message("t", b"", payload_format=6), Message("t", b"", response_topic="a/#")])
+def test_l7_what_mqtt_excludes_in_a_message_of_a_neighbour_is_unsendable(message: Message) -> None:
+    with pytest.raises(Unsendable):
+        PublishFrame(message, Form(0), V5, 0)

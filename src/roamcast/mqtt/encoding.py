@@ -31,7 +31,7 @@ from roamcast.mqtt.packets import (
     Will,
 )
 from roamcast.mqtt.properties import write_properties
-from roamcast.mqtt.reasons import FAILURE_FROM, Reason, Unsendable, connack_code_311
+from roamcast.mqtt.reasons import FAILURE_FROM, BadPacket, Reason, Unsendable, connack_code_311
 
 PINGREQ = b"\xc0\x00"
 PINGRESP = b"\xd0\x00"
@@ -70,7 +70,8 @@ class PublishFrame:
             else:
                 self.after = NO_PROPERTIES + message.payload
             self.before = _publish_head(message.topic, form.qos, form.retain, False, len(self.after))
-        except (OverflowError, ValueError) as problem:
+        except (OverflowError, ValueError, BadPacket) as problem:
+            # Messages come from other brokers too, which may have taken what this one would refuse.
             raise Unsendable(f"a value is out of range: {problem}") from problem
         self.whole = b"" if self.qos else self.before + self.after
         self.size = len(self.before) + len(self.after) + (2 if self.qos else 0)

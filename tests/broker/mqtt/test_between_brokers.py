@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from roamcast.broker.messages import Remember, Replay, Sequenced, Wanted
 from roamcast.broker.modulators.limits import Limits
 from roamcast.broker.modulators.running import Modulators
+from roamcast.broker.mqtt.events import message_in
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import BadTransfer, Interest, SessionState, check
@@ -20,7 +21,7 @@ from roamcast.model.filter import EVERYTHING
 from roamcast.model.space import Plane
 from roamcast.model.values import FOREVER_US
 from roamcast.mqtt import encode
-from roamcast.mqtt.messages import Subscription
+from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.packets import V5, PubAck, PubRec, SubAck, Unsubscribe
 from roamcast.mqtt.reasons import Reason
 from roamcast.mqtt.topics import parse_filter
@@ -221,3 +222,9 @@ def test_rule_30_a_delivery_held_on_the_way_keeps_the_form_that_was_asked_for() 
     scene.stage.link("a", "b")
     scene.rest(5.0)
     assert [(each.payload, each.qos, each.subscription_ids) for each in published(roamer)] == [(b"held", 1, (7,))]
+
+
+@pytest.mark.parametrize("topic", ["", "t/+", "t/#", "t\0"])
+def test_l7_a_topic_of_a_neighbour_that_no_client_could_be_sent_is_no_message(topic: str) -> None:
+    assert message_in(msgspec.msgpack.encode(Message("t", b"x"))) == Message("t", b"x")
+    assert message_in(msgspec.msgpack.encode(Message(topic, b"x"))) is None

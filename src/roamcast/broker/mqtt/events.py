@@ -17,6 +17,8 @@ from roamcast.model.values import BadValue, Instant, Point, Value
 from roamcast.mqtt.cache import GenerationalCache
 from roamcast.mqtt.messages import Message, Subscription
 from roamcast.mqtt.origin import ORIGIN_PROPERTY, check_origin, origin_in, origin_of, origin_text
+from roamcast.mqtt.reasons import BadPacket
+from roamcast.mqtt.topics import check_topic_name
 
 MESSAGES_KEPT_MAX = 4_096
 MESSAGES_KEPT_BYTES_MAX = 8 * 1024 * 1024
@@ -117,20 +119,14 @@ class Events:
 
     def carried_by(self, event: Event) -> Message | None:
         """The message that an event of another broker brings along, looked for nowhere else."""
-        if event.body is None:
-            return None
-        try:
-            return _decoder.decode(event.body)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None
+        return None if event.body is None else message_in(event.body)
 
     def message_of(self, event: Event) -> Message | None:
         """The message that an event was made of; None if it was never one, or came without."""
         message = self._messages.get(event.id)
         if message is None and event.body is not None:
-            try:
-                message = _decoder.decode(event.body)
-            except (msgspec.MsgspecError, ValueError, RecursionError):
+            message = message_in(event.body)
+            if message is None:
                 return None
             if message.expires_us is not None and not event.instantaneous:
                 # It has come from a broker with another clock.
@@ -154,6 +150,16 @@ class Events:
         event_id = f"{made.id}{MADE_OF}{subscription_id}"
         self._messages.put(event_id, message, len(message.payload))
         return replace(made, id=event_id, body=_encoder.encode(message))
+
+
+def message_in(body: bytes) -> Message | None:
+    """None for bytes that are no message, or one that no client could be sent: another broker may be mistaken."""
+    try:
+        message = _decoder.decode(body)
+        check_topic_name(message.topic)
+    except (msgspec.MsgspecError, ValueError, RecursionError, BadPacket):
+        return None
+    return None if "\0" in message.topic else message
 
 
 def event_made_of(
