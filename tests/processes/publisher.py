@@ -5,10 +5,13 @@ more as a new one when an attempt to connect fails meanwhile, and no broker coul
 """
 
 import asyncio
+from collections import deque
 from typing import Any, Protocol
 
 from roamcast.client import Client
 from tests.processes.vendors import connect_paho, end_paho, paho_client
+
+SENT_KEPT_MAX = 200
 
 
 class Publisher(Protocol):
@@ -43,6 +46,9 @@ class PahoPublisher:
         self._client = paho_client(name)
         self._client.on_publish = self._published
         self._client.on_disconnect = self._disconnected
+        self._client.on_log = self._logged
+        self.sent: deque[str] = deque(maxlen=SENT_KEPT_MAX)
+        """What it sent last, and how its connections began and ended, in paho's words."""
         self._losses = 0
         """Of connections; paho counts on a thread of its own."""
         self._caught_up_with = -1
@@ -55,6 +61,11 @@ class PahoPublisher:
 
     def _disconnected(self, *_: Any) -> None:
         self._losses += 1
+        self.sent.append("disconnected")
+
+    def _logged(self, _client: Any, _data: Any, _level: int, text: str) -> None:
+        if text.startswith(("Sending CONNECT", "Sending PUBLISH", "Received CONNACK")):
+            self.sent.append(text.partition(", '")[0])
 
     async def start(self) -> None:
         connect_paho(self._client, self.port)

@@ -11,6 +11,7 @@ from random import Random
 
 from tests.networks.lan import Lan
 from tests.networks.namespaces import why_not as why_no_namespaces
+from tests.processes.publisher import PahoPublisher
 from tests.server.storage.clusters import folder_of_clusters
 from tests.server.storage.clusters import why_not as why_no_postgres
 from tests.soak.failover import MACHINES, Failed, Soak
@@ -52,6 +53,10 @@ async def run(lan: Lan, folder: Path, seed: int, count: int) -> int:
         say(f"FAILED, SEED={seed}: {problem}")
         for broker in (*soak.pair, soak.south):
             say(f"{broker.name} said at last: {broker.output.read_text()[-1_500:]}")
+        for each in soak.publishers:
+            if isinstance(each, PahoPublisher):
+                # Who is to blame for a wrong order: what was sent in it, or the broker that took it.
+                say(f"{each.name} sent at last: {'; '.join(each.sent)}")
         return 1
     finally:
         taken_s = sorted(soak.takeovers)

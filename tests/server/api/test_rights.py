@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from roamcast.server.security import Rule
 from tests.server.api.asking import ask, guarded, signed, stream
-from tests.server.studio.stage import broker_at, page_of, port_of, report, run, studio_of, until
+from tests.server.studio.stage import broker_at, page_of, port_of, report, run, studio_of, subscribe, until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -130,6 +130,33 @@ def test_the_studio_shows_a_user_what_the_rules_let_him_see(tmp_path: Path) -> N
             assert ([each["id"] for each in tried.json["clients"]], tried.json["events"]) == (["van-1"], [])
             with pytest.raises(websockets.InvalidStatus):
                 await page_of(broker).__aenter__()
+
+    run(work)
+
+
+def test_a_page_shows_no_region_or_handover_of_who_is_hidden_from_its_user(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with (
+            guarded(tmp_path) as broker,
+            van(broker, "van-1") as one,
+            van(broker, "van-2") as two,
+            page_of(broker, additional_headers=signed("map")) as seer,
+            page_of(broker, additional_headers=signed("ops")) as everybody,
+        ):
+            for each in (two, one):
+                await report(each, 1.0, 2.0)
+                await subscribe(each, "vans/#", filter="near(position, 50)")
+            await everybody.until(lambda page: len(page.regions) == 2)
+            moment_us = broker.server.now_us()
+            while (await seer.read())["at_us"] < moment_us:
+                pass
+            assert {each["of"] for each in seer.regions.values()} == {"van-1"}
+            for name in ("van-2", "van-1"):
+                # As the border says when another broker has claimed a session.
+                studio_of(broker).watcher.gone(broker.server.now_us(), name, "south")
+            await everybody.until(lambda page: len(page.handovers) == 2)
+            await seer.until(lambda page: bool(page.handovers))
+            assert [each["client"] for each in seer.handovers] == ["van-1"]
 
     run(work)
 
