@@ -28,6 +28,7 @@ BENCHMARKS = (
     "broker_load",
     "broker_recovery",
     "broker_studio",
+    "bursts",
     "context",
     "fanout",
     "fences",
@@ -40,6 +41,7 @@ BENCHMARKS = (
     "roam",
     "routing",
     "sim",
+    "start",
     "studio",
     "sweep",
 )

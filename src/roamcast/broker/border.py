@@ -87,6 +87,9 @@ class Border:
         """All that a client has published up to this one has gone out."""
         return self.tell(session.client, Accepted(serial))
 
+    def complete(self, session: Session) -> None:
+        """Its client goes on to another broker: what is to be numbered for it is numbered now."""
+
     def state_of(self, session: Session) -> SessionState:
         """What goes to the client's next broker beside its events. The client says there what it wants."""
         return SessionState(session.epoch, session.published, session.missing, session.window.state())
@@ -184,7 +187,7 @@ class Border:
         name, subscription = interest.name, interest.wanted
         known = session.subscriptions.get(name)
         if known is not None and known.wanted == subscription:
-            session.subscriptions[name] = interest
+            session.put(interest)
             return []
         if self.neighbours.router.full():
             return [Note("wish_refused", subscription.id)]
@@ -193,7 +196,7 @@ class Border:
             return self._follow(session, interest)
         before = session.wishes.get(name)
         wish = lasting_wish(subscription, f"{session.client}/{name}")
-        session.subscriptions[name] = interest
+        session.put(interest)
         if before == wish.id:
             return []
         session.wishes[name] = wish.id
@@ -204,7 +207,7 @@ class Border:
         return self.neighbours.send(outgoing)
 
     def unsubscribe(self, session: Session, name: str) -> list[Does]:
-        if session.subscriptions.pop(name, None) is None:
+        if not session.drop(name):
             return []
         self._touch(session)
         wish_id = session.wishes.pop(name)
@@ -230,7 +233,7 @@ class Border:
     def _follow(self, session: Session, interest: Interest) -> list[Does]:
         name, source = interest.name, self.source_of(session)
         before = session.wishes.get(name)
-        session.subscriptions[name] = interest
+        session.put(interest)
         if before is None or not self.following.filter_of(source, before):
             # No other broker gives it this name: the client attaches once in an epoch.
             session.wishes[name] = f"{interest.wanted.id}@{session.epoch}"

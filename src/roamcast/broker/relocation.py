@@ -209,6 +209,7 @@ class Relocation(Handover):
 
     def _answer(self, session: Session, claim: Relocate) -> list[Does]:
         effects: list[Does] = []
+        self.border.complete(session)
         for replay in replays(session, claim, self.params.replay_events_max, self.border.state_of(session)):
             effects += self.neighbours.send(back(replay))
         return effects

@@ -81,7 +81,9 @@ class Session:
         self.residence_us = 0
         """How long it stayed at a place, as its last broker measured."""
         self.subscriptions: dict[str, Interest] = {}
-        """By name."""
+        """By name; `put` and `drop` change it."""
+        self.subscriptions_bytes = 0
+        """What they take between brokers."""
         self.wishes: dict[str, str] = {}
         """By subscription, the id of the wish that stands for it."""
         self.modulators = modulators
@@ -209,6 +211,20 @@ class Session:
         new = [each for each in asked if each.filter.text not in seen]
         seen.update(dict.fromkeys(each.filter.text for each in new))
         return new
+
+    def put(self, interest: Interest) -> None:
+        name = interest.name
+        before = self.subscriptions.get(name)
+        self.subscriptions[name] = interest
+        self.subscriptions_bytes += interest.size_bytes - (0 if before is None else before.size_bytes)
+
+    def drop(self, name: str) -> bool:
+        """False if there is no such subscription."""
+        interest = self.subscriptions.pop(name, None)
+        if interest is None:
+            return False
+        self.subscriptions_bytes -= interest.size_bytes
+        return True
 
     def forget_subscription(self, name: str) -> None:
         """Another one of the same name begins anew."""

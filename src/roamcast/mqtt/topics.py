@@ -6,7 +6,8 @@ begins with `$`. Before a filter may stand `$share/<group>/` (one of the group's
 when there are both. Some names are none: they begin topics of the broker's own, such as `$roam/fence/#`.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -20,6 +21,8 @@ OWN_LEVELS = ("admin", "fence", "fences", "position")
 ENCODED = str.maketrans({sign: f"%{ord(sign):02X}" for sign in "%/+#"})
 LEVELS_MAX = 16
 LEVEL_COUNT = -1
+GONE_MAX = 64
+"""So many more topics that are gone may be listed than there are."""
 
 
 class BadTopicFilter(BadPacket):
@@ -118,35 +121,86 @@ def matches(pattern: str, topic: str) -> bool:
     return all(want in ("+", level) for want, level in zip(wanted, levels, strict=False))
 
 
-class TopicIndex:
-    """Topics, found by pattern. Each is listed under what stands at each of its levels, and under how many it has; a
-    pattern is compared with the shortest list that it names, which it names however many wildcards come first.
+class Listed:
+    """The numbers of topics in one list, in their order; some are of topics that are gone."""
 
-    Only the first levels are listed, or a topic of very many would take a hundred times its length.
+    __slots__ = ("live", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.live = 0
+
+
+class TopicIndex:
+    """Topics in the order in which they were added, found by pattern. Each is listed under what stands at each of its
+    levels, and under how many it has; a pattern is compared with the shortest list that it names, which it names
+    however many wildcards come first.
+
+    Only the first levels are listed, or a topic of very many would take a hundred times its length. Topics have
+    numbers that grow, so that a search can go on where it stopped, whatever was added and removed meanwhile.
     """
 
-    def __init__(self, topics: Iterable[str] = ()) -> None:
-        self._all: dict[str, None] = {}
-        self._lists: dict[tuple[int, str], dict[str, None]] = {}
+    def __init__(self, topics: Iterable[str] = (), numbers: Mapping[str, int] | None = None) -> None:
+        """`numbers` are those that the topics have already."""
+        self.numbers: dict[str, int] = {}
+        self.last = 0
+        """The number of the topic that was added last."""
+        self._topics: dict[int, str] = {}
+        self._all = Listed()
+        self._lists: dict[tuple[int, str], Listed] = {}
         for topic in topics:
-            self.add(topic)
+            self.last = self.last + 1 if numbers is None else numbers[topic]
+            self._enter(topic)
 
     def add(self, topic: str) -> None:
-        self._all[topic] = None
-        for place in places_of(topic):
-            self._lists.setdefault(place, {})[topic] = None
+        if topic not in self.numbers:
+            self.last += 1
+            self._enter(topic)
+
+    def _enter(self, topic: str) -> None:
+        number = self.numbers[topic] = self.last
+        self._topics[number] = topic
+        for listed in (self._all, *[self._lists.setdefault(place, Listed()) for place in places_of(topic)]):
+            listed.numbers.append(number)
+            listed.live += 1
 
     def remove(self, topic: str) -> None:
         """One that is there."""
-        del self._all[topic]
+        del self._topics[self.numbers.pop(topic)]
+        self._strike(self._all)
         for place in places_of(topic):
-            del self._lists[place][topic]
-            if not self._lists[place]:
+            self._strike(self._lists[place])
+            if not self._lists[place].live:
                 del self._lists[place]
 
+    def _strike(self, listed: Listed) -> None:
+        listed.live -= 1
+        if len(listed.numbers) > 2 * listed.live + GONE_MAX:
+            listed.numbers = [each for each in listed.numbers if each in self._topics]
+
     def match(self, pattern: str) -> list[str]:
-        named = [self._lists.get(place, {}) for place in places_of(pattern)]
-        return [topic for topic in min(named, key=len, default=self._all) if matches(pattern, topic)]
+        return self.look(pattern, 0, self.last, len(self.numbers) + 1)[0]
+
+    def look(self, pattern: str, after: int, upto: int, topics_max: int) -> tuple[list[str], int]:
+        """Those with numbers in a range that match, of so many that are compared at most; and up to which number
+        there are no others. It is `upto` in the end."""
+        empty = Listed()
+        named = [self._lists.get(place, empty) for place in places_of(pattern)]
+        shortest = min(named, key=lambda each: each.live, default=self._all).numbers
+        found: list[str] = []
+        for at in range(bisect_right(shortest, after), len(shortest)):
+            number = shortest[at]
+            if number > upto:
+                break
+            topic = self._topics.get(number)
+            if topic is None:
+                continue
+            if not topics_max:
+                return found, number - 1
+            topics_max -= 1
+            if matches(pattern, topic):
+                found.append(topic)
+        return found, upto
 
 
 def places_of(pattern: str) -> list[tuple[int, str]]:

@@ -16,6 +16,7 @@ from roamcast.broker.mqtt.effects import (
     Deny,
     Dismiss,
     Fetch,
+    Gave,
     Grant,
     Hand,
     HangUp,
@@ -95,6 +96,8 @@ class Outbound:
                 if socket is not None:
                     socket.mqtt.acknowledge_all(now_us, effect.packet_ids)
                     socket.attend()
+            case Gave(client, more):
+                self.server.gave(client, more)
             case Tell(peer, message, link):
                 if self.neighbours is not None:
                     self.neighbours.tell(peer, message, link)

@@ -23,6 +23,7 @@ from roamcast.broker.mqtt.inputs import (
     Fetched,
     Finished,
     Fired,
+    GoOn,
     Left,
     Overspent,
     PublishedByMany,
@@ -157,6 +158,10 @@ class BrokerServer:
         self.passing: list[tuple[str, Batch]] = []
         """Messages of this tick that need no log, with their publishers; all of one QoS."""
         self._passing_qos = 0
+        self._getting: dict[str, None] = {}
+        """Clients that wait for portions of retained messages, in turn."""
+        self._giving: str | None = None
+        """Whose portion is on its way to the disk."""
         self._tick_is_due = False
         self._timer: Handle | None = None
         self._timer_us = 0
@@ -179,6 +184,8 @@ class BrokerServer:
         if not self.core.finish_unlogged(client, numbers):
             self._finished.append((client, numbers))
             self.tick_soon()
+        elif self.core.border.giving.walks:
+            self.outbound.perform(self.core.border.take_effects())
 
     def _give_finished(self) -> None:
         if self._finished:
@@ -345,6 +352,8 @@ class BrokerServer:
                 self.outbound.perform(self.core.positions(self.heard_us))
             if self.cpu_budget.overspent:
                 self._switch_off_modulators()
+            if self._getting and self._giving is None:
+                self._go_on_giving()
         finally:
             # What is written or given up to here belongs to this tick; what a commit brings about, to the next.
             self._tick_is_due = False
@@ -352,6 +361,20 @@ class BrokerServer:
             self.flush()
         if self.backpressure.held:
             self.backpressure.release()
+
+    def gave(self, client: str, more: bool) -> None:
+        """A portion of retained messages has gone out, and perhaps it is another one's turn."""
+        if self._giving == client:
+            self._giving = None
+        if more:
+            self._getting[client] = None
+        if self._getting:
+            self.tick_soon()
+
+    def _go_on_giving(self) -> None:
+        client = self._giving = next(iter(self._getting))
+        del self._getting[client]
+        self.give(GoOn(client))
 
     def _switch_off_modulators(self) -> None:
         """The reason goes with DISCONNECT, which every client of MQTT 5 can show; its session waits for it."""

@@ -259,6 +259,7 @@ class MeshHandover(Relocation):
         return self.neighbours.send([(towards, claim)])
 
     def _answer(self, session: Session, claim: Relocate) -> list[Does]:
+        self.border.complete(session)
         lacking, has = session.lacking(claim.after), dict(claim.has)
         ahead = tuple(each.number for each in lacking if has.get(each.number) == each.event_id)
         effects: list[Does] = []

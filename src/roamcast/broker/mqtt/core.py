@@ -35,6 +35,7 @@ from roamcast.broker.mqtt.inputs import (
     Finished,
     Fired,
     Forbidden,
+    GoOn,
     Heard,
     Left,
     LinkChanged,
@@ -153,16 +154,24 @@ class Core:
             case LinkChanged(peer, up):
                 self.border.linking.changed(peer, up)
                 self.border.admission.look_around()
+            case _:
+                self._handle_rare(given)
+
+    def _handle_rare(self, given: Fired | Fetched | Ended | GoOn | Announced | Restarted) -> None:
+        match given:
             case Fired(timer):
                 self._fired(timer)
             case Fetched(peer, number):
                 self.border.linking.fetched(peer, number)
             case Ended(client):
                 self.border.admission.ended(client)
+            case GoOn(client):
+                self.border.giving.go_on(client)
             case Announced(topic):
                 self.border.announcing.announce(topic)
             case Restarted():
                 self.border.admission.restarted()
+                self.border.giving.restarted()
                 self.border.finish(self.broker.logical.started(self.border.now_us))
 
     def _heard(self, peer: str, data: bytes) -> None:
@@ -266,7 +275,7 @@ class Core:
         session = self.border.sessions.get(client)
         if session is None or not session.ends_with_connection:
             return False
-        session.window.finish_all(numbers)
+        self.border.finished(client, numbers)
         return True
 
     def heard_passing(self, now_us: int, peer: str, passing: Sequence[Passing]) -> list[AnyEffect]:

@@ -116,6 +116,13 @@ class Hand(ServerEffect, frozen=True, gc=False):
     subscription_ids: tuple[int, ...] = ()
 
 
+class Gave(ServerEffect, frozen=True, gc=False):
+    """A portion of retained messages is among the effects before this; `more` asks for `GoOn`, once there is time."""
+
+    client: str
+    more: bool
+
+
 class Tell(ServerEffect, frozen=True, gc=False):
     """A message to a neighbouring broker."""
 
@@ -171,6 +178,7 @@ AnyEffect: TypeAlias = (
     | Release
     | Deliver
     | Hand
+    | Gave
     | Tell
     | Cut
     | SetAside

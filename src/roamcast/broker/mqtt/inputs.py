@@ -171,6 +171,12 @@ class Ended(Given, frozen=True, tag="ended", gc=False):
     client: str
 
 
+class GoOn(Given, frozen=True, tag="go_on", gc=False):
+    """The last portion of retained messages for a client's subscriptions was sent (`giving.py`)."""
+
+    client: str
+
+
 class Announced(Given, frozen=True, tag="announced", gc=False):
     """A message of QoS 0 is published to a topic, which other brokers must hear of first (R1)."""
 
@@ -183,6 +189,7 @@ class Restarted(Given, frozen=True, tag="restarted", gc=False):
 
 AnyGiven: TypeAlias = (
     Arrived
+    | GoOn
     | Left
     | Asked
     | Withdrew

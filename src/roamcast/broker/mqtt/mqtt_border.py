@@ -22,6 +22,7 @@ from roamcast.broker.mqtt.effects import Acknowledge, AnyEffect, Cut, Deliver, R
 from roamcast.broker.mqtt.events import Events
 from roamcast.broker.mqtt.fencing import Fencing
 from roamcast.broker.mqtt.forms import RETAINED, asked_by, form_of
+from roamcast.broker.mqtt.giving import Giving
 from roamcast.broker.mqtt.groups import Groups
 from roamcast.broker.mqtt.inputs import Received
 from roamcast.broker.mqtt.keeping import Keeping
@@ -98,7 +99,8 @@ class MqttBorder(Border):
         self.announcing = Announcing(self, params.advertised_topics_max, params.advertised_idle_s)
         self.local = LocalDelivery(self, self.audience, self.events, self.keeping)
         self.publishing = self.publishing_kind(self, self.audience, self.local, self.keeping, self.announcing)
-        self.subscribing = self.subscribing_kind(self, self.audience, self.retained, self.groups, self.travelling)
+        self.giving = Giving(self, self.audience, self.retained)
+        self.subscribing = self.subscribing_kind(self, self.audience, self.groups, self.travelling)
         self.admission = Admission(self, self.subscribing, self.publishing, self.travelling, params.reminder_wait_s)
 
     def __getstate__(self) -> dict[str, object]:
@@ -194,6 +196,9 @@ class MqttBorder(Border):
         session = self.sessions.get(client)
         return session is not None and session.connected
 
+    def complete(self, session: Session) -> None:
+        self.giving.rest(session)
+
     def state_of(self, session: Session) -> SessionState:
         return session.state()
 
@@ -252,6 +257,8 @@ class MqttBorder(Border):
         session = self.sessions.get(client)
         if session is not None:
             session.window.finish_all(numbers)
+            if client in self.giving.waiting:
+                self.giving.has_acknowledged(session)
 
     def received(self, given: Received) -> None:
         session = self.sessions.get(given.client)

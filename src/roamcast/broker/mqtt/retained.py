@@ -6,6 +6,7 @@ too, within a bound, or a broker that was cut off would bring back what is gone.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from roamcast.model.event import Event
 from roamcast.model.subject import is_pattern
@@ -37,11 +38,15 @@ class Retained:
         return len(self.of)
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_index", "_expires_us")}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_index", "_expires_us")}
+        return {**state, "numbers": (self._index.numbers, self._index.last)}
 
-    def __setstate__(self, state: dict[str, object]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Before version 17 there were no numbers.
+        numbers, last = state.pop("numbers", (None, 0))
         self.__dict__.update(state)
-        self._index = TopicIndex(self.of)
+        self._index = TopicIndex(self.of, numbers)
+        self._index.last = max(self._index.last, last)
         self._expires_us = self._first_to_expire_us()
 
     def has_room(self, message: Message, now_us: int) -> bool:
@@ -101,16 +106,28 @@ class Retained:
         if len(self.ended) > ENDED_MAX:
             del self.ended[next(iter(self.ended))]
 
-    def matching(self, pattern: str, now_us: int) -> Iterator[tuple[Event, Message]]:
-        """In the order in which they were published; those whose time has passed are forgotten on the way."""
-        topics = (
-            self._index.match(pattern) if is_pattern(pattern) else [each for each in (pattern,) if each in self.of]
-        )
-        for event, message in sorted((self.of[topic] for topic in topics), key=lambda each: order_of(each[0])):
+    @property
+    def last(self) -> int:
+        """The number of the message that came last."""
+        return self._index.last
+
+    def look(
+        self, pattern: str, after: int, upto: int, now_us: int, topics_max: int
+    ) -> tuple[list[tuple[int, Event, Message]], int]:
+        """Messages on matching topics, with their numbers, in the order in which they came here; and up to which
+        number there are no others (`TopicIndex.look`). Those whose time has passed are forgotten on the way."""
+        if is_pattern(pattern):
+            topics, through = self._index.look(pattern, after, upto, topics_max)
+        else:
+            topics, through = [pattern] if after < self._index.numbers.get(pattern, 0) <= upto else [], upto
+        found: list[tuple[int, Event, Message]] = []
+        for topic in topics:
+            event, message = self.of[topic]
             if message.expired(now_us):
-                self._forget(message.topic)
+                self._forget(topic)
             else:
-                yield event, message
+                found.append((self._index.numbers[topic], event, message))
+        return found, through
 
     def all(self) -> Iterator[Event]:
         """Everything that another broker must know to be like this one."""

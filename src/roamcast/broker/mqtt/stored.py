@@ -15,7 +15,7 @@ from msgspec import Struct
 from roamcast.broker.mqtt.upgrades import reaches
 from roamcast.broker.params import BOUNDS, BrokerParams
 
-STATE_VERSION = 16
+STATE_VERSION = 17
 MAGIC = b"roamcast state "
 LINE_BYTES_MAX = 64
 FREE = (*BOUNDS, "logical.movement", "logical.residence_s", "mesh.movement")

@@ -1,27 +1,21 @@
 """What clients here want, and where they are."""
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.content import REPORT_TOPIC
-from roamcast.broker.mqtt.effects import Grant, Hand, Remark, Revoke
-from roamcast.broker.mqtt.events import with_origin
-from roamcast.broker.mqtt.forms import RETAINED
+from roamcast.broker.mqtt.effects import Grant, Remark, Revoke
+from roamcast.broker.mqtt.giving import PORTION
 from roamcast.broker.mqtt.groups import Groups
 from roamcast.broker.mqtt.inputs import Asked, Forbidden, Reported, ReportedTogether, Withdrew
-from roamcast.broker.mqtt.positions import last_known
-from roamcast.broker.mqtt.properties import BadProperty, is_common, is_lasting, subscription_of
-from roamcast.broker.mqtt.retained import Retained
+from roamcast.broker.mqtt.properties import BadProperty, is_common, subscription_of
 from roamcast.broker.mqtt.travelling import Travelling
-from roamcast.broker.mqtt.wishes import ids_of
 from roamcast.broker.session import Session
 from roamcast.broker.transfer import Interest, interest_of
 from roamcast.model.context import Context
 from roamcast.model.filter.explanation import needs_of
 from roamcast.model.subscription import Subscription as Wanted
 from roamcast.model.values import FOREVER_US, BadValue
-from roamcast.mqtt.batches import batch_of
 from roamcast.mqtt.messages import Subscription
 from roamcast.mqtt.reasons import Reason
 
@@ -48,14 +42,11 @@ def expiry_timer(client: str, text: str) -> str:
 
 
 class Subscribing:
-    def __init__(
-        self, border: "MqttBorder", audience: Audience, retained: Retained, groups: Groups, travelling: Travelling
-    ) -> None:
+    def __init__(self, border: "MqttBorder", audience: Audience, groups: Groups, travelling: Travelling) -> None:
         self.border = border
         self.travelling = travelling
         self.groups = groups
         self.audience = audience
-        self.retained = retained
 
     def subscribe(self, given: Asked) -> None:
         """As if each of its subscriptions had come alone, but for one answer (MQTT 5, section 3.8.4)."""
@@ -64,6 +55,7 @@ class Subscribing:
             return
         reasons: list[Reason] = []
         text: str | None = None
+        portion = PORTION
         for asked in map(self.granted, given.subscriptions):
             if asked.filter.text in given.refused:
                 reasons.append(given.refused[asked.filter.text])
@@ -88,7 +80,8 @@ class Subscribing:
                 text = f"{asked.filter.text}: nothing matches until you say where you are, on {REPORT_TOPIC}"
                 self.border.emit(Remark("no_position", f"{session.client} asks for {asked.filter.text}"))
             replaced = self.add(session, interest)
-            self._give_retained(session, asked, replaced)
+            if self._gets_retained(asked, replaced):
+                portion = self.border.giving.begin(session, asked, portion)
         self.answer(session, Grant(given.client, given.packet_id, tuple(reasons), text))
 
     def _refused(self, session: Session, why: str) -> None:
@@ -113,10 +106,11 @@ class Subscribing:
         if self.border.neighbours.router.full():
             raise NoRoom("this broker has as many subscriptions as it may")
         name, limits = interest.name, self.border.limits
-        others = [each for each in session.subscriptions.values() if each.name != name]
-        if len(others) >= limits.subscriptions_max:
+        before = session.subscriptions.get(name)
+        if before is None and len(session.subscriptions) >= limits.subscriptions_max:
             raise NoRoom(f"at most {limits.subscriptions_max} subscriptions")
-        if sum(each.size_bytes for each in others) + interest.size_bytes > SUBSCRIPTIONS_BYTES_MAX:
+        others_bytes = session.subscriptions_bytes - (0 if before is None else before.size_bytes)
+        if others_bytes + interest.size_bytes > SUBSCRIPTIONS_BYTES_MAX:
             raise NoRoom(f"all subscriptions of a session have at most {SUBSCRIPTIONS_BYTES_MAX} bytes")
         modulators = session.modulators
         if interest.wanted.modulator and name not in modulators and len(modulators) >= MODULATORS_MAX:
@@ -178,6 +172,7 @@ class Subscribing:
             self.border.observation.unsubscribed(interest.asked, interest.wanted)
 
     def _forget(self, session: Session, name: str) -> None:
+        self.border.giving.cancel(session.client, name)
         session.forget_subscription(name)
         self.border.timers.cancel(expiry_timer(session.client, name))
         self.border.finish(self.border.unsubscribe(session, name))
@@ -228,6 +223,7 @@ class Subscribing:
             self._enter(session, interest)
 
     def forget(self, session: Session) -> None:
+        self.border.giving.forget(session.client)
         for text in self.audience.texts_of(session.client):
             self.border.timers.cancel(expiry_timer(session.client, text))
         self.audience.forget(session.client)
@@ -272,28 +268,10 @@ class Subscribing:
             self.groups.left(session.client, (interest.asked,))
         self._forget(session, interest.name)
 
-    def _give_retained(self, session: Session, asked: Subscription, replaced: bool) -> None:
+    def _gets_retained(self, asked: Subscription, replaced: bool) -> bool:
         if asked.filter.group is not None or asked.retain_handling == NEVER:
-            return
-        if replaced and asked.retain_handling == IF_NEW:
-            return
-        now_us, name = self.border.now_us, asked.filter.text
-        wanted = session.subscriptions[name].wanted
-        pattern = asked.filter.pattern
-        for event, message in chain(self.retained.matching(pattern, now_us), last_known(self.border, pattern)):
-            if not self.audience.wants_retained(event, wanted, now_us):
-                continue
-            if is_lasting(message):
-                session.unseen(event.id, [asked])
-            if not message.qos:
-                self.border.goes_ahead(event.publisher.host, event.subject)
-            if min(message.qos, asked.qos) == 0:
-                for each in self.border.local.messages_for(session, event, message, name, False):
-                    seen = batch_of(with_origin(event, each, [asked]))
-                    self.border.emit(Hand((session.client,), seen, True, ids_of([asked])))
-                self.border.observation.given_retained(session.client, event, message, [asked])
-            else:
-                self.border.finish(self.border.give(session, event, 0, (RETAINED, name)))
+            return False
+        return not (replaced and asked.retain_handling == IF_NEW)
 
 
 def lacks_position(session: Session, wanted: Wanted) -> bool:

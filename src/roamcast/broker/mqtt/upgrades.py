@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from roamcast.broker.logical.following import FORMER_MAX
 from roamcast.broker.mqtt.anchors import Anchors
 from roamcast.broker.mqtt.fencing import Fencing
+from roamcast.broker.mqtt.giving import Giving
 from roamcast.broker.mqtt.owners import Owners
 from roamcast.broker.mqtt.walking import Walking
 from roamcast.broker.stream import Stream, size_bytes
@@ -65,7 +66,16 @@ def to_16(core: "Core") -> None:
         session.fixed_us = 0
 
 
-UPGRADES: Mapping[int, Callable[["Core"], None]] = {12: to_13, 13: to_14, 14: to_15, 15: to_16}
+def to_17(core: "Core") -> None:
+    """Retained messages are given to new subscriptions in portions, and sessions know how long theirs are."""
+    border = core.border
+    for session in border.sessions.values():
+        session.subscriptions_bytes = sum(each.size_bytes for each in session.subscriptions.values())
+    border.giving = Giving(border, border.audience, border.retained)
+    vars(border.subscribing).pop("retained", None)
+
+
+UPGRADES: Mapping[int, Callable[["Core"], None]] = {12: to_13, 13: to_14, 14: to_15, 15: to_16, 16: to_17}
 
 
 def upgrade(core: "Core", version: int, to: int) -> None:

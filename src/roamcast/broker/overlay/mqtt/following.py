@@ -177,6 +177,7 @@ class Following(Handover):
 
     def _carry(self, session: Session, claim: Claim, to: str) -> None:
         client, epoch = claim.client, claim.epoch
+        self.border.complete(session)
         guest, pending = self.guests.release(session, to)
         for events in in_pieces(session.lacking(0), self.params.replay_events_max):
             self.guests.mail.say(to, Carried(client, epoch, events))
