@@ -62,7 +62,7 @@ def test_r3_chaos_runs_trials_and_counts_them() -> None:
 def test_chaos_says_which_trials_there_are() -> None:
     code, output = invoke("chaos", "[red]nonsense")
     assert code == 2
-    assert "no trials called '[red]nonsense'" in output
+    assert "unknown trials: '[red]nonsense'" in output
     assert "roaming" in output
 
 

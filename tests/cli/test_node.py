@@ -158,7 +158,7 @@ def invoke(*arguments: str) -> tuple[int, str]:
         (["--location", "fixed:500,300"], "metres on a plane need --space plane"),
         (["--space", "sphere"], "--space sphere: give earth or plane"),
         (["--space", "earth", "--at", "5,5"], "--at is a place on a plane; --space says otherwise"),
-        (["--gateway", "http://x"], "'http://x' is no broker: give mqtt://host:port"),
+        (["--gateway", "http://x"], "'http://x' is not a broker's address: give mqtt://host:port"),
         (["--gateway", "mqtt://127.0.0.1:1", "--carry", "a/#/b"], "# must be the last level"),
         (["--carry", "ice"], "--carry means nothing without --gateway"),
         (["--user", "ann"], "--user means nothing without --gateway"),

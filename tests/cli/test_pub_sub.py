@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
     ("words", "said"),
     [
         (("sub", "t", "--filter", "severity >"), "--filter: at the end"),
-        (("sub", "t", "--near", "5"), "--near is around me; say where that is with --at or --location"),
+        (("sub", "t", "--near", "5"), "--near needs your position: give --at or --location"),
         (("sub", "t", "--near", "-5", "--at", "1,2"), "--near is -5; give metres above 0"),
         (("sub", "t", "--at", "here"), "--at is 'here'; give two numbers"),
         (("sub", "t", "--broker", "http://x"), "'http://x' is no broker"),

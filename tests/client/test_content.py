@@ -149,7 +149,7 @@ def contains_itself() -> list[object]:
         ({1, 2}, "content: set cannot be said in JSON; give a dict"),
         ({"a": {"b": [1, object()]}}, "content.a.b[1]: object cannot be said in JSON"),
         ({3: 4}, "a name is text, and 3 is of type int"),
-        ({"a": [math.nan]}, "content.a[0]: nan is no number that JSON has"),
+        ({"a": [math.nan]}, "content.a[0]: nan is not a number in JSON"),
         ({"at": datetime(2026, 1, 2)}, "content.at: 2026-01-02 00:00:00 has no zone"),
         (contains_itself(), "one that contains itself"),
         ({"n": 2**60}, "attribute 'n'"),

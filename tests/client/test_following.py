@@ -197,7 +197,7 @@ def follow(story: Callable[[Told, Moves, Following], Awaitable[None]], limits: L
 
 def test_l4_a_client_can_say_why_its_broker_does_not_know_where_it_is() -> None:
     async def story(told: Told, moves: Moves, following: Following) -> None:
-        assert following.missing() == "waiting for a position: the source of locations has told none yet"
+        assert following.missing() == "waiting for a position: the location source has sent no position yet"
         moves.refuses = True
         told.say(fix(0, 1))
         await until(lambda: following.refused == 1)

@@ -43,7 +43,7 @@ def test_an_import_says_what_it_did(tmp_path: Path) -> None:
         (("given.csv", "--gap", "0"), "--gap is 0; give a finite number above 0"),
         (("given.csv", "--near", "-1"), "--near is -1; give metres above 0"),
         (("given.csv", "--in-gaps", "home"), "--in-gaps 'home' is not known; give one of near, rest, gone, unknown"),
-        (("given.csv", "--start", "08:00"), "--start '08:00' is no ISO 8601 time"),
+        (("given.csv", "--start", "08:00"), "--start '08:00': give an ISO 8601 time"),
         (("given.csv", "--start", "2026-03-01T08:00:00"), "does not say its time zone; end it with Z"),
         (("given.csv", "given.parquet"), "given.parquet: "),
     ],

@@ -224,5 +224,5 @@ def test_an_attribute_names_its_column(tmp_path: Path) -> None:
         BadImport, match="there is no column 'colour' for --attribute; the columns are id, time, x, y"
     ):
         moves_of("id,time,x,y\na,1,0,0\n", tmp_path, Reading(attributes={"colour": "colour"}))
-    with pytest.raises(BadImport, match="'a b' is no name of an attribute"):
+    with pytest.raises(BadImport, match="'a b' is not a valid attribute name"):
         Asked(columns={}, attributes=("a b=c",)).reading()

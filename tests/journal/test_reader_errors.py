@@ -156,7 +156,7 @@ def test_p1_values_that_the_model_refuses(journal: Path) -> None:
     path = journal / "v2/runs/run-000000-00000000.parquet"
     index = pq.read_schema(path).get_field_index("space")
     rewritten(path, lambda table: table.set_column(index, "space", pa.array(["disc"])))
-    assert refusal(journal) == f"{path}: field 'space' in row 0: 'disc' is no space; there are plane and earth"
+    assert refusal(journal) == f"{path}: field 'space' in row 0: 'disc' is not a space; give plane or earth"
 
 
 def test_p2_a_journal_without_a_run(journal: Path) -> None:

@@ -95,7 +95,7 @@ def test_c1_a_filter_finds_attributes_position_and_host() -> None:
         (lambda: Context(""), "needs a name"),
         (lambda: Context("a", Point(math.nan, 0)), "host 'a'.*not a position"),
         (lambda: Context("a", destination=Point(0, math.inf)), "host 'a'.*not a position"),
-        (lambda: Context("a", velocity=Velocity(math.nan, 0)), "host 'a'.*no velocity"),
+        (lambda: Context("a", velocity=Velocity(math.nan, 0)), "host 'a'.*not a valid velocity"),
         (lambda: Context("a", attributes={"b": math.inf}), "'b'"),
     ],
 )

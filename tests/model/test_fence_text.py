@@ -96,13 +96,13 @@ def test_properties_of_others_mean_nothing() -> None:
         (feature(point()), "radius_m"),
         (feature(point(), radius_m="5"), "radius_m is '5'"),
         (feature(point(), radius_m=0), "radius of 0"),
-        (feature({"type": "LineString"}), "'LineString' is no fence"),
+        (feature({"type": "LineString"}), "'LineString': give a Polygon"),
         (feature(polygon(RING, RING)), "holes"),
         (feature(polygon(RING[:-1])), "the last is the first again"),
         (feature(polygon([[0, 0], [1, 1], [2, 2], [0, 0]])), "no area"),
         (feature(polygon(), on=["exit"]), "on is"),
         (feature(polygon(), on="leave"), "on is"),
-        (feature(polygon(), on=["dwell"]), "dwell needs a time"),
+        (feature(polygon(), on=["dwell"]), "'dwell' needs dwell_s"),
         (feature(polygon(), dwell_s=-1), "dwell_s is -1"),
         (feature(polygon(), certainty="maybe"), "certainty is 'maybe'"),
         (feature(polygon(), hosts="kind ="), "hosts"),
@@ -110,9 +110,9 @@ def test_properties_of_others_mean_nothing() -> None:
         (feature(polygon(), anchor=5), "anchor"),
         ({"type": "FeatureCollection", "features": []}, "features is empty"),
         ({"type": "FeatureCollection", "features": [feature(polygon()), 5]}, r"features\[2\]"),
-        ({"type": "FeatureCollection", "features": [{**feature(polygon()), "id": 1}] * 2}, "there twice"),
+        ({"type": "FeatureCollection", "features": [{**feature(polygon()), "id": 1}] * 2}, "used twice"),
         ({"type": "FeatureCollection", "features": [{**feature(polygon()), "id": {"a": 1}}]}, "text or a number"),
-        (feature(point(), radius_m=10**400), "beyond all maps"),
+        (feature(point(), radius_m=10**400), "out of range"),
     ],
 )
 def test_what_is_no_fence_is_refused_in_words(given: object, words: str) -> None:
@@ -126,7 +126,7 @@ def test_what_is_no_json_is_refused() -> None:
 
 
 def test_latitude_before_longitude_is_noticed() -> None:
-    with pytest.raises(BadFence, match="longitude, then latitude"):
+    with pytest.raises(BadFence, match="GeoJSON has longitude first"):
         read_fences("yard", json.dumps(feature(point(35.7, 139.7), radius_m=5)), EARTH)
 
 

@@ -38,10 +38,10 @@ async def listen(gpsd: Gpsd, cleaner: Cleaner, heard: Heard) -> None:
     [
         ("", line(VERSION, {**TPV, "mode": 1}), Heard.NO_FIX, "has no fix; its receiver must see the sky"),
         ("", line(VERSION, {**TPV, "eph": 900.0}), Heard.FIX, "vaguer than 200 m"),
-        ("", line(VERSION, TPV), Heard.FIX, "has told no fix for 10 s; is its receiver still connected?"),
+        ("", line(VERSION, TPV), Heard.FIX, "has sent no fix for 10 s; is its receiver still connected?"),
         ("?device=/dev/ttyUSB0", line(VERSION, TPV), Heard.OTHER_DEVICE, "tells of others than /dev/ttyUSB0"),
-        ("", b"SSH-2.0-dropbear\r\n", Heard.MALFORMED, "is no gpsd of protocol 3; is it the right port?"),
-        ("", line({**VERSION, "proto_major": 4}), Heard.WRONG_VERSION, "is no gpsd of protocol 3"),
+        ("", b"SSH-2.0-dropbear\r\n", Heard.MALFORMED, "is not gpsd with protocol 3; is it the right port?"),
+        ("", line({**VERSION, "proto_major": 4}), Heard.WRONG_VERSION, "is not gpsd with protocol 3"),
     ],
     ids=["no-fix", "vague", "silent-now", "other-device", "another-service", "another-version"],
 )
@@ -78,7 +78,9 @@ def test_l4_a_source_whose_last_fix_is_too_old_is_said_to_be_silent() -> None:
     """As a trace with fixes that lie far apart."""
     cleaner = Cleaner(Earth())
     assert cleaner.add(Fix(0, (24.94, 60.17))) is not None
-    assert why_no_position(source("fixed:24.94,60.17"), cleaner) == "the source of locations has told none for 10 s"
+    assert (
+        why_no_position(source("fixed:24.94,60.17"), cleaner) == "the location source has sent no position for 10 s"
+    )
 
 
 def test_l4_each_reason_is_said_once_however_often_it_comes_again() -> None:

@@ -38,7 +38,7 @@ def test_who_does_not_say_where_it_is_is_not_heard() -> None:
             lan.node("silent", 10)
             lan.announce("silent")
             await until(lambda: careful.air.drops.counts["out_of_range"])
-            assert "it is not known how far" in careful.air.drops.first["out_of_range"]
+            assert "the distance to" in careful.air.drops.first["out_of_range"]
             assert careful.host.host.node.discovery.relevant == {}  # type: ignore[attr-defined]
 
     run(story)

@@ -153,7 +153,7 @@ def test_l7_an_id_belongs_to_the_host_it_begins_with() -> None:
 )
 def test_l7_an_id_of_a_host_with_a_colon_in_its_name_is_not_that_of_a_shorter_name(stolen: Message) -> None:
     """Of `ann:lamp` every id begins with `ann:` too."""
-    with pytest.raises(Dropped, match=r"'ann:lamp:..' is no id of 'ann'"):
+    with pytest.raises(Dropped, match=r"'ann:lamp:..' is not an id of 'ann'"):
         sealed(seals("ann"), stolen)
 
 

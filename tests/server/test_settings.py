@@ -114,7 +114,7 @@ def test_a_name_and_a_directory_are_enough() -> None:
         ({"storage": {"lease_s": 0}}, "lease_s is 0.0; give 1 to 60"),
         (
             {"links": {"peers": [{"name": "south", "host": "localhost", "port": 1, "standbys": ["south-2"]}]}},
-            "standbys: 'south-2' is no address; give host:port",
+            "standbys: 'south-2' is not an address; give host:port",
         ),
         (
             {"links": {"peers": [{"name": "south", "host": "localhost", "port": 1, "standbys": ["s.example:1"]}]}},
@@ -122,7 +122,7 @@ def test_a_name_and_a_directory_are_enough() -> None:
         ),
         ({"owntracks": {}, "space": "plane"}, "owntracks: its locations are on Earth, and space is 'plane'"),
         ({"owntracks": {"age_s": 3}}, "unknown key 'owntracks.age_s'; did you mean 'age_s_max'?"),
-        ({"owntracks": {"age_s_max": 0}}, "owntracks.age_s_max: 0.0 is no limit; give a number above 0"),
+        ({"owntracks": {"age_s_max": 0}}, "owntracks.age_s_max: 0.0 is not a limit; give a number above 0"),
     ],
 )
 def test_a_mistake_is_named_with_its_key_and_what_is_allowed(given: dict[str, Any], said: str) -> None:

@@ -112,7 +112,7 @@ def test_noise_at_the_border_is_told_of_once() -> None:
         ({"box": None}, "circle, a box or a polygon"),
         ({"around": "office"}, "circle_m around a host"),
         ({"box": None, "around": "nobody", "circle_m": 5}, "names no host"),
-        ({"on": ["dwell"]}, "dwell needs a time"),
+        ({"on": ["dwell"]}, "'dwell' needs dwell_s"),
         ({"every_s": 0}, "every_s"),
     ],
 )

@@ -133,7 +133,7 @@ def add_wishes(branch: Tree, title: str, wishes: tuple[Wish, ...]) -> None:
 
 def try_worlds(trial: str, seeds: int, first: int, jobs: int, *, json: bool) -> None:
     if trial not in TRIALS:
-        refuse(f"there are no trials called {trial!r}; there are {', '.join(TRIALS)}")
+        refuse(f"unknown trials: {trial!r}; there are {', '.join(TRIALS)}")
     failed: dict[int, str] = {}
     columns = (TextColumn(trial), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:

@@ -60,9 +60,7 @@ def put_file(person: Person, file: str, name: str) -> bool:
     try:
         whole = msgspec.json.decode(path.read_bytes())
     except OSError as problem:
-        raise BadWords(
-            f"{file}: cannot be read: {problem.strerror}; a fence without a file has --circle or --around"
-        ) from None
+        raise BadWords(f"{file}: cannot be read: {problem.strerror}; --circle and --around need no file") from None
     except (msgspec.MsgspecError, RecursionError, ValueError) as problem:
         raise BadWords(f"{file}: not GeoJSON: {problem}") from None
     if not isinstance(whole, dict):

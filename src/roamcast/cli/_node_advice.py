@@ -20,7 +20,7 @@ def advice_on(reason: Reason, detail: str, settings: NodeSettings) -> str | None
         case "forged":
             return on_forged(detail, settings)
         case "stranger":
-            return f"not heard: {detail}; --known-keys and --trust-gateway say who is"
+            return f"not heard: {detail}; see --known-keys and --trust-gateway"
         case "out_of_range":
             return f"not heard: {detail}; --emulate-range asks for that"
         case "version":

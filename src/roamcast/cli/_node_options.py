@@ -154,9 +154,9 @@ def check_company(options: Options) -> None:
     )
     for name, given, other, there in companies:
         if given and not there:
-            raise BadOption(f"{name} means nothing without {other}; give that too, or leave it out")
+            raise BadOption(f"{name} means nothing without {other}; give both, or neither")
     if options.shape is not None and options.within_m is not None:
-        raise BadOption("--shape and --within: a proximity has one shape; give one of them")
+        raise BadOption("--shape and --within: give only one of them, since a proximity has one shape")
 
 
 def own_key_path(name: str) -> Path:
@@ -179,7 +179,7 @@ def whereabouts_of(options: Options) -> tuple[Source | None, Plane | Earth]:
     """The source of locations, if one is named, and the space that this node is in: a source knows its own."""
     given = [each for each in ("position", "at", "location") if getattr(options, each) is not None]
     if len(given) > 1:
-        raise BadOption(f"--{' and --'.join(given)}: a node is in one place; give one of them")
+        raise BadOption(f"--{' and --'.join(given)}: give only one of them, since a node has one position")
     source = None if options.location is None else source_of(options.location)
     flat = options.at is not None or isinstance(getattr(source, "space", None), Plane)
     space = asked_space(options) or (Plane() if flat else Earth())

@@ -93,7 +93,7 @@ class Wish(Struct, frozen=True):
 def publish(person: Person, publication: Publication) -> bool:
     position = person.position
     if publication.within_m and position is None:
-        raise BadWords("--within is around --at; give that too")
+        raise BadWords("--within needs --at, its centre")
     checked(check_subject, publication.subject)
     if publication.within_m < 0:
         raise BadWords(f"--within is {publication.within_m:g}; give metres above 0")
@@ -128,7 +128,7 @@ def source_of(person: Person) -> Source | None:
 def subscribe(person: Person, wish: Wish) -> bool:
     text, position = wish.text, person.position
     if wish.near_m and position is None and not person.location:
-        raise BadWords("--near is around me; say where that is with --at or --location")
+        raise BadWords("--near needs your position: give --at or --location")
     checked(check_pattern, wish.subject)
     followed = source_of(person)
 

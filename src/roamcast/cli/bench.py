@@ -32,13 +32,13 @@ TIDY_UP_S_MAX = 15.0
 
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Which ones; without a name all quick ones, which take a minute.")
+        list[str] | None, typer.Argument(help="Names (default: all quick ones, about a minute).")
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="Only say which there are, how long each takes, and what it needs.")
+        bool, typer.Option("--list", help="List all benchmarks with duration and requirements.")
     ] = False,
     json: Annotated[
-        Path | None, typer.Option(help="Write all figures, or the list, into this file; `-` prints them.")
+        Path | None, typer.Option(help="Write all figures, or the list, to this file; `-` is the standard output.")
     ] = None,
 ) -> None:
     """Run benchmarks and print what they measure. The figures are kept in `out/bench` of the checkout.

@@ -20,7 +20,7 @@ def broker(
     config: Annotated[
         Path | None, typer.Option(help="Settings in TOML; every key is in docs/reference/BROKER.md.")
     ] = None,
-    mqtt_port: Annotated[int | None, typer.Option(help="Where MQTT clients connect; 0 takes any free port.")] = None,
+    mqtt_port: Annotated[int | None, typer.Option(help="Port for MQTT clients; 0: any free one.")] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -28,10 +28,10 @@ def broker(
         ),
     ] = None,
     http_port: Annotated[
-        int | None, typer.Option(help="Where /metrics, /healthz and /studio/ are; none without it.")
+        int | None, typer.Option(help="Port for /metrics, /healthz, /api and /studio/ (default: none).")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The broker's name among other brokers.")] = None,
-    journal: Annotated[Path | None, typer.Option(help="Write what happens here, for `roamcast audit`.")] = None,
+    name: Annotated[str | None, typer.Option(help="The broker's name, unique among linked brokers.")] = None,
+    journal: Annotated[Path | None, typer.Option(help="Write a journal for `roamcast audit`.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     studio: Annotated[
         bool, typer.Option("--studio", help="Show a live map in the browser, at /studio/ of the HTTP port (8080).")
@@ -96,7 +96,7 @@ def backup(
     data: Annotated[
         str, typer.Argument(help="The broker's `data`: a directory, or postgresql://USER@HOST/DATABASE.")
     ],
-    file: Annotated[Path, typer.Argument(help="What to write; replaced if it is there.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; replaced if it exists.")],
     name: Annotated[str, typer.Option(help="With a database: the broker's name.")] = "broker",
 ) -> None:
     """Write a whole copy of what a broker keeps into one file, also while it runs.
@@ -120,8 +120,8 @@ def backup(
 
 @brokers.command("restore")
 def restore(
-    file: Annotated[Path, typer.Argument(help="What `roamcast broker backup` wrote.")],
-    data: Annotated[str, typer.Argument(help="A directory that is empty or new, or a database.")],
+    file: Annotated[Path, typer.Argument(help="A file from `roamcast broker backup`.")],
+    data: Annotated[str, typer.Argument(help="An empty or new directory, or a database.")],
     name: Annotated[str, typer.Option(help="With a database: the broker's name.")] = "broker",
 ) -> None:
     """Put a copy where a broker of the same name finds it: `roamcast broker` goes on from there.
@@ -142,9 +142,9 @@ def restore(
 
 
 def passwd(
-    file: Annotated[Path, typer.Argument(help="The file that `security.passwords` names; made if missing.")],
-    user: Annotated[str, typer.Argument(help="Who may come in.")],
-    password: Annotated[str | None, typer.Option(help="Better left out: then it is asked for, unseen.")] = None,
+    file: Annotated[Path, typer.Argument(help="The file of `security.passwords`; created if missing.")],
+    user: Annotated[str, typer.Argument(help="The user's name.")],
+    password: Annotated[str | None, typer.Option(help="Prefer to leave it out: then it is prompted for.")] = None,
 ) -> None:
     """Set the password of a user; the file keeps an argon2id hash of it.
 

@@ -11,7 +11,7 @@ TRIALS = "roaming, walking, logical, advertised, ahead, mesh, overlay"
 
 def routes(
     scenario: Annotated[Path, typer.Argument(help="A scenario with brokers, e.g. `scenarios/roaming.toml`.")],
-    at: Annotated[float | None, typer.Option(help="When to look, in seconds; by default at the end.")] = None,
+    at: Annotated[float | None, typer.Option(help="The simulated time in seconds (default: the end).")] = None,
     broker: Annotated[str | None, typer.Option(help="Only this broker.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
@@ -35,7 +35,7 @@ def chaos(
     first: Annotated[
         int, typer.Option(min=0, help="The first seed; give the seed of a failure to see it again.")
     ] = 0,
-    jobs: Annotated[int, typer.Option(min=0, help="How many at once; 0: as many as there are cores.")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="Trials in parallel; 0: one for each core.")] = 0,
     json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as JSON, with a reason for each seed that failed.")
     ] = False,

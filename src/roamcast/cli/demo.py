@@ -10,16 +10,22 @@ from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, complaints
 
 
 def demo(
-    seconds: Annotated[float | None, typer.Option(min=1, help="End after so long; else Ctrl-C ends it.")] = None,
-    clients: Annotated[int, typer.Option(min=3, max=2_000, help="How many drive, ride and walk.")] = 60,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same town.")] = 1,
-    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="Of the map; 8700 or any free one.")] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="A new directory for all files, which stay; else they go with the demo.")
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="Stop after so many seconds (default: at Ctrl-C).")
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the map's address.")] = False,
-    no_audit: Annotated[bool, typer.Option("--no-audit", help="Do not audit the journal at the end.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print what came of it as JSON.")] = False,
+    clients: Annotated[int, typer.Option(min=3, max=2_000, help="Number of moving clients.")] = 60,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same town.")] = 1,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Port of the map (default: 8700 or any free one).")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Keep all files in this new directory (default: temporary).")
+    ] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the map's address, open no browser.")
+    ] = False,
+    no_audit: Annotated[bool, typer.Option("--no-audit", help="Skip the audit at the end.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """A town: four live brokers, and cars, buses, pedestrians and an ambulance on the streets of Helsinki.
 

@@ -18,8 +18,8 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(
-    data: Annotated[Path, typer.Option(help="Where a broker is to keep its data.")] = Path(),
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    data: Annotated[Path, typer.Option(help="The planned data directory of a broker.")] = Path(),
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Look whether this machine has what roamcast needs: Python, Java, ports, multicast, disk, clock and more.
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 experiments = typer.Typer(help="The papers' experiments, on Spark.", no_args_is_help=True)
 
-Output = Annotated[Path, typer.Option("--out", help="Where rows and the report are kept.")]
+Output = Annotated[Path, typer.Option("--out", help="Directory of results and report.")]
 OUT = Path("out/experiments")
 
 
 @experiments.command("list")
-def list_command(json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
+def list_command(json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False) -> None:
     """Which experiments there are, of which section, and how many runs they take."""
     from roamcast.papers.catalogue import EXPERIMENTS
 
@@ -52,13 +52,15 @@ def runs(experiment: "Experiment", preset: "Preset") -> int:
 
 @experiments.command("run")
 def run_command(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Which ones; `roamcast experiments list` names them.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Names from `roamcast experiments list`.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="As many runs as the papers; else a quick look.")] = False,
-    seed: Annotated[int, typer.Option(help="Another root for all seeds.")] = 0,
-    times: Annotated[int | None, typer.Option("--runs", min=1, help="Runs of each setting, instead.")] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="As many runs as the papers (default: a quick check).")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="The root of all seeds.")] = 0,
+    times: Annotated[
+        int | None, typer.Option("--runs", min=1, help="Runs of each setting, overriding the preset.")
+    ] = None,
     master: Annotated[str, typer.Option(help="Where Spark runs: `local[*]`, `spark://host:7077`, ...")] = "local[*]",
     remote: Annotated[str | None, typer.Option(help="A Spark Connect server instead: `sc://host:15002`.")] = None,
     out: Output = OUT,
@@ -171,7 +173,7 @@ def tally_table(sections: "list[Section]") -> Table:
 
 @experiments.command("report")
 def report_command(
-    full: Annotated[bool, typer.Option("--full", help="Of the full preset.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Report the full preset.")] = False,
     out: Output = OUT,
     pages: Annotated[
         Path | None, typer.Option(help="Also write the claims into the papers' pages in this directory.")
@@ -201,7 +203,7 @@ def report_command(
                 raise typer.Exit(EXIT_BAD_INPUT) from None
     if not found:
         complaints.print(
-            f"[red]nothing in {out} of the {preset} preset; run `roamcast experiments run --all` first[/red]"
+            f"[red]{out} has no results of the {preset} preset; run `roamcast experiments run --all` first[/red]"
         )
         raise typer.Exit(EXIT_BAD_INPUT)
     done = {experiment.name for experiment, _ in found}

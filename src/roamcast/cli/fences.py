@@ -13,16 +13,16 @@ fences = typer.Typer(
 
 @fences.command("put")
 def put(
-    what: Annotated[str, typer.Argument(help="A file of GeoJSON; or a name, with --circle or --around.")],
-    name: Annotated[str, typer.Option(help="Of the file's fences; by default that of the file.")] = "",
+    what: Annotated[str, typer.Argument(help="A GeoJSON file, or a name with --circle or --around.")],
+    name: Annotated[str, typer.Option(help="Name of the fences (default: the file's name).")] = "",
     circle: Annotated[str, typer.Option(help="LON,LAT,METRES, or X,Y,METRES if the broker's space is a plane.")] = "",
     around: Annotated[str, typer.Option(help="CLIENT,METRES: a circle that moves with a client.")] = "",
     on: Annotated[list[str], typer.Option(help="With --circle or --around: enter, leave, cross or dwell.")] = [],  # noqa: B006
     dwell: Annotated[
-        float, typer.Option(min=0, help="With --circle or --around: tell who stays so many seconds.")
+        float, typer.Option(min=0, help="With --circle or --around: seconds inside before `dwell`.")
     ] = 0.0,
     hosts: Annotated[
-        str, typer.Option(help="With --circle or --around: only clients with such attributes: `kind = 'van'`.")
+        str, typer.Option(help="With --circle or --around: only clients that match: `kind = 'van'`.")
     ] = "",
     brokers: Brokers = [LOCAL],  # noqa: B006 - typer copies it
     user: User = "",

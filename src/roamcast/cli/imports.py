@@ -41,86 +41,90 @@ def import_(
             help="csv, parquet, gpx, fcd, bonnmotion, nmea, gtfs-rt, owntracks, geolife; else by the file's name.",
         ),
     ] = "",
-    append: Annotated[bool, typer.Option("--append", help="Add to the journal that is there.")] = False,
-    host: Annotated[str, column("host", "Whose position it is.")] = "",
-    time: Annotated[str, column("time", "When; `date+time` joins two columns of text.")] = "",
+    append: Annotated[bool, typer.Option("--append", help="Append to an existing journal.")] = False,
+    host: Annotated[str, column("host", "The host whose position it is.")] = "",
+    time: Annotated[str, column("time", "The time; `date+time` joins two text columns.")] = "",
     lon: Annotated[str, column("lon", "Longitude in degrees.")] = "",
     lat: Annotated[str, column("lat", "Latitude in degrees.")] = "",
     x: Annotated[str, column("x", "Metres east, instead of degrees.")] = "",
     y: Annotated[str, column("y", "Metres north.")] = "",
     speed: Annotated[str, column("speed", "Speed, in the unit of --speed-unit.")] = "",
     heading: Annotated[str, column("heading", "Degrees clockwise from north.")] = "",
-    accuracy: Annotated[str, column("accuracy", "Within how many metres it is right.")] = "",
-    geometry: Annotated[str, column("geometry", "Points of GeoParquet, if not those it calls primary.")] = "",
+    accuracy: Annotated[str, column("accuracy", "Accuracy of the position in metres.")] = "",
+    geometry: Annotated[str, column("geometry", "The GeoParquet point column, if not the primary one.")] = "",
     attribute: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=COLUMN",
-            help="An attribute of hosts and its column (CSV, Parquet); may be given several times.",
+            help="A host attribute and its column (CSV, Parquet); repeatable.",
             rich_help_panel=COLUMNS,
         ),
     ] = None,
     host_name: Annotated[
         str,
         typer.Option(
-            help="The host of files that name none: a name, or `{stem}`, `{parent}`, `{grandparent}` of the path; "
-            "with MQTT `{0}`, `{1}`, … are levels of the topic.",
+            help="The host for files without one: a name, or `{stem}`, `{parent}`, `{grandparent}` of the path; "
+            "for MQTT `{0}`, `{1}`, … are topic levels.",
             rich_help_panel=COLUMNS,
         ),
     ] = "",
     names: Annotated[
-        str, typer.Option(help="The columns of CSV without a header: `a,b,c`.", rich_help_panel=COLUMNS)
+        str, typer.Option(help="Column names for CSV without a header: `a,b,c`.", rich_help_panel=COLUMNS)
     ] = "",
-    skip_lines: Annotated[int, typer.Option(min=0, help="Lines before the CSV begins.", rich_help_panel=COLUMNS)] = 0,
+    skip_lines: Annotated[
+        int, typer.Option(min=0, help="Lines to skip before the CSV.", rich_help_panel=COLUMNS)
+    ] = 0,
     time_unit: Annotated[
-        str, typer.Option(help="Of times that are numbers: s, ms, us, ns; else by size.", rich_help_panel=COLUMNS)
+        str, typer.Option(help="Unit of numeric times: s, ms, us, ns; default: guessed.", rich_help_panel=COLUMNS)
     ] = "auto",
     time_format: Annotated[
-        str, typer.Option(help="Of times not in ISO 8601: `%d/%m/%Y %H:%M:%S`.", rich_help_panel=COLUMNS)
+        str, typer.Option(help="Format of times not in ISO 8601: `%d/%m/%Y %H:%M:%S`.", rich_help_panel=COLUMNS)
     ] = "",
     timezone: Annotated[
-        str, typer.Option(help="Of times that do not say: `UTC`, `Europe/Helsinki`.", rich_help_panel=COLUMNS)
+        str, typer.Option(help="Time zone of times without one: `UTC`, `Europe/Helsinki`.", rich_help_panel=COLUMNS)
     ] = "",
     start: Annotated[
         str,
-        typer.Option(help="When time 0 was, for simulations: `2026-03-01T08:00:00+01:00`.", rich_help_panel=COLUMNS),
+        typer.Option(help="Date of time 0 in simulations: `2026-03-01T08:00:00+01:00`.", rich_help_panel=COLUMNS),
     ] = "",
     speed_unit: Annotated[str, typer.Option(help="mps, kmh, knots or mph.", rich_help_panel=COLUMNS)] = "mps",
     degrees: Annotated[
-        bool, typer.Option("--degrees", help="SUMO's file holds degrees (fcd-output.geo).", rich_help_panel=COLUMNS)
+        bool, typer.Option("--degrees", help="The SUMO file is in degrees (fcd-output.geo).", rich_help_panel=COLUMNS)
     ] = False,
     gap: Annotated[
-        float, typer.Option(help="Fixes more seconds apart are not joined.", rich_help_panel=RULES)
+        float, typer.Option(help="Seconds between fixes above which there is a gap.", rich_help_panel=RULES)
     ] = 60.0,
     in_gaps: Annotated[
         str,
         typer.Option(
-            help="In a gap a host is `gone`, at `rest`, somewhere `unknown`; or `near`: at rest if it is next seen "
-            "within --near of where it was, else gone.",
+            help="What a host is during a gap: `gone`, at `rest`, `unknown`, or `near`: at rest if it next "
+            "appears within --near, else gone.",
             rich_help_panel=RULES,
         ),
     ] = "near",
-    near: Annotated[float, typer.Option(help="In metres.", rich_help_panel=RULES)] = 200.0,
+    near: Annotated[float, typer.Option(help="Metres, for --in-gaps near.", rich_help_panel=RULES)] = 200.0,
     velocity: Annotated[
         str,
         typer.Option(
-            help="`between`: straight to the next fix; `told`: by --speed and --heading; `none`.",
+            help="Velocity: `between` fixes, as `told` by --speed and --heading, or `none`.",
             rich_help_panel=RULES,
         ),
     ] = "between",
     speed_max: Annotated[
-        float, typer.Option(help="In m/s; fixes that nothing so fast joins are outliers.", rich_help_panel=RULES)
+        float, typer.Option(help="Drop fixes that would need more m/s.", rich_help_panel=RULES)
     ] = 100.0,
     accuracy_max: Annotated[
-        float, typer.Option(help="Drop fixes that are less accurate, in metres.", rich_help_panel=RULES)
+        float, typer.Option(help="Drop fixes less accurate than so many metres.", rich_help_panel=RULES)
     ] = 200.0,
-    topic: Annotated[str, typer.Option(help="What to subscribe to.", rich_help_panel=LIVE)] = "owntracks/+/+",
+    topic: Annotated[
+        str, typer.Option(help="The topic filter to subscribe to.", rich_help_panel=LIVE)
+    ] = "owntracks/+/+",
     count: Annotated[int, typer.Option(min=0, help="Stop after so many messages.", rich_help_panel=LIVE)] = 0,
-    seconds: Annotated[float, typer.Option(min=0, help="Stop after so long.", rich_help_panel=LIVE)] = 0.0,
+    seconds: Annotated[float, typer.Option(min=0, help="Stop after so many seconds.", rich_help_panel=LIVE)] = 0.0,
     user: User = "",
     password: Password = "",
     authority: Authority = "",
-    json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Take positions from files or a broker into a journal, for movement, audit and everything else on Spark.
 
@@ -130,7 +134,7 @@ def import_(
 
         roamcast import mqtt://localhost:1883 --journal phones --topic 'owntracks/+/+'
 
-    Names of hosts and times are kept. Rows that are no fix are dropped and counted. Columns are found by their usual
+    Host names and times are kept. Rows without a usable fix are dropped and counted. Columns are found by their usual
     names, unless an option names them. A directory is read with all files of a known format in it. Until an import of
     files is complete, readers see nothing of it.
 

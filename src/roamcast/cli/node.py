@@ -13,58 +13,60 @@ GATEWAY = "As a gateway to brokers"
 
 
 def node(
-    name: Annotated[str, typer.Argument(help="What others know it by; one name, one node.")],
+    name: Annotated[str, typer.Argument(help="The node's name; must be unique.")],
     announce: Annotated[
         list[str] | None,
-        typer.Option(help="A type of events: SUBJECT or 'SUBJECT(NAME: TYPE, ...)'.", rich_help_panel=WHAT),
+        typer.Option(help="Announce an event type: SUBJECT or 'SUBJECT(NAME: TYPE, ...)'.", rich_help_panel=WHAT),
     ] = None,
     within: Annotated[
-        float | None, typer.Option(help="The proximity of what is announced: metres around.", rich_help_panel=WHAT)
+        float | None, typer.Option(help="Radius of the announced proximity in metres.", rich_help_panel=WHAT)
     ] = None,
     shape: Annotated[
         str | None,
-        typer.Option(help="In place of that, 'box 400x100' or 'polygon X,Y X,Y X,Y'.", rich_help_panel=WHAT),
+        typer.Option(help="Instead of a circle: 'box 400x100' or 'polygon X,Y X,Y X,Y'.", rich_help_panel=WHAT),
     ] = None,
     stationary: Annotated[
-        bool, typer.Option("--stationary", help="The proximity stays where it is now.", rich_help_panel=WHAT)
+        bool,
+        typer.Option("--stationary", help="Fix the proximity at the node's present position.", rich_help_panel=WHAT),
     ] = False,
     period: Annotated[
         float | None,
-        typer.Option(help="Seconds between announcements, if not the protocol's.", rich_help_panel=WHAT),
+        typer.Option(help="Seconds between announcements (default: the protocol's).", rich_help_panel=WHAT),
     ] = None,
     raise_: Annotated[
         list[str] | None,
-        typer.Option("--raise", help="An event: 'SUBJECT NAME=VALUE ...'.", rich_help_panel=WHAT),
+        typer.Option("--raise", help="Raise an event: 'SUBJECT NAME=VALUE ...'.", rich_help_panel=WHAT),
     ] = None,
     every: Annotated[
-        float | None, typer.Option(help="Raise those again every so many seconds.", rich_help_panel=WHAT)
+        float | None, typer.Option(help="Repeat --raise every so many seconds.", rich_help_panel=WHAT)
     ] = None,
     lifetime: Annotated[
-        float, typer.Option(help="For how many seconds events last; 0 is a moment.", rich_help_panel=WHAT)
+        float, typer.Option(help="Seconds an event stays valid; 0: only now.", rich_help_panel=WHAT)
     ] = 0.0,
     subscribe: Annotated[
-        list[str] | None, typer.Option(help="A subject; `+` and `#` as in MQTT.", rich_help_panel=WHAT)
+        list[str] | None, typer.Option(help="Subscribe to a subject; `+` and `#` as in MQTT.", rich_help_panel=WHAT)
     ] = None,
     filter_: Annotated[
-        str, typer.Option("--filter", help="Which of their events, in CQL2.", rich_help_panel=WHAT)
+        str, typer.Option("--filter", help="Only events that this CQL2 filter accepts.", rich_help_panel=WHAT)
     ] = "",
     publishers: Annotated[
-        str, typer.Option(help="From whom: a filter over their attributes.", rich_help_panel=WHAT)
+        str, typer.Option(help="Only from publishers whose attributes match this filter.", rich_help_panel=WHAT)
     ] = "",
     publishers_within: Annotated[
-        float | None, typer.Option(help="From whom: metres around this node.", rich_help_panel=WHAT)
+        float | None,
+        typer.Option(help="Only from publishers within so many metres of this node.", rich_help_panel=WHAT),
     ] = None,
     interest_within: Annotated[
         float | None,
-        typer.Option(help="Where they must be relevant: metres around (context).", rich_help_panel=WHAT),
+        typer.Option(help="Radius of interest in metres (context).", rich_help_panel=WHAT),
     ] = None,
     relevant_within: Annotated[
         float | None,
-        typer.Option(help="Where raised events are relevant: metres around (context).", rich_help_panel=WHAT),
+        typer.Option(help="Radius of relevance of raised events in metres (context).", rich_help_panel=WHAT),
     ] = None,
     application: Annotated[
         str | None,
-        typer.Option("--app", help="FILE.py:CLASS, an application as in examples/.", rich_help_panel=WHAT),
+        typer.Option("--app", help="Run an application: FILE.py:CLASS, as in examples/.", rich_help_panel=WHAT),
     ] = None,
     position: Annotated[
         str | None, typer.Option(help="LONGITUDE,LATITUDE in degrees.", rich_help_panel=WHERE)
@@ -74,44 +76,44 @@ def node(
     ] = None,
     location: Annotated[
         str | None,
-        typer.Option(help="A source, e.g. gpsd:localhost or trace:ride.gpx.", rich_help_panel=WHERE),
+        typer.Option(help="A location source, such as gpsd:localhost or trace:ride.gpx.", rich_help_panel=WHERE),
     ] = None,
     space: Annotated[
         str | None,
-        typer.Option(help="earth or plane, where --location does not say it: fixed:500,300.", rich_help_panel=WHERE),
+        typer.Option(help="earth or plane, if --location leaves it open.", rich_help_panel=WHERE),
     ] = None,
     attribute: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of its own context.", rich_help_panel=WHERE)
+        list[str] | None, typer.Option(help="An attribute of this node: NAME=VALUE.", rich_help_panel=WHERE)
     ] = None,
     key_file: Annotated[
         Path | None, typer.Option(help="The group's key; `roamcast key FILE` makes one.", rich_help_panel=WHO)
     ] = None,
     identity: Annotated[
-        Path | None, typer.Option(help="This node's own key; made if missing.", rich_help_panel=WHO)
+        Path | None, typer.Option(help="File of this node's own key; created if missing.", rich_help_panel=WHO)
     ] = None,
     known_keys: Annotated[
-        Path | None, typer.Option(help="Hear only these: a line `NAME KEY` for each.", rich_help_panel=WHO)
+        Path | None, typer.Option(help="Accept only nodes in this file, `NAME KEY` a line.", rich_help_panel=WHO)
     ] = None,
     trust_gateway: Annotated[
         list[str] | None,
-        typer.Option(help="Who may bring events from elsewhere; anybody without it.", rich_help_panel=WHO),
+        typer.Option(help="Accept events only from this gateway (default: any).", rich_help_panel=WHO),
     ] = None,
     gateway: Annotated[
         list[str] | None,
-        typer.Option(help="mqtt://HOST:PORT of a broker; more are for when it is lost.", rich_help_panel=GATEWAY),
+        typer.Option(help="mqtt://HOST:PORT of a broker; repeat it for fallbacks.", rich_help_panel=GATEWAY),
     ] = None,
     carry: Annotated[
         list[str] | None,
-        typer.Option(help="What crosses: SUBJECT or 'SUBJECT(NAME: TYPE, ...)'; all.", rich_help_panel=GATEWAY),
+        typer.Option(help="Pass only SUBJECT or 'SUBJECT(NAME: TYPE, ...)' (default: all).", rich_help_panel=GATEWAY),
     ] = None,
     username: Annotated[
-        str | None, typer.Option("--user", help="Who it is at the brokers.", rich_help_panel=GATEWAY)
+        str | None, typer.Option("--user", help="User name at the brokers.", rich_help_panel=GATEWAY)
     ] = None,
     password: Annotated[
         str | None,
         typer.Option(
             envvar="ROAMCAST_PASSWORD",
-            help="Better given in the environment; asked for without it.",
+            help="Prefer the environment variable; else it is asked for.",
             rich_help_panel=GATEWAY,
         ),
     ] = None,
@@ -119,7 +121,7 @@ def node(
         Path | None,
         typer.Option(
             "--ca",
-            help="Trust brokers (mqtts://HOST:PORT) whose certificates this file (PEM) stands for.",
+            help="PEM file of the authority of the brokers' certificates.",
             rich_help_panel=GATEWAY,
         ),
     ] = None,
@@ -130,36 +132,35 @@ def node(
     ] = None,
     range_m: Annotated[
         float | None,
-        typer.Option("--range", help="Metres one transmission reaches; on a LAN all of it.", rich_help_panel=HOW),
+        typer.Option("--range", help="Radio range in metres (default: unlimited, as on a LAN).", rich_help_panel=HOW),
     ] = None,
     emulate_range: Annotated[
         bool,
-        typer.Option("--emulate-range", help="Discard what comes from farther than that.", rich_help_panel=HOW),
+        typer.Option("--emulate-range", help="Drop frames from beyond --range.", rich_help_panel=HOW),
     ] = False,
     gossip: Annotated[
         str | None,
-        typer.Option(
-            help="METRES,PROBABILITY: who is farther from a producer forwards so often.", rich_help_panel=HOW
-        ),
+        typer.Option(help="METRES,PROBABILITY: beyond that distance, forward only that often.", rich_help_panel=HOW),
     ] = None,
     interface: Annotated[
-        list[str] | None, typer.Option(help="Name or address; all that lead out without it.", rich_help_panel=HOW)
+        list[str] | None,
+        typer.Option(help="Interface name or address (default: all but loopback).", rich_help_panel=HOW),
     ] = None,
     port: Annotated[int | None, typer.Option(help="The UDP port that all nodes share.", rich_help_panel=HOW)] = None,
     prepare_signatures: Annotated[
         bool,
         typer.Option(
             "--prepare-signatures",
-            help="Send sooner; not on machines with snapshots of memory.",
+            help="Sign faster; unsafe where memory is snapshotted.",
             rich_help_panel=HOW,
         ),
     ] = False,
     journal: Annotated[
-        Path | None, typer.Option(help="Write what happens here, for `roamcast audit`.", rich_help_panel=HOW)
+        Path | None, typer.Option(help="Write a journal for `roamcast audit`.", rich_help_panel=HOW)
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Stop after so long.", rich_help_panel=HOW)] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.", rich_help_panel=HOW)] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="Print deliveries as JSON, a line each.", rich_help_panel=HOW)
+        bool, typer.Option("--json", help="Print each delivery as a line of JSON.", rich_help_panel=HOW)
     ] = False,
 ) -> None:
     """Be a node among others on the same network: no broker, no server, nothing to configure.
@@ -263,7 +264,7 @@ def node(
         raise typer.Exit(EXIT_BAD_INPUT) from None
 
 
-def key(file: Annotated[Path, typer.Argument(help="Where to write it; it must not be there yet.")]) -> None:
+def key(file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")]) -> None:
     """Make the key of a group: copy the file to all its nodes, and give it to each with `--key-file`.
 
     Exit codes: 0 written, 2 the file cannot be.

@@ -9,8 +9,8 @@ from roamcast.terminal import console
 
 LOCAL = "http://127.0.0.1:8080"
 Http = Annotated[str, typer.Option("--http", help="The broker's HTTP port.")]
-User = Annotated[str, typer.Option(help="The user, where the broker asks who comes.")]
-Password = Annotated[str, typer.Option(envvar="ROAMCAST_PASSWORD", help="Better given in the environment.")]
+User = Annotated[str, typer.Option(help="User name, if the broker needs one.")]
+Password = Annotated[str, typer.Option(envvar="ROAMCAST_PASSWORD", help="Prefer the environment variable.")]
 
 
 def status(
@@ -40,7 +40,7 @@ def reload(http: Http = LOCAL, user: User = "", password: Password = "") -> None
 
 def kick(
     client: Annotated[str, typer.Argument(help="Its client id.")],
-    why: Annotated[str, typer.Option(help="What the client is told.")] = "",
+    why: Annotated[str, typer.Option(help="The reason that the client is given.")] = "",
     http: Http = LOCAL,
     user: User = "",
     password: Password = "",

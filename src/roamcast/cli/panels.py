@@ -11,34 +11,34 @@ from typer.core import TyperGroup
 MAP: dict[str, dict[str, str]] = {
     "Try it": {
         "demo": "A town on a live map: brokers, and clients that roam.",
-        "doctor": "Look whether this machine has what roamcast needs.",
+        "doctor": "Check that this machine has what roamcast needs.",
     },
     "Live": {
         "broker": "Serve MQTT clients: filters, places, sessions that roam.",
         "pub": "Publish an event to a broker.",
         "sub": "Subscribe with a filter and a place, and print what comes.",
         "track": "Print where a client was, as GeoJSON, GPX or CSV.",
-        "fences": "Say what is to be told of when clients enter or leave it.",
-        "node": "Be an ad hoc node on this network, without any broker.",
+        "fences": "Define fences: regions whose entries and exits are events.",
+        "node": "Run an ad hoc node on this network, without a broker.",
         "passwd": "Set the password of a broker's user.",
         "key": "Make the key of a group of ad hoc nodes.",
     },
     "Simulate": {
-        "sim": "Run a scenario in virtual time; what was delivered, missed?",
-        "chaos": "Try random worlds, and say which seeds fail.",
+        "sim": "Run a scenario in virtual time; show delivered and missed.",
+        "chaos": "Run random trials, and print the seeds that fail.",
     },
     "Measure": {
-        "audit": "Compare what was delivered with what an ideal system would.",
-        "what-if": "Replay a journal with other wishes, and show the difference.",
-        "experiments": "Measure again what the papers published.",
+        "audit": "Compare deliveries with those of an ideal system.",
+        "what-if": "Judge a journal with other subscriptions; show what differs.",
+        "experiments": "Repeat the papers' experiments.",
         "bench": "Run the benchmarks of a clone of the repository.",
     },
     "Data": {
-        "import": "Take your own positions from files or MQTT into a journal.",
-        "pipeline": "Work on journals with Spark, step by step.",
+        "import": "Import positions from files or MQTT into a journal.",
+        "pipeline": "Process journals on Spark, step by step.",
     },
     "Look inside": {
-        "routes": "Show what the brokers of a scenario route at a moment.",
+        "routes": "Show the routing tables of a scenario's brokers.",
         "filter": "Explain a filter: what it means, reads and covers.",
     },
 }

@@ -31,17 +31,15 @@ Master = Annotated[
 ]
 Remote = Annotated[str | None, typer.Option(help="A Spark Connect server instead: `sc://host:15002`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Period = Annotated[float, typer.Option(help="How often to look at what lasts, in milliseconds.")]
-Until = Annotated[float | None, typer.Option(help="Judge until this time in seconds; else until the run ended.")]
-Conf = Annotated[list[str] | None, typer.Option(help="A setting of Spark, as KEY=VALUE; may be given several times.")]
-Bucket = Annotated[float, typer.Option(help="Judge up to a multiple of so many seconds.")]
-Late = Annotated[float, typer.Option(help="For how many silent seconds to wait for a writer.")]
-Follow = Annotated[float | None, typer.Option(help="Go on, and look for new segments every so many seconds.")]
-Zone = Annotated[
-    str | None, typer.Option(help="The time zone of the page; else by longitude on Earth, and UTC elsewhere.")
-]
+Period = Annotated[float, typer.Option(help="Milliseconds between checks of events and subscriptions that last.")]
+Until = Annotated[float | None, typer.Option(help="Judge up to this time in seconds (default: the end of the run).")]
+Conf = Annotated[list[str] | None, typer.Option(help="A Spark setting, KEY=VALUE; repeatable.")]
+Bucket = Annotated[float, typer.Option(help="Judge in steps of so many seconds.")]
+Late = Annotated[float, typer.Option(help="Seconds to wait for a silent writer.")]
+Follow = Annotated[float | None, typer.Option(help="Keep running; look for new segments every so many seconds.")]
+Zone = Annotated[str | None, typer.Option(help="Time zone of the page (default: by longitude on Earth, else UTC).")]
 Streets = Annotated[Path | None, typer.Option(help="A GeoJSON file of streets to draw on the page's map.")]
-Output = Annotated[str | None, typer.Option("--out", help="Where the page goes; else `audit` in the journal.")]
+Output = Annotated[str | None, typer.Option("--out", help="Directory of the page (default: `audit` in the journal).")]
 
 Answer: TypeAlias = tuple[object, str | Callable[[], None]]
 """What a command found: a value for programs, and a line for people or what shows it to them."""
@@ -172,15 +170,17 @@ def positions_command(
 @on_journal
 def movement_command(
     chores: Any,
-    cells: Annotated[float | None, typer.Option(help="Places are cells so many metres wide; else 250.")] = None,
-    places: Annotated[bool, typer.Option("--places", help="Places are what hosts' attribute `place` says.")] = False,
+    cells: Annotated[float | None, typer.Option(help="Width of the cells in metres (default: 250).")] = None,
+    places: Annotated[bool, typer.Option("--places", help="Use hosts' attribute `place` instead of cells.")] = False,
     origin: Annotated[
-        tuple[float, float] | None, typer.Option(help="Where cell 0,0 begins; on Earth longitude, latitude.")
+        tuple[float, float] | None, typer.Option(help="Corner of cell 0,0; on Earth longitude, latitude.")
     ] = None,
-    rest: Annotated[float, typer.Option(help="Who stands so many seconds at a place has ended a trip.")] = 1.0,
-    hold_out: Annotated[float, typer.Option(help="The share of hosts to test the model on, not learned from.")] = 0.2,
-    seed: Annotated[int, typer.Option(help="Which hosts are held out.")] = 1,
-    out: Annotated[str | None, typer.Option(help="The model's file; else `movement.json` in the journal.")] = None,
+    rest: Annotated[float, typer.Option(help="Seconds at a place that end a trip.")] = 1.0,
+    hold_out: Annotated[float, typer.Option(help="Share of hosts held out to test the model.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Seed that chooses the held-out hosts.")] = 1,
+    out: Annotated[
+        str | None, typer.Option(help="The model's file (default: `movement.json` in the journal).")
+    ] = None,
 ) -> Answer:
     """Learn how hosts move, for brokers that look ahead. The journal must have been ingested.
 
@@ -221,7 +221,7 @@ def watch_command(
     bucket: Bucket = 1.0,
     late: Late = 10.0,
     follow: Follow = None,
-    port: Annotated[int | None, typer.Option(help="Show the numbers to Prometheus on this port.")] = None,
+    port: Annotated[int | None, typer.Option(help="Serve metrics for Prometheus on this port.")] = None,
 ) -> Answer:
     """Audit a system while it runs: expected, missed, twice, late and lag, as numbers for Prometheus."""
     found = chores.watch(period_ms, bucket_s=bucket, late_s=late, follow_s=follow, port=port)
@@ -235,11 +235,11 @@ def watch_command(
 @on_journal
 def export_command(
     chores: Any,
-    table: Annotated[str, typer.Argument(help="One of those that `pipeline jobs` lists, or of the journal.")],
+    table: Annotated[str, typer.Argument(help="A table that `pipeline jobs` lists, or one of the journal.")],
     to: Annotated[str, typer.Argument(help="A path, an address, or a name in a catalog: `lake.audits.verdicts`.")],
-    kind: Annotated[str, typer.Option("--format", help="As Spark calls it: delta, iceberg, csv, kafka.")] = "parquet",
+    kind: Annotated[str, typer.Option("--format", help="A Spark format: delta, iceberg, csv, kafka.")] = "parquet",
     options: Annotated[
-        list[str] | None, typer.Option("--option", help="Of the format, as NAME=VALUE; may be given several times.")
+        list[str] | None, typer.Option("--option", help="An option of the format, NAME=VALUE; repeatable.")
     ] = None,
 ) -> Answer:
     """Write one of the tables in another format, or into a catalog. Formats of packages need these: `--conf`."""
@@ -390,7 +390,7 @@ def show_movement(learned: "Learned", place: str) -> None:
         highlight=False,
     )
     if evaluation is None:
-        complaints.print("[yellow]no host was held out, so nothing says what the model is worth[/yellow]")
+        complaints.print("[yellow]no hosts were held out, so the model was not evaluated[/yellow]")
     else:
         show_scores(evaluation)
     console.print(f"model: {place}", soft_wrap=True, highlight=False)

@@ -11,13 +11,13 @@ from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTE
 LOCAL = "mqtt://localhost:1883"
 Brokers = Annotated[
     list[str],
-    typer.Option("--broker", "-b", help="mqtt://host:port, mqtts:// with TLS; several: the next if one is lost."),
+    typer.Option("--broker", "-b", help="mqtt://host:port, or mqtts:// for TLS; repeat it for fallbacks."),
 ]
-Name = Annotated[str, typer.Option(help="The client id; without one a new one is made up.")]
-At = Annotated[str, typer.Option(help="Where I am: LON,LAT, or X,Y in metres if the broker's space is a plane.")]
-User = Annotated[str, typer.Option(help="The user, where brokers ask who comes.")]
-Password = Annotated[str, typer.Option(envvar="ROAMCAST_PASSWORD", help="Better given in the environment.")]
-Authority = Annotated[str, typer.Option("--ca", help="Trust brokers whose certificates this file (PEM) stands for.")]
+Name = Annotated[str, typer.Option(help="The client id (default: a random one).")]
+At = Annotated[str, typer.Option(help="My position: LON,LAT, or X,Y in metres if the broker's space is a plane.")]
+User = Annotated[str, typer.Option(help="User name, if the broker needs one.")]
+Password = Annotated[str, typer.Option(envvar="ROAMCAST_PASSWORD", help="Prefer the environment variable.")]
+Authority = Annotated[str, typer.Option("--ca", help="PEM file of the authority of the brokers' certificates.")]
 
 
 def pub(
@@ -28,10 +28,10 @@ def pub(
     brokers: Brokers = [LOCAL],  # noqa: B006 - typer copies it
     name: Name = "",
     at: At = "",
-    within: Annotated[float, typer.Option(help="Only for those at most so many metres from --at.")] = 0.0,
-    qos: Annotated[int, typer.Option(min=0, max=2, help="1: until a broker has it for good; 2: and once.")] = 1,
-    retain: Annotated[bool, typer.Option("--retain", help="Keep it for those who subscribe later.")] = False,
-    expiry: Annotated[int, typer.Option(min=0, help="Of use for so many seconds; 0: for ever.")] = 0,
+    within: Annotated[float, typer.Option(help="Deliver only to clients within so many metres of --at.")] = 0.0,
+    qos: Annotated[int, typer.Option(min=0, max=2, help="0: at most once, 1: at least once, 2: exactly once.")] = 1,
+    retain: Annotated[bool, typer.Option("--retain", help="Retain it for later subscribers.")] = False,
+    expiry: Annotated[int, typer.Option(min=0, help="Expire after so many seconds; 0: never.")] = 0,
     user: User = "",
     password: Password = "",
     authority: Authority = "",
@@ -49,17 +49,17 @@ def pub(
 
 
 def sub(
-    subject: Annotated[str, typer.Argument(help="The topic; `+` stands for one level, `#` for all that follow.")],
+    subject: Annotated[str, typer.Argument(help="The topic filter; `+` is one level, `#` all that follow.")],
     brokers: Brokers = [LOCAL],  # noqa: B006 - typer copies it
-    filter_: Annotated[str, typer.Option("--filter", "-f", help="Only events that it accepts: `severity > 3`.")] = "",
-    near: Annotated[float, typer.Option(help="Only what happens at most so many metres from me.")] = 0.0,
+    filter_: Annotated[str, typer.Option("--filter", "-f", help="Only events that match: `severity > 3`.")] = "",
+    near: Annotated[float, typer.Option(help="Only events within so many metres of me.")] = 0.0,
     at: At = "",
-    location: Annotated[str, typer.Option(help="Where I am as I move: gpsd:localhost, trace:FILE, …")] = "",
+    location: Annotated[str, typer.Option(help="Follow a location source: gpsd:localhost, trace:FILE, …")] = "",
     name: Name = "",
     qos: Annotated[int, typer.Option(min=0, max=2)] = 1,
-    count: Annotated[int, typer.Option(min=0, help="Leave after so many events; 0: never.")] = 0,
-    seconds: Annotated[float, typer.Option(min=0, help="Leave after so long; 0: never.")] = 0.0,
-    json: Annotated[bool, typer.Option("--json", help="An event a line, as JSON.")] = False,
+    count: Annotated[int, typer.Option(min=0, help="Stop after so many events; 0: never.")] = 0,
+    seconds: Annotated[float, typer.Option(min=0, help="Stop after so many seconds; 0: never.")] = 0.0,
+    json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
     user: User = "",
     password: Password = "",
     authority: Authority = "",

@@ -167,7 +167,9 @@ class Client:
         if self.following is not None:
             await self.following.stop()
         for inbox in [self._common, *(each.inbox for each in self._subscriptions.values() if each.inbox is not None)]:
-            inbox.finish()
+            if kind is None:
+                # After an exception the event in hand was not dealt with, and comes again.
+                inbox.finish()
             inbox.end()
         await self._attachment.leave(ends_session=not self._resume)
         self._attachment.fail(ClientError("the client has left"))

@@ -62,7 +62,7 @@ def json_of(where: str, given: object, depth: int = 0) -> object:
             return given
         case float():
             if not math.isfinite(given):
-                raise BadValue(f"{where}: {given} is no number that JSON has")
+                raise BadValue(f"{where}: {given} is not a number in JSON")
             return given
         case Point() | Instant():
             return plain(given)

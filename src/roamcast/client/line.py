@@ -38,7 +38,7 @@ def address_of(text: str, scheme: str = "mqtt") -> Address:
     except ValueError:
         port = 0
     if parts.scheme not in PORTS or not parts.hostname or port == 0 or parts.path.strip("/"):
-        raise ValueError(f"'{text}' is no broker: give mqtt://host:port, or mqtts://host:port for TLS")
+        raise ValueError(f"'{text}' is not a broker's address: give mqtt://host:port, or mqtts://host:port for TLS")
     return Address(parts.hostname, port or PORTS[parts.scheme], parts.scheme == "mqtts")
 
 

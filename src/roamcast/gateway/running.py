@@ -150,7 +150,7 @@ class Gateway:
                 self._dropped("unreadable", str(problem))
                 continue
             self._give(FromBrokers(parcel))
-        raise ClientError("the brokers tell nothing any more")
+        raise ClientError("the brokers stopped sending events")
 
     async def _follow(self) -> None:
         """The brokers know where the gateway is as its node does."""

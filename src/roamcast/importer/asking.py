@@ -64,7 +64,7 @@ class Asked(Struct, frozen=True, kw_only=True):
         try:
             start = datetime.fromisoformat(self.start)
         except ValueError:
-            raise BadImport(f"--start '{self.start}' is no ISO 8601 time; give 2026-03-01T08:00:00+01:00") from None
+            raise BadImport(f"--start '{self.start}': give an ISO 8601 time, as 2026-03-01T08:00:00+01:00") from None
         if start.tzinfo is None:
             raise BadImport(f"--start '{self.start}' does not say its time zone; end it with Z or +01:00")
         return round(start.timestamp() * 1e6)
@@ -74,7 +74,7 @@ def attribute_of(given: str) -> tuple[str, str]:
     name, _, column = given.partition("=")
     if not name.isidentifier():
         raise BadImport(
-            f"--attribute '{given}': '{name}' is no name of an attribute; give NAME=COLUMN, as kind='Type'"
+            f"--attribute '{given}': '{name}' is not a valid attribute name; give NAME=COLUMN, as kind='Type'"
         )
     return name, column or name
 

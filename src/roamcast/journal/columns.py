@@ -149,7 +149,7 @@ def from_arrow(table: Table, arrow: Any, where: str) -> Iterator[tuple[int, int,
         try:
             record = table.make(*row)
         except (TypeError, ValueError) as problem:
-            raise BadJournal(f"{where}: row {index} is no record of '{table.name}': {problem}") from problem
+            raise BadJournal(f"{where}: row {index} is not a record of '{table.name}': {problem}") from problem
         yield incarnations[index], sequences[index], record
 
 

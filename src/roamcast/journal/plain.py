@@ -121,7 +121,9 @@ def shape_of(plain: PlainStruct) -> Shape:
         case "polygon":
             return Polygon(tuple(corners))
         case other:
-            raise ValueError(f"shape '{other}' with {len(corners)} corners is no circle, box (of two) or polygon")
+            raise ValueError(
+                f"shape '{other}' with {len(corners)} corners: give a circle, a box of two corners or a polygon"
+            )
 
 
 def plain_scope(scope: Scope) -> PlainStruct:
@@ -215,4 +217,4 @@ def space_of(word: str) -> Plane | Earth:
         case "earth":
             return Earth()
         case _:
-            raise ValueError(f"'{word}' is no space; there are plane and earth")
+            raise ValueError(f"'{word}' is not a space; give plane or earth")

@@ -83,7 +83,7 @@ class FenceRule(Struct, frozen=True, array_like=True, cache_hash=True):
         if not self.on or len(set(self.on)) != len(self.on):
             raise BadValue("on: name at least one of enter, leave, cross and dwell, and each once")
         if (self.dwell_us is None) == (Transition.DWELL in self.on):
-            raise BadValue("dwell needs a time, and a time of dwelling needs 'dwell' among the transitions")
+            raise BadValue("'dwell' needs dwell_s, and dwell_s needs 'dwell' in `on`")
         for name, value in (("dwell", self.dwell_us), ("outside", self.outside_us)):
             if value is not None and not 0 < value <= DURATION_US_MAX:
                 raise BadValue(f"{name}: {value / 1e6} s; give more than 0 and at most ten years")

@@ -79,7 +79,7 @@ def members_of(name: str, given: Mapping[str, Any], space: Space) -> list[Fence]
             raise BadFence(f"{where}: the id is {said!r}; give text or a number")
         fence = fence_of(f"{name}/{number if said is None else said}", feature, common, space, where)
         if fence.name in found:
-            raise BadFence(f"{where}: '{fence.name}' is there twice; ids tell the features of a collection apart")
+            raise BadFence(f"{where}: '{fence.name}' is used twice; give each feature of a collection its own id")
         found[fence.name] = fence
     return list(found.values())
 
@@ -106,7 +106,7 @@ def region_of(geometry: object, said: Mapping[str, Any], space: Space) -> Region
     if geometry is None and anchor is not None and "radius_m" in said:
         return Anchored(Circle(ORIGIN, number_of("radius_m", said)), anchor)
     if not isinstance(geometry, dict):
-        raise BadFence("geometry is missing; give a Polygon, or a Point and the property radius_m")
+        raise BadFence("geometry is missing; give a Polygon, or a Point with the property radius_m")
     corners_in: Space = Plane() if anchor is not None else space
     match geometry.get("type"):
         case "Point":
@@ -118,7 +118,7 @@ def region_of(geometry: object, said: Mapping[str, Any], space: Space) -> Region
         case "Polygon":
             shape = polygon_of(geometry.get("coordinates"), corners_in)
         case other:
-            raise BadFence(f"geometry {other!r} is no fence; give a Polygon, or a Point and the property radius_m")
+            raise BadFence(f"geometry {other!r}: give a Polygon, or a Point with the property radius_m")
     return shape if anchor is None else Anchored(shape, anchor)
 
 
@@ -126,7 +126,7 @@ def polygon_of(rings: object, space: Space) -> Polygon:
     if not isinstance(rings, list) or not rings:
         raise BadFence("coordinates of a Polygon are a list of rings")
     if len(rings) > 1:
-        raise BadFence("a Polygon with holes is no fence; give its outline alone")
+        raise BadFence("holes in a Polygon are not supported; give its outline alone")
     ring = rings[0]
     if not isinstance(ring, list) or len(ring) < 4 or ring[0] != ring[-1]:
         raise BadFence("a ring has four positions or more, and the last is the first again")
@@ -139,9 +139,9 @@ def point_of(given: object, space: Space) -> Point:
     try:
         point = Point(float(given[0]), float(given[1]))
     except OverflowError:
-        raise BadFence("a coordinate is beyond all maps") from None
+        raise BadFence("a coordinate is out of range") from None
     if on_earth(space) and abs(point.y) > 90 and abs(point.x) <= 90:
-        raise BadFence(f"({point.x}, {point.y}): is it latitude first? GeoJSON has longitude, then latitude")
+        raise BadFence(f"({point.x}, {point.y}): are they swapped? GeoJSON has longitude first")
     return point
 
 
@@ -196,7 +196,7 @@ def number_of(name: str, said: Mapping[str, Any]) -> float:
     try:
         return float(given)
     except OverflowError:
-        raise BadFence(f"{name} is beyond all maps") from None
+        raise BadFence(f"{name} is out of range") from None
 
 
 def microseconds_of(name: str, said: Mapping[str, Any]) -> int | None:
@@ -227,7 +227,7 @@ def written(fence: Fence) -> dict[str, Any]:
     shape = region
     if isinstance(region, Anchored):
         if region.reference != ORIGIN:
-            raise BadFence(f"'{fence.name}': GeoJSON has no word for a reference point besides the host")
+            raise BadFence(f"'{fence.name}': GeoJSON cannot express a reference point other than the host")
         said["anchor"], shape = region.host, region.shape
     geometry: dict[str, Any]
     match shape:
@@ -239,5 +239,5 @@ def written(fence: Fence) -> dict[str, Any]:
             ring = [[corner.x, corner.y] for corner in (*corners, corners[0])]
             geometry = {"type": "Polygon", "coordinates": [ring]}
         case _:
-            raise BadFence(f"'{fence.name}': a region around a region is none")
+            raise BadFence(f"'{fence.name}': a region cannot be anchored to a region")
     return {"type": "Feature", "geometry": geometry, "properties": said}

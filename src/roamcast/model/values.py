@@ -139,7 +139,7 @@ def is_number(value: object) -> bool:
 def check_velocity(velocity: Velocity, what: str) -> None:
     # Written so that NaN is refused too.
     if not velocity.speed < SPEED_LIMIT_M_PER_S:
-        raise BadValue(f"{what}: ({velocity.east}, {velocity.north}) m/s is no velocity; it is faster than light")
+        raise BadValue(f"{what}: ({velocity.east}, {velocity.north}) m/s is not a valid velocity: faster than light")
 
 
 def is_unicode(text: str) -> bool:

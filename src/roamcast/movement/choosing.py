@@ -143,7 +143,7 @@ def model_of(table: str) -> MobilityModel:
         given = tomllib.loads(f"mobility = {{{table}}}")
         return msgspec.convert(given["mobility"], MobilityModel)  # type: ignore[no-any-return]
     except tomllib.TOMLDecodeError as problem:
-        raise BadSource(f"simulated: '{table:.60}' is no table of TOML: {problem}") from problem
+        raise BadSource(f"simulated: '{table:.60}' is not a TOML table: {problem}") from problem
     except msgspec.ValidationError as problem:
         raise BadSource(f"simulated: {complaint(problem, given['mobility'], MobilityModel)}") from problem
 

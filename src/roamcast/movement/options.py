@@ -14,7 +14,7 @@ class Options:
         for each in text.split("&") if text else []:
             name, _, value = each.partition("=")
             if name in self._given:
-                raise BadSource(f"{what}: option '{name}' is there twice")
+                raise BadSource(f"{what}: option '{name}' appears twice")
             self._given[name] = unquote(value)
 
     def number(self, name: str, default: float) -> float:

@@ -23,9 +23,9 @@ REPORT_S = 60.0
 class Reckoning:
     def __init__(self, space: Space, tolerance_m: float = TOLERANCE_M, report_s: float = REPORT_S) -> None:
         if not 0 <= tolerance_m < math.inf:
-            raise BadValue(f"tolerance_m: {tolerance_m} is no distance; give metres, or 0 to tell of every change")
+            raise BadValue(f"tolerance_m: {tolerance_m} is not a distance; give metres, or 0 to report every change")
         if not report_s > 0:
-            raise BadValue(f"report_s: {report_s} is no time; give seconds above 0")
+            raise BadValue(f"report_s: {report_s} is not a time; give seconds above 0")
         self._space = space
         self._tolerance_m = tolerance_m
         self._report_us = report_s * 1e6

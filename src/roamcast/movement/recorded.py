@@ -45,7 +45,7 @@ class Playing(Struct, frozen=True):
         if not 1e-3 <= self.speed <= 1e3:
             raise ValueError(f"speed is {self.speed}; give 0.001 to 1000")
         if not 0 <= self.begin_s <= 1e9:
-            raise ValueError(f"begin_s is {self.begin_s}; give seconds, none negative")
+            raise ValueError(f"begin_s is {self.begin_s}; give seconds of 0 or more")
         if self.origin is not None:
             Earth().check(self.origin)
 

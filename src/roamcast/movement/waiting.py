@@ -66,7 +66,7 @@ def why_no_position(source: Source, cleaner: Cleaner) -> str:
         return why_no_fix(source)
     match cleaner.verdict if any(cleaner.counts.values()) else None:
         case None:
-            return "the source of locations has told none yet"
+            return "the location source has sent no position yet"
         case Reason.TAKEN:
             return why_no_more(source, cleaner.limits.gap_us / 1e6)
         case Reason.VAGUE:
@@ -74,14 +74,14 @@ def why_no_position(source: Source, cleaner: Cleaner) -> str:
         case Reason.OUT_OF_RANGE:
             return "the source's are not in the space that is used here"
         case _:
-            return "the source of locations tells none that can be used"
+            return "the location source sends no usable position"
 
 
 def why_no_more(source: Source, silent_s: float) -> str:
     """What it told last was good, and is too old by now; that a gpsd is silent is found out later."""
     if isinstance(source, Gpsd):
-        return f"gpsd at {source.address} has told no fix for {silent_s:g} s; is its receiver still connected?"
-    return f"the source of locations has told none for {silent_s:g} s"
+        return f"gpsd at {source.address} has sent no fix for {silent_s:g} s; is its receiver still connected?"
+    return f"the location source has sent no position for {silent_s:g} s"
 
 
 def why_no_fix(gpsd: Gpsd) -> str:
@@ -95,6 +95,6 @@ def why_no_fix(gpsd: Gpsd) -> str:
         case Heard.OTHER_DEVICE:
             return f"gpsd at {gpsd.address} tells of others than {gpsd.device}; name one, or leave device= out"
         case heard if heard in NO_GPSD or not gpsd.release:
-            return f"what answers at {gpsd.address} is no gpsd of protocol {PROTOCOL_MAJOR}; is it the right port?"
+            return f"what answers at {gpsd.address} is not gpsd with protocol {PROTOCOL_MAJOR}; is it the right port?"
         case _:
             return f"gpsd at {gpsd.address} tells of no receiver; is one connected? `gpspipe -w` shows what gpsd says"

@@ -149,7 +149,7 @@ class Dialogue:
                 self._left(packet)
                 return packet
             case _:
-                raise ProtocolError(f"{type(packet).__name__} is not for a client to say now")
+                raise ProtocolError(f"{type(packet).__name__} is not allowed from a client now")
         return None
 
     def _published(self, now_us: int, packet: Publish) -> None:
@@ -171,7 +171,7 @@ class Dialogue:
             self._topics[alias] = packet.topic
         topic = self._topics.get(alias)
         if topic is None:
-            raise ProtocolError(f"topic alias {alias} stands for nothing yet")
+            raise ProtocolError(f"topic alias {alias} is not assigned yet")
         return topic
 
     # SUBSCRIBE and UNSUBSCRIBE.
@@ -221,7 +221,7 @@ class Dialogue:
 
     def _left(self, packet: Disconnect) -> None:
         if packet.reason not in DISCONNECT_FROM_CLIENT or packet.server_reference is not None:
-            raise ProtocolError("DISCONNECT says what only a server can say")
+            raise ProtocolError("DISCONNECT with a reason code for servers only")
         if packet.session_expiry_s is not None:
             if self.expiry_s == 0 and packet.session_expiry_s != 0:
                 raise ProtocolError("a session that ends with its connection cannot be kept when leaving")

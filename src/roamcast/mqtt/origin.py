@@ -60,7 +60,7 @@ def origin_in(pairs: Pairs) -> Origin | None:
     if not said:
         return None
     if len(said) > 1:
-        raise BadValue(f"'{ORIGIN_PROPERTY}' is there twice")
+        raise BadValue(f"'{ORIGIN_PROPERTY}' appears twice")
     try:
         return _decoder.decode(said[0])
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:

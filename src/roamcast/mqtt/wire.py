@@ -123,7 +123,7 @@ def write_text(value: str) -> bytes:
     try:
         encoded = value.encode()
     except UnicodeEncodeError as problem:
-        raise Unsendable("a text holds half a surrogate pair") from problem
+        raise Unsendable("text contains an unpaired surrogate") from problem
     size = len(encoded)
     if size > LENGTH_MAX:
         raise Unsendable(f"a text of {size} bytes, at most {LENGTH_MAX} can be sent")

@@ -73,7 +73,7 @@ class Peers:
     def check_gateway(self, name: str) -> None:
         """Raises `Dropped` if a node is not to speak for others."""
         if self.gateways is not None and name not in self.gateways:
-            raise Dropped("stranger", f"'{name}' is no gateway that this node trusts")
+            raise Dropped("stranger", f"'{name}' is not a gateway that this node trusts")
 
     def met(self, now_us: int, name: str, key: bytes) -> Peer:
         """A name was proved to belong to a key."""

@@ -76,7 +76,7 @@ class EmulatedRadio(Struct, frozen=True):
     def check(self, sender: str, there: Point | None) -> None:
         here = self.place()
         if here is None or there is None:
-            raise Dropped("out_of_range", f"it is not known how far '{sender}' is away")
+            raise Dropped("out_of_range", f"the distance to '{sender}' is unknown")
         try:
             self.space.check(there)
         except BadValue as problem:
@@ -220,7 +220,7 @@ class Seals:
     def _check_sender(self, body: Body, header: Header) -> None:
         """Whether somebody of that name and key may begin this session; that it did is for the signature to tell."""
         if body.sender == self.name:
-            raise Dropped("forged", f"somebody else is called '{self.name}'")
+            raise Dropped("forged", f"another node uses the name '{self.name}'")
         known = self.peers.check(body.sender, body.key)
         if known is not None and header.began_us <= known.began_us:
             raise Dropped("replayed", f"'{body.sender}' has begun a later session")

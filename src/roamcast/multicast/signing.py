@@ -75,7 +75,7 @@ class Signatures:
         """From its origin. Whether the attestation is good is for those to find out whom it is passed on to."""
         if attestation is not None:
             if attestation.key != sender.key:
-                raise Dropped("forged", f"'{sender.name}' signs with another's key")
+                raise Dropped("forged", f"'{sender.name}' signs with the key of another node")
             self._remember(digest_of(statement), attestation)
 
     def _check(self, now_us: int, statement: Statement, attestation: Attestation) -> None:
@@ -89,7 +89,7 @@ class Signatures:
         if not mine:
             self.peers.check(statement.origin, attestation.key)
         elif attestation.key != self.identity.public:
-            raise Dropped("forged", f"somebody else speaks as '{self.name}'")
+            raise Dropped("forged", f"another node signs as '{self.name}'")
         if not is_signed(attestation.key, CONTEXT + statement.said, attestation.signature):
             raise Dropped("forged", f"'{statement.origin}' did not sign this")
         if not mine:

@@ -188,5 +188,5 @@ def host_in(own_id: str) -> str:
 
 def owner_of(own_id: str, host: str) -> str:
     if host_in(own_id) != host:
-        raise Dropped("forged", f"'{own_id}' is no id of '{host}'")
+        raise Dropped("forged", f"'{own_id}' is not an id of '{host}'")
     return host

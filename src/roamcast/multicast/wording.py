@@ -39,7 +39,7 @@ _wishes = msgspec.json.Decoder(Wish)
 def event_type_of(text: str) -> EventType:
     found = TYPE.fullmatch(text.strip())
     if found is None:
-        raise BadEvent(f"'{text}' is no type; write SUBJECT or SUBJECT(NAME: TYPE, ...)")
+        raise BadEvent(f"'{text}' is not an event type; write SUBJECT or SUBJECT(NAME: TYPE, ...)")
     subject, inside = found.groups()
     content: dict[str, ContentType] = {}
     for part in (inside or "").split(","):
@@ -142,7 +142,7 @@ def point_of(text: str) -> Point:
             return Point(float(x), float(y))
     except ValueError:
         pass
-    raise BadValue(f"'{text}' is no place; write two numbers with a comma between them")
+    raise BadValue(f"'{text}' is not a position; write two numbers separated by a comma")
 
 
 def shape_of(text: str) -> Box | Polygon:

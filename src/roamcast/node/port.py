@@ -161,7 +161,7 @@ class Port:
         """Ends an event that was raised with a lifetime: who has not got it yet does not get it any more, but for
         what is on its way. One that has ended already is left alone."""
         if not self._gave_id("e", event_id):
-            raise BadValue(f"there is no event '{event_id}' of this host; give the id of what raise_ answered with")
+            raise BadValue(f"there is no event '{event_id}' of this host; give the id that raise_ returned")
         self.ground.give(Withdraw(event_id))
 
     def subscribe(

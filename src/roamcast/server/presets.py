@@ -58,7 +58,7 @@ def check_overlay(protocol: BrokerParams, overlay: OverlayParams, journal: str, 
             "overlay.event_cost_ms: a model for simulations; brokers measure what work costs, leave it out"
         )
     if journal:
-        raise ValueError("journal: a broker of an overlay writes none; leave it out")
+        raise ValueError("journal: brokers of an overlay do not write journals; leave it out")
     if studio:
         raise ValueError("studio.enabled is true, and a broker of an overlay has no studio; leave it out")
 

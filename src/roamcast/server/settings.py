@@ -68,7 +68,7 @@ def check_port(key: str, port: int | None) -> None:
 def host_and_port(key: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
-        raise ValueError(f"{key}: '{text}' is no address; give host:port, such as north-2.example:7883")
+        raise ValueError(f"{key}: '{text}' is not an address; give host:port, such as north-2.example:7883")
     return host.strip("[]"), int(port)
 
 
@@ -164,7 +164,7 @@ class LinkSettings(Struct, frozen=True, forbid_unknown_fields=True):
         names = [peer.name for peer in self.peers]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"peers: '{name}' is there twice")
+                raise ValueError(f"peers: '{name}' appears twice")
         given = [bool(each) for each in (self.ca, self.certificate, self.key)]
         if any(given) and not all(given):
             raise ValueError("ca, certificate and key are needed together")
@@ -278,7 +278,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 def check_studio(settings: Settings) -> None:
     studio = settings.studio
     if studio.enabled and settings.http is None:
-        raise ValueError("studio.enabled is true, and there is no port for it; set http.port")
+        raise ValueError("studio.enabled needs a port; set http.port")
     if studio.place is not None:
         try:
             settings.model_space().check(Point(*studio.place))

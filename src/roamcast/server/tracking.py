@@ -34,7 +34,7 @@ class TrackingParams(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name}: {getattr(self, name)} is no limit; give a number above 0")
+                raise ValueError(f"{name}: {getattr(self, name)} is not a limit; give a number above 0")
 
     def limits(self) -> Limits:
         return Limits(

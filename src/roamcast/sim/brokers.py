@@ -21,7 +21,7 @@ def check_brokers(scenario: "Scenario") -> None:
     unknown = [group for group in groups if group not in names]
     if unknown:
         raise ValueError(
-            f"protocol.brokers: there is no group '{unknown[0]}', so nobody is a broker; there are {', '.join(names)}"
+            f"protocol.brokers: there is no group '{unknown[0]}', and no brokers; the groups are {', '.join(names)}"
         )
     if needs_a_tree(scenario):
         brokers, between = hosts_of(scenario, groups), links_between_brokers(scenario, groups)

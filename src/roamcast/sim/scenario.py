@@ -92,7 +92,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
         if not 0 < self.seconds <= SECONDS_MAX:
             raise ValueError(f"seconds is {self.seconds}; a run takes some time, and at most {SECONDS_MAX} s")
         if not all(0 <= side <= COORDINATE_MAX_M for side in self.area_m):
-            raise ValueError(f"area_m is {list(self.area_m)}; give a width and a height in metres, none negative")
+            raise ValueError(f"area_m is {list(self.area_m)}; give a width and a height in metres of 0 or more")
         if self.packet_bytes is not None and not self.packet_bytes >= 1:
             raise ValueError(f"packet_bytes is {self.packet_bytes}; give at least 1, or leave it out")
         if self.underlay is not None and self.radio is None:

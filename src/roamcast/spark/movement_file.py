@@ -100,7 +100,7 @@ def what_is_missing(tables: Tables, settings: MovementSettings) -> str:
     if not tables.read(VISITS).isEmpty():
         return "no host was seen to go from one place to another"
     told = "the attribute 'place' of any host" if settings.cell_m == 0 else "the position of any host"
-    return f"the journal does not tell {told}"
+    return f"the journal has no {told}"
 
 
 def columns_of(tables: Tables, table: Table) -> dict[str, list[Any]]:

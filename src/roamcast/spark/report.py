@@ -171,7 +171,7 @@ def ways_of(prepared: Prepared) -> Any:
 
 def not_closed(cut: tuple[str, ...]) -> str:
     return (
-        f"journal not closed: the run was cut, or still goes on ({'; '.join(cut)}); "
+        f"journal not closed: the run was interrupted or is still going on ({'; '.join(cut)}); "
         "what it recorded last may be missing"
     )
 

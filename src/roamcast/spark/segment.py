@@ -42,7 +42,7 @@ def table_of(path: str) -> JournalTable:
     """The journal's table that a file belongs to, by the directory it lies in."""
     name = PurePosixPath(path).parent.name
     if name not in BY_NAME:
-        raise BadJournal(f"{path}: lies in '{name}', which is no table of a journal")
+        raise BadJournal(f"{path}: lies in '{name}', which is not a table of a journal")
     return BY_NAME[name]
 
 

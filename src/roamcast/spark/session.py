@@ -222,7 +222,7 @@ def check_somebody_is_there(remote: str) -> None:
     try:
         port = parts.port or CONNECT_PORT
     except ValueError:
-        raise BadPipeline(f"--remote is '{remote}'; its port is no number of a port") from None
+        raise BadPipeline(f"--remote is '{remote}': invalid port") from None
     try:
         socket.create_connection((parts.hostname, port), CONNECT_S).close()
     except OSError as problem:

@@ -94,7 +94,7 @@ def read_wishes(file: Path) -> Wishes:
 def wishes_of(assignments: list[str], file: Path | None) -> Wishes:
     """As a command is given them: first what is set for all, then the rules of the file."""
     if not assignments and file is None:
-        raise BadPipeline("nothing is changed; give --set NAME=VALUE or --wishes FILE")
+        raise BadPipeline("no change given; use --set NAME=VALUE or --wishes FILE")
     one, other = set_wishes(assignments), read_wishes(file) if file else Wishes()
     return Wishes(one.subscriptions + other.subscriptions, one.publications + other.publications, other.subscribe)
 

@@ -163,7 +163,7 @@ def test_jitter_at_the_border_is_told_of_once_rule_99() -> None:
         (b"{", "GeoJSON"),
         (json.dumps({"type": "Feature", "geometry": None}).encode(), "geometry is missing"),
         (json.dumps(yard(on=["exit"])).encode(), "on is"),
-        (json.dumps(yard(hysteresis_m=10**400)).encode(), "beyond all maps"),
+        (json.dumps(yard(hysteresis_m=10**400)).encode(), "out of range"),
         (json.dumps({"type": "Feature", "properties": {"anchor": "", "radius_m": 5}}).encode(), "anchor is the name"),
     ],
 )

@@ -94,7 +94,7 @@ def test_more_clients_than_may_wait_are_told_that_the_broker_is_busy() -> None:
     [
         ("ann", "line 1: no colon"),
         ("\nann:secret", "line 2: no hash after the colon"),
-        ("ann:$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2g\n" * 2, "line 2: user 'ann' is there twice"),
+        ("ann:$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2g\n" * 2, "line 2: user 'ann' appears twice"),
         (":x", "line 1: user ''"),
     ],
 )

@@ -36,7 +36,7 @@ def test_l5_the_studio_is_shown_to_this_machine_alone_unless_somebody_says_so(
 @pytest.mark.parametrize(
     ("studio", "said"),
     [
-        ({"enabled": True}, "studio.enabled is true, and there is no port for it; set http.port"),
+        ({"enabled": True}, "studio.enabled needs a port; set http.port"),
         ({"enable": True}, "unknown key 'studio.enable'; did you mean 'enabled'?"),
         ({"others": ["192.0.2.7:8081"]}, f"studio.others: '192.0.2.7:8081' {ADDRESS}"),
         ({"others": ["http://a.example/studio/"]}, f"studio.others: 'http://a.example/studio/' {ADDRESS}"),

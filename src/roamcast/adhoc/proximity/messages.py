@@ -159,4 +159,4 @@ def check_motion(naval: Point, velocity: Velocity | None, space: Space) -> None:
 def check_numbers(numbers: tuple[int, ...], least: int = -NUMBER_MAX) -> None:
     for number in numbers:
         if not least <= number <= NUMBER_MAX:
-            raise BadValue(f"{number} is no number of an event or of microseconds: {least} to {NUMBER_MAX}")
+            raise BadValue(f"{number} is not an event number or a time in microseconds: {least} to {NUMBER_MAX}")

@@ -160,7 +160,7 @@ def context_reported(payload: bytes, before: Context, now_us: int, space: Space)
         attributes = attributes_in(report.attributes, space)
         lacking = [name for name in report.attributes if name not in attributes]
         if lacking:
-            raise BadReport(f"'{lacking[0]}' is no attribute: give a number, text, a truth value or a position")
+            raise BadReport(f"'{lacking[0]}' is not an attribute: give a number, text, a truth value or a position")
     try:
         return Context(
             before.host,

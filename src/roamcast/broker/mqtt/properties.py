@@ -49,7 +49,7 @@ def ours(pairs: Pairs, names: tuple[str, ...]) -> dict[str, str]:
     for name, value in pairs:
         if name in names:
             if name in found:
-                raise BadProperty(f"'{name}' is there twice")
+                raise BadProperty(f"'{name}' appears twice")
             found[name] = value
     return found
 

@@ -129,7 +129,7 @@ def attribute_name(data: object, path: str) -> str:
     if not 1 <= len(data) <= NAME_CHARS_MAX:
         raise BadFilter(f"attribute name of {len(data)} characters; give 1 to {NAME_CHARS_MAX}", path=path)
     if any(character < " " or "\ud800" <= character <= "\udfff" for character in data):
-        raise BadFilter("attribute name with a control character or half a surrogate pair", path=path)
+        raise BadFilter("attribute name with a control character or an unpaired surrogate", path=path)
     return data
 
 

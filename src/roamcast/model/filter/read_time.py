@@ -104,7 +104,7 @@ def read_end(data: object, path: str) -> Term | None:
         return Literal(read(data, path))
     term = read_time(data, path)
     if term is None:
-        raise BadFilter("NULL is no end of an INTERVAL; '..' leaves it open", path=path)
+        raise BadFilter("NULL cannot end an INTERVAL; '..' leaves it open", path=path)
     return term
 
 

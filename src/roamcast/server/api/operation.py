@@ -94,7 +94,7 @@ def read_query(request: Request, kind: type[Struct]) -> Struct:
     """Raises `HTTPException`."""
     given = dict(request.query_params)
     if len(given) != len(request.query_params.multi_items()):
-        raise HTTPException(400, "a parameter is there twice")
+        raise HTTPException(400, "a parameter appears twice")
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:

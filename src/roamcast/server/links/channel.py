@@ -168,7 +168,7 @@ class Channel(asyncio.Protocol):
         elif name == own_name:
             self.refuse(f"{name} is the name of both ends")
         elif not self.owner.knows(name):
-            self.refuse(f"{name} is no neighbour of {own_name}")
+            self.refuse(f"{name} is not a neighbour of {own_name}")
         elif not self._proves(name):
             self.refuse(f"the certificate does not carry the name {name}")
         else:

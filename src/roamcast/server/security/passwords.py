@@ -55,7 +55,7 @@ def load_passwords(file: Path) -> Passwords:
         except BadPasswords as problem:
             raise BadPasswords(f"{file}, line {number}: {problem}") from problem
         if user in hashes:
-            raise BadPasswords(f"{file}, line {number}: user '{user}' is there twice")
+            raise BadPasswords(f"{file}, line {number}: user '{user}' appears twice")
         hashes[user] = digest
     return Passwords(hashes, PasswordHasher().hash(secrets.token_bytes(32)))
 

@@ -76,7 +76,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
         for pattern in (*self.publish, *self.subscribe):
             check_pattern(pattern)
         if not self.publish and not self.subscribe:
-            raise ValueError("publish and subscribe are both missing; a rule that allows nothing is none")
+            raise ValueError("publish and subscribe are both missing; a rule must allow something")
         if self.area is not None and not self.publish:
             raise ValueError("area: it says where one may publish, and this rule has no publish")
 

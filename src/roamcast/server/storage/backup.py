@@ -230,7 +230,7 @@ def read(file: Path) -> Iterator[tuple[bytes, bytes]]:
 def of_directory(directory: Path, beside: Path) -> Iterator[Loaded]:
     """The copy is made in a directory of its own `beside` where the backup will be, since it is about as large."""
     if not (directory / FILE).exists():
-        raise StorageError(f"{directory}: there is no log of a broker in it")
+        raise StorageError(f"{directory}: contains no broker's log")
     try:
         with tempfile.TemporaryDirectory(prefix=".roamcast-backup-", dir=beside) as name:
             safe = safe_batches(directory)

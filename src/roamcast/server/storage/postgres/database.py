@@ -149,7 +149,7 @@ def connected(database: Database, role: str) -> Link:
         name = f"{database.tag} {role}"
         return psycopg.connect(database.url, autocommit=True, application_name=name, **settings)
     except psycopg.ProgrammingError as problem:
-        raise StorageError(f"data is no address of a PostgreSQL database: {one_line(problem)}") from problem
+        raise StorageError(f"data is not a PostgreSQL address: {one_line(problem)}") from problem
     except psycopg.OperationalError as problem:
         raise Unreachable(
             f"{database.place}: the database cannot be reached: {one_line(problem)}. Start it, or correct `data`"

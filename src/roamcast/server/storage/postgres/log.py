@@ -306,7 +306,7 @@ def snapshot_of(database: Database) -> Iterator[Loaded]:
 
     def begin(link: Link) -> None:
         if version(link) is None:
-            raise StorageError(f"{database.place}: there is no log of a broker in it")
+            raise StorageError(f"{database.place}: contains no broker's log")
         prepare(link, database.place)
         link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
@@ -321,7 +321,7 @@ def snapshot_of(database: Database) -> Iterator[Loaded]:
         reader = Reader(database.place, database.name, ask)
         state = reader.state()
         if state is None:
-            raise StorageError(f"{database.place}: there is no log of a broker called '{database.name}' in it")
+            raise StorageError(f"{database.place}: no broker's log is called '{database.name}' in it")
         yield Loaded(reader.snapshot(state), reader.batches(state), state.life, reader.segments())
     finally:
         session.close()
