@@ -118,7 +118,7 @@ class Vocabulary:
         self.types[subject].check(attributes)
 
 
-class Event(Struct, frozen=True, array_like=True):
+class Event(Struct, frozen=True, array_like=True, gc=False):
     """Something that happened: what, when, where, until when it matters, and to whom.
 
     `relevance` says where the event matters (C4), `audience` who may receive it (C5; for STEAM, who is inside the

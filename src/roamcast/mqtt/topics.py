@@ -6,6 +6,7 @@ begins with `$`. Before a filter may stand `$share/<group>/` (one of the group's
 when there are both. Some names are none: they begin topics of the broker's own, such as `$roam/fence/#`.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote
@@ -121,16 +122,6 @@ def matches(pattern: str, topic: str) -> bool:
     return all(want in ("+", level) for want, level in zip(wanted, levels, strict=False))
 
 
-class Listed:
-    """The numbers of topics in one list, in their order; some are of topics that are gone."""
-
-    __slots__ = ("live", "numbers")
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.live = 0
-
-
 class TopicIndex:
     """Topics in the order in which they were added, found by pattern. Each is listed under what stands at each of its
     levels, and under how many it has; a pattern is compared with the shortest list that it names, which it names
@@ -146,8 +137,11 @@ class TopicIndex:
         self.last = 0
         """The number of the topic that was added last."""
         self._topics: dict[int, str] = {}
-        self._all = Listed()
-        self._lists: dict[tuple[int, str], Listed] = {}
+        self._all = array("q")
+        self._lists: dict[tuple[int, str], array[int]] = {}
+        """Arrays of numbers, for nobody but the garbage collector would look at lists again and again."""
+        self._live: dict[tuple[int, str], int] = {}
+        """How many of each list are still there."""
         for topic in topics:
             self.last = self.last + 1 if numbers is None else numbers[topic]
             self._enter(topic)
@@ -160,23 +154,28 @@ class TopicIndex:
     def _enter(self, topic: str) -> None:
         number = self.numbers[topic] = self.last
         self._topics[number] = topic
-        for listed in (self._all, *[self._lists.setdefault(place, Listed()) for place in places_of(topic)]):
-            listed.numbers.append(number)
-            listed.live += 1
+        self._all.append(number)
+        for place in places_of(topic):
+            if place not in self._lists:
+                self._lists[place] = array("q")
+            self._lists[place].append(number)
+            self._live[place] = self._live.get(place, 0) + 1
 
     def remove(self, topic: str) -> None:
         """One that is there."""
         del self._topics[self.numbers.pop(topic)]
-        self._strike(self._all)
+        self._all = self._tidied(self._all, len(self.numbers))
         for place in places_of(topic):
-            self._strike(self._lists[place])
-            if not self._lists[place].live:
-                del self._lists[place]
+            self._live[place] -= 1
+            if self._live[place]:
+                self._lists[place] = self._tidied(self._lists[place], self._live[place])
+            else:
+                del self._lists[place], self._live[place]
 
-    def _strike(self, listed: Listed) -> None:
-        listed.live -= 1
-        if len(listed.numbers) > 2 * listed.live + GONE_MAX:
-            listed.numbers = [each for each in listed.numbers if each in self._topics]
+    def _tidied(self, numbers: "array[int]", live: int) -> "array[int]":
+        if len(numbers) <= 2 * live + GONE_MAX:
+            return numbers
+        return array("q", [each for each in numbers if each in self._topics])
 
     def match(self, pattern: str) -> list[str]:
         return self.look(pattern, 0, self.last, len(self.numbers) + 1)[0]
@@ -184,9 +183,10 @@ class TopicIndex:
     def look(self, pattern: str, after: int, upto: int, topics_max: int) -> tuple[list[str], int]:
         """Those with numbers in a range that match, of so many that are compared at most; and up to which number
         there are no others. It is `upto` in the end."""
-        empty = Listed()
-        named = [self._lists.get(place, empty) for place in places_of(pattern)]
-        shortest = min(named, key=lambda each: each.live, default=self._all).numbers
+        places = places_of(pattern)
+        if not all(place in self._lists for place in places):
+            return [], upto
+        shortest = self._lists[min(places, key=lambda each: self._live[each])] if places else self._all
         found: list[str] = []
         for at in range(bisect_right(shortest, after), len(shortest)):
             number = shortest[at]
