@@ -35,8 +35,8 @@ from msgspec import Struct
 from bench import progress
 from bench.fanout_peers import Peer, Running, needs, our_command, program, single
 from roamcast.model.space import Plane
+from roamcast.movement.dead_reckoning import DeadReckoning
 from roamcast.movement.fix import Fix, heading_of
-from roamcast.movement.reckoning import Reckoning
 from roamcast.mqtt import Decoder, encode
 from roamcast.mqtt.packets import V5, ConnAck, Connect, Publish, SubAck, Subscribe, UnsubAck, Unsubscribe, Wish
 
@@ -110,11 +110,11 @@ class World:
         self.events_per_s = events_per_s
         self.radius_m = radius_m
 
-    def stand(self, client: int, second: int, late_s: float = 0.0) -> "Stand":
+    def stand(self, client: int, second: int, late_s: float = 0.0) -> "SimulatedGround":
         """Where a client is so long after a second of it began."""
         velocity = self.velocities[second, client]
         place = self.places[second, client] + velocity * min(late_s, 1.0)
-        return Stand(second + late_s, *place.tolist(), *velocity.tolist())
+        return SimulatedGround(second + late_s, *place.tolist(), *velocity.tolist())
 
     def around(self, event: int, second: Any, margin_s: int = 1) -> tuple[Any, Any]:
         """Who is within R all the time around an event, and who at no time; `second` is each client's."""
@@ -126,7 +126,7 @@ class World:
         return np.logical_and.reduce(within), ~np.logical_or.reduce(within)
 
 
-class Stand(Struct, frozen=True):
+class SimulatedGround(Struct, frozen=True):
     """Where a client is, and where it is going for a second."""
 
     second: float
@@ -148,7 +148,7 @@ class Mover(asyncio.Protocol):
         self.bytes = 0
         self.got: list[int] = []
         self.tiles: set[tuple[int, int]] = set()
-        self.reckoning = Reckoning(Plane())
+        self.reckoning = DeadReckoning(Plane())
         self._packet_id = 0
         self._decoder = Decoder(V5)
         self.changed = asyncio.Event()
@@ -191,19 +191,19 @@ class Way(Struct, frozen=True):
 
     name: str
     peer: Peer
-    stand: Callable[[Mover, Stand], None]
-    move: Callable[[Mover, Stand], None]
+    stand: Callable[[Mover, SimulatedGround], None]
+    move: Callable[[Mover, SimulatedGround], None]
     topic: Callable[[Any], str]
 
 
 # Ours.
 
 
-def report(mover: Mover, at: Stand) -> None:
+def report(mover: Mover, at: SimulatedGround) -> None:
     mover.say(Publish("$roam/me", b'{"position":[%.1f,%.1f]}' % (at.x, at.y)))
 
 
-def reckon(mover: Mover, at: Stand) -> None:
+def reckon(mover: Mover, at: SimulatedGround) -> None:
     """As `roamcast.Client` does it."""
     if mover.reckoning.is_news(at.fix):
         mover.reckoning.told(at.fix)
@@ -211,8 +211,8 @@ def reckon(mover: Mover, at: Stand) -> None:
         mover.say(Publish("$roam/me", said))
 
 
-def wanting(radius_m: float) -> Callable[[Mover, Stand], None]:
-    def stand(mover: Mover, at: Stand) -> None:
+def wanting(radius_m: float) -> Callable[[Mover, SimulatedGround], None]:
+    def stand(mover: Mover, at: SimulatedGround) -> None:
         report(mover, at)
         wanted = (("filter", f"near(position, {radius_m:g})"),)
         mover.say(Subscribe(mover.packet_id(), (Wish("alerts", 0),), user_properties=wanted))
@@ -247,7 +247,7 @@ def touched(x: float, y: float, tile_m: float, radius_m: float) -> set[tuple[int
     return found
 
 
-def retile(mover: Mover, at: Stand, tile_m: float, radius_m: float) -> None:
+def retile(mover: Mover, at: SimulatedGround, tile_m: float, radius_m: float) -> None:
     tiles = touched(at.x, at.y, tile_m, radius_m)
     new, old = sorted(tiles - mover.tiles), sorted(mover.tiles - tiles)
     mover.tiles = tiles

@@ -52,7 +52,7 @@ def network_reason(problem: Exception) -> str:
     return problem.strerror or str(problem) or type(problem).__name__
 
 
-def complaint(problem: msgspec.ValidationError, given: object, wanted: Any) -> str:
+def error_text(problem: msgspec.ValidationError, given: object, wanted: Any) -> str:
     """msgspec's message in the words of the reference, with the path as a TOML key, and what is allowed there."""
     text = str(problem)
     found = PATH.search(text)
@@ -118,7 +118,7 @@ def steps_of(path: str) -> list[str | int]:
 def named_steps(steps: list[str | int], text: str, given: object, wanted: Any) -> list[str | int]:
     """The steps with the keys that msgspec leaves out: it does not say under which key of a table the mistake is.
 
-    It is the one that, alone in its table, still gets the same complaint.
+    It is the one that, alone in its table, still gets the same error_text.
     """
     if SOME_KEY not in steps:
         return steps

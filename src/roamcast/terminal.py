@@ -1,4 +1,4 @@
-"""The terminal that commands talk to: what they say, what they complain about, and with which code they leave."""
+"""The terminal: standard output, standard error, and exit codes of commands."""
 
 from rich.console import Console
 
@@ -8,4 +8,4 @@ EXIT_LEASE_LOST = 3
 EXIT_INTERRUPTED = 130
 
 console = Console()
-complaints = Console(stderr=True)
+stderr = Console(stderr=True)

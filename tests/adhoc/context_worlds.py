@@ -17,9 +17,9 @@ from roamcast.node.boundary import Input, Publish, Subscribe
 from roamcast.node.compact import CompactCodec
 from roamcast.node.kit import Seat
 from roamcast.sim.faults import FaultParams
+from roamcast.sim.hosts import Resident
 from roamcast.sim.observers import Tally
 from roamcast.sim.radio import RadioParams, UnitDiskParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 from tests.sim.worlds import track_of
 

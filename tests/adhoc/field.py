@@ -19,9 +19,9 @@ from roamcast.node.kit import Seat
 from roamcast.node.observer import Observer
 from roamcast.node.port import Port
 from roamcast.sim.faults import FaultParams
+from roamcast.sim.ground import SimulatedGround
+from roamcast.sim.hosts import Resident
 from roamcast.sim.radio import RadioParams, UnitDiskParams
-from roamcast.sim.residents import Resident
-from roamcast.sim.stand import Stand
 from roamcast.sim.world import World
 
 ORIGIN = Point(0.0, 0.0)
@@ -86,7 +86,7 @@ class Field:
     def port(self, host: str) -> Port:
         if host not in self.ports:
             body = self.world.by_name[host]
-            self.ports[host] = Port(host, Stand(self.world, body), incarnation=self.world.kernel.now_us)
+            self.ports[host] = Port(host, SimulatedGround(self.world, body), incarnation=self.world.kernel.now_us)
         return self.ports[host]
 
     def announce(

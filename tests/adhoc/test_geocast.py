@@ -30,9 +30,9 @@ from roamcast.node.boundary import (
 )
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
+from roamcast.sim.hosts import Resident
 from roamcast.sim.observers import Tally
 from roamcast.sim.radio import UnitDiskParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 from tests.adhoc.context_worlds import box
 from tests.effort import examples

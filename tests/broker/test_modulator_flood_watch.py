@@ -23,8 +23,8 @@ from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
 from roamcast.papers.chaos_overlay import QUICK
 from roamcast.papers.chaos_record import Ledger
+from roamcast.sim.hosts import Resident
 from roamcast.sim.radio import UnitDiskParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.underlay import UnderlayParams
 from roamcast.sim.world import World
 from tests.broker.test_modulator_page import FLOOD

@@ -1,4 +1,4 @@
-"""L1, L6: `roamcast node` as people use it, in processes that know nothing but their names; and its complaints."""
+"""L1, L6: `roamcast node` as people use it, in processes that know nothing but their names; and its errors."""
 
 import json
 import socketserver

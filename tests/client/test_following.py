@@ -13,7 +13,7 @@ from roamcast.model.context import Context
 from roamcast.model.space import Plane
 from roamcast.model.values import Velocity
 from roamcast.movement import Cleaner, Fix, Limits, source
-from roamcast.movement.reckoning import Reckoning
+from roamcast.movement.dead_reckoning import DeadReckoning
 from roamcast.movement.waiting import Lookout
 from roamcast.mqtt.reasons import Reason
 from tests.client.brokers import Town
@@ -187,7 +187,7 @@ class Moves:
 def follow(story: Callable[[Told, Moves, Following], Awaitable[None]], limits: Limits | None = None) -> None:
     async def run() -> None:
         told, moves = Told(), Moves()
-        following = Following(moves, told, Cleaner(Plane(), limits), Reckoning(Plane()))
+        following = Following(moves, told, Cleaner(Plane(), limits), DeadReckoning(Plane()))
         async with asyncio.timeout(20):
             await story(told, moves, following)
         await following.stop()

@@ -10,7 +10,7 @@ from roamcast.model.context import Context
 from roamcast.model.event import BadEvent, ContentType, Event, EventType
 from roamcast.model.space import Plane
 from roamcast.model.values import BadValue, Instant, Point, Value
-from roamcast.multicast.wording import (
+from roamcast.multicast.text_form import (
     SAY,
     delivery_json,
     delivery_line,

@@ -20,8 +20,8 @@ from roamcast.multicast.keys import Identity
 from roamcast.multicast.running import NodeSettings, RunningNode
 from roamcast.node.boundary import Input, Moved
 from roamcast.node.kit import ProtocolKit
+from roamcast.sim.hosts import Resident
 from roamcast.sim.radio import UnitDiskParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 from tests.ports import free_port
 from tests.runtimes.nets import PATIENCE_S, Deliveries

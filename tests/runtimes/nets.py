@@ -18,8 +18,8 @@ from roamcast.multicast.host import LiveHost, NodeThread
 from roamcast.node.boundary import Input, Node
 from roamcast.node.codec import Codec
 from roamcast.node.observer import Observer
+from roamcast.sim.hosts import Resident
 from roamcast.sim.links import LinkParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 
 PATIENCE_S = 20.0

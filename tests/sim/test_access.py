@@ -9,9 +9,9 @@ from roamcast.adhoc.flooding import MESSAGES, BrokerFlooding, FloodingParams
 from roamcast.node.codec import Codec
 from roamcast.node.kit import ProtocolKit, Seat
 from roamcast.sim.access import AccessRule
-from roamcast.sim.doubts import doubts
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, Scenario, scenario_from
+from roamcast.sim.warnings import warnings_of
 
 BROKERS = {
     "name": "broker",
@@ -137,14 +137,14 @@ def broker_scenario(**changes: object) -> Scenario:
 
 
 @pytest.mark.parametrize(
-    ("changes", "doubt"),
+    ("changes", "warning"),
     [
         ({"wiring": []}, "in 4 parts"),
         ({"access": []}, "no client has a link"),
     ],
 )
-def test_r1_brokers_that_cannot_work_are_doubted_before_the_run(changes: dict[str, Any], doubt: str) -> None:
-    assert any(doubt in each for each in doubts(broker_scenario(**changes)))
+def test_r1_scenario_warns_of_brokers_that_cannot_work(changes: dict[str, Any], warning: str) -> None:
+    assert any(warning in each for each in warnings_of(broker_scenario(**changes)))
 
 
 @pytest.mark.parametrize(
@@ -167,5 +167,5 @@ def test_m4_brokers_of_a_mesh_may_be_linked_in_circles() -> None:
     assert broker_scenario(protocol=mesh, wiring=[{"of": "broker", "shape": "grid", "columns": 2}])
 
 
-def test_r1_brokers_that_can_work_are_not_doubted() -> None:
-    assert doubts(broker_scenario()) == []
+def test_r1_scenario_does_not_warn_of_brokers_that_work() -> None:
+    assert warnings_of(broker_scenario()) == []

@@ -14,6 +14,7 @@ from roamcast.node.boundary import Broadcast, JoinGroup, LeaveGroup
 from roamcast.node.port import Port
 from roamcast.papers.assemble import kit_of
 from roamcast.sim.faults import Crash, FaultParams
+from roamcast.sim.hosts import Resident
 from roamcast.sim.radio import (
     CONTENTION_SLOTS,
     DIFS_US,
@@ -27,7 +28,6 @@ from roamcast.sim.radio import (
     UnitDiskParams,
     airtime_us,
 )
-from roamcast.sim.residents import Resident
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import load_scenario
 from roamcast.sim.world import World

@@ -1,4 +1,4 @@
-"""All who hear a frame are given the same value, so nobody may write into it (`sim/carriage.py`)."""
+"""All who hear a frame are given the same value, so nobody may write into it (`sim/transport.py`)."""
 
 import tomllib
 from typing import Any

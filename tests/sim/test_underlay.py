@@ -7,9 +7,9 @@ from roamcast.movement.legs import Track, moving, resting_forever
 from roamcast.node.boundary import Does, Input, LinkDown, Message, Received, Send, Start
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
+from roamcast.sim.hosts import Resident
 from roamcast.sim.observers import Tally
 from roamcast.sim.radio import UnitDiskParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.underlay import UnderlayParams
 from roamcast.sim.world import World
 

@@ -14,9 +14,9 @@ from roamcast.node.host import Host
 from roamcast.node.kit import Seat
 from roamcast.node.port import Port
 from roamcast.sim.faults import Crash, FaultParams
+from roamcast.sim.hosts import Resident
 from roamcast.sim.links import LinkParams
 from roamcast.sim.radio import UnitDiskParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 from tests.sim.worlds import Diary, Notes, Said, SmallWorld
 

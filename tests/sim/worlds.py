@@ -11,9 +11,9 @@ from roamcast.node.kit import Seat
 from roamcast.node.observer import Observer
 from roamcast.node.port import Application
 from roamcast.sim.faults import FaultParams
+from roamcast.sim.hosts import Resident
 from roamcast.sim.links import LinkParams
 from roamcast.sim.radio import RadioParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 
 

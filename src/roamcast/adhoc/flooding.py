@@ -38,7 +38,7 @@ from roamcast.node.boundary import (
     Subscribe,
     Unsubscribe,
 )
-from roamcast.node.judging import asks_the_unknown, wanted_here
+from roamcast.node.local_match import asks_the_unknown, wanted_here
 from roamcast.node.recent import Recent
 
 

@@ -50,7 +50,7 @@ from roamcast.node.boundary import (
     Unannounce,
     Unsubscribe,
 )
-from roamcast.node.judging import asks_the_unknown, wanted_here
+from roamcast.node.local_match import asks_the_unknown, wanted_here
 
 
 class Client:

@@ -49,7 +49,7 @@ from roamcast.node.boundary import (
     TimerFired,
     Unsubscribe,
 )
-from roamcast.node.judging import wanted_here
+from roamcast.node.local_match import wanted_here
 
 MESSAGES: tuple[type[Message], ...] = (Hello, Sequenced, Got, Notified, Pub, Sub, Unsub)
 

@@ -24,7 +24,7 @@ from roamcast.papers.assemble import kit_of
 from roamcast.papers.trials import TRIALS, outcome
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, load_scenario
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, console, stderr
 
 
 def show_routes(scenario: Path, at: float | None, broker: str | None, seed: int, *, json: bool) -> None:
@@ -58,7 +58,7 @@ def show_routes(scenario: Path, at: float | None, broker: str | None, seed: int,
 def run_until(run: Run, until_s: float) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=complaints, transient=True, disable=not complaints.is_terminal) as progress:
+        with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
             task = progress.add_task(run.scenario.name, total=until_s)
             for now_us in run.world.run(round(until_s * 1e6)):
                 progress.update(task, completed=now_us / 1e6)
@@ -67,7 +67,7 @@ def run_until(run: Run, until_s: float) -> None:
 
 
 def refuse(why: str) -> NoReturn:
-    complaints.print(f"[red]{escape(why)}[/red]", soft_wrap=True)
+    stderr.print(f"[red]{escape(why)}[/red]", soft_wrap=True)
     raise typer.Exit(EXIT_BAD_INPUT) from None
 
 
@@ -137,13 +137,13 @@ def try_worlds(trial: str, seeds: int, first: int, jobs: int, *, json: bool) -> 
     failed: dict[int, str] = {}
     columns = (TextColumn(trial), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=complaints, transient=True, disable=not complaints.is_terminal) as progress:
+        with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
             task = progress.add_task(trial, total=seeds)
             for seed, problem in outcomes(trial, range(first, first + seeds), jobs or os.cpu_count() or 1):
                 progress.advance(task)
                 if problem is not None:
                     failed[seed] = problem
-                    told_on = complaints if json else console
+                    told_on = stderr if json else console
                     told_on.print(f"[red]seed {seed}:[/red] {escape(problem)}", soft_wrap=True)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -41,7 +41,7 @@ from roamcast.multicast.interfaces import BadInterface
 from roamcast.multicast.keys import OPEN_GROUP_KEY, BadKey
 from roamcast.multicast.multicast import CannotMulticast
 from roamcast.multicast.running import RunningNode
-from roamcast.multicast.wording import (
+from roamcast.multicast.text_form import (
     SAY,
     delivery_json,
     delivery_line,
@@ -55,7 +55,7 @@ from roamcast.printable import shown
 from roamcast.server.transport.tls import BadTls, trusting
 from roamcast.sim.applications import Applications, BadApplication
 from roamcast.sim.scenario import BadScenario
-from roamcast.terminal import complaints
+from roamcast.terminal import stderr
 
 SETTLE_S = 1.5
 """So long after its announcements a node waits before it raises anything: others join its groups meanwhile."""
@@ -263,7 +263,7 @@ class Talk:
 
 
 def complain(text: str, style: str = "yellow") -> None:
-    complaints.print(f"[{style}]{escape(shown(text))}[/{style}]", soft_wrap=True, highlight=False)
+    stderr.print(f"[{style}]{escape(shown(text))}[/{style}]", soft_wrap=True, highlight=False)
 
 
 def say(text: str) -> None:

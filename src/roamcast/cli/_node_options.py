@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from roamcast.client.line import address_of
+from roamcast.client.connection import address_of
 from roamcast.gateway.running import GatewaySettings
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane
@@ -19,7 +19,7 @@ from roamcast.movement.choosing import check_space
 from roamcast.multicast.keys import OPEN_GROUP_KEY, identity_at, next_session_us, read_key, read_known
 from roamcast.multicast.multicast import PORT
 from roamcast.multicast.running import NodeSettings
-from roamcast.multicast.wording import (
+from roamcast.multicast.text_form import (
     event_type_of,
     own_attribute_of,
     point_of,

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from roamcast.config_errors import network_reason
 from roamcast.printable import shown
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, console, stderr
 
 ANSWER_S = 30.0
 
@@ -70,7 +70,7 @@ def problem_of(refused: urllib.error.HTTPError) -> str:
 
 
 def complain(text: str) -> None:
-    complaints.print(f"[red]{escape(text)}[/red]", soft_wrap=True)
+    stderr.print(f"[red]{escape(text)}[/red]", soft_wrap=True)
 
 
 def worded(answer: Mapping[str, Any]) -> str:

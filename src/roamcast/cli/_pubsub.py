@@ -25,7 +25,7 @@ from roamcast.model.values import Point, Value
 from roamcast.movement.fix import Source
 from roamcast.printable import shown, shown_json
 from roamcast.server.transport.tls import trusting
-from roamcast.terminal import complaints
+from roamcast.terminal import stderr
 
 Outcome = TypeVar("Outcome")
 
@@ -141,7 +141,7 @@ def subscribe(person: Person, wish: Wish) -> bool:
 
                 watching.enter_context(Lookout((await client.follow(followed)).missing, grumble))
             await client.subscribe(wish.subject, text, qos=wish.qos)
-            complaints.print(f"subscribed at {client.broker}", style="dim", highlight=False)
+            stderr.print(f"subscribed at {client.broker}", style="dim", highlight=False)
             came = 0
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wish.seconds or None):
@@ -161,7 +161,7 @@ def checked(check: Callable[[str], None], subject: str) -> None:
 
 
 def grumble(text: str) -> None:
-    complaints.print(escape(shown(text)), style="yellow", soft_wrap=True, highlight=False)
+    stderr.print(escape(shown(text)), style="yellow", soft_wrap=True, highlight=False)
 
 
 async def show(events: AsyncIterator[ClientEvent], wish: Wish) -> AsyncIterator[int]:
@@ -190,7 +190,7 @@ async def known(person: Person, kind: str) -> AsyncIterator[Client]:
         )
     except ValueError as problem:
         raise BadWords(str(problem)) from None
-    with complaints.status("looking for a broker") as looking:
+    with stderr.status("looking for a broker") as looking:
         async with client:
             looking.stop()
             yield client

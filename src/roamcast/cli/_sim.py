@@ -18,10 +18,10 @@ from roamcast.model.space import Plane
 from roamcast.papers.assemble import kit_of
 from roamcast.sim.applications import ApplicationFailed
 from roamcast.sim.checkers import CheckFailed
-from roamcast.sim.doubts import doubts
 from roamcast.sim.run import Run
 from roamcast.sim.scenario import BadScenario, Scenario, load_scenario
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
+from roamcast.sim.warnings import warnings_of
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, console, stderr
 
 if TYPE_CHECKING:
     from roamcast.journal.writer import Journal
@@ -37,11 +37,11 @@ def simulate(scenario: Path, seed: int, journal: Path | None, *, json: bool) -> 
             if opened is not None:
                 opened.end(run.now_us)
     except (BadScenario, BadJournal) as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except ApplicationFailed as problem:
-        complaints.print("".join(traceback.format_exception(problem.__cause__)), markup=False, highlight=False)
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print("".join(traceback.format_exception(problem.__cause__)), markup=False, highlight=False)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     result = run.result()
     if json:
@@ -49,18 +49,18 @@ def simulate(scenario: Path, seed: int, journal: Path | None, *, json: bool) -> 
     else:
         console.print(result_table(result, loaded, passed=failure is None))
     if isinstance(failure, CheckFailed):
-        complaints.print(f"[red]{escape(str(failure))}[/red]", soft_wrap=True)
-        complaints.print(f"Repeat it: roamcast sim {scenario} --seed {failure.seed}", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(failure))}[/red]", soft_wrap=True)
+        stderr.print(f"Repeat it: roamcast sim {scenario} --seed {failure.seed}", soft_wrap=True)
         raise typer.Exit(EXIT_CHECK_FAILED)
     if failure is not None:
-        complaints.print(f"[yellow]interrupted at {result.seconds:g} s; this is what there was until then[/yellow]")
+        stderr.print(f"[yellow]interrupted at {result.seconds:g} s; this is what there was until then[/yellow]")
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def play(run: Run, *, quiet: bool) -> CheckFailed | KeyboardInterrupt | None:
     """Runs to the end, or until a check fails or the person has seen enough: then there is still a result to show."""
-    for doubt in doubts(run.scenario):
-        complaints.print(f"[yellow]{escape(doubt)}[/yellow]", soft_wrap=True)
+    for warning in warnings_of(run.scenario):
+        stderr.print(f"[yellow]{escape(warning)}[/yellow]", soft_wrap=True)
     try:
         show_progress(run, quiet=quiet)
         run.check()
@@ -102,9 +102,7 @@ def show_progress(run: Run, *, quiet: bool) -> None:
         TextColumn("{task.completed:.0f} of {task.total:.0f} s"),
         TimeRemainingColumn(),
     )
-    with Progress(
-        *columns, console=complaints, transient=True, disable=quiet or not complaints.is_terminal
-    ) as progress:
+    with Progress(*columns, console=stderr, transient=True, disable=quiet or not stderr.is_terminal) as progress:
         task = progress.add_task(run.scenario.name, total=seconds)
         for now_us in run.steps():
             progress.update(task, completed=now_us / 1e6)

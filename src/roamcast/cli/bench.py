@@ -22,7 +22,7 @@ import typer
 from rich.markup import escape
 from rich.padding import Padding
 
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, console, stderr
 
 FIGURES = Path("out/bench")
 """Where `python -m bench` leaves what each benchmark measured, below the checkout."""
@@ -225,5 +225,5 @@ def write(text: str, file: Path) -> None:
 
 
 def refuse(why: str) -> NoReturn:
-    complaints.print(f"[red]{escape(why)}[/red]", soft_wrap=True)
+    stderr.print(f"[red]{escape(why)}[/red]", soft_wrap=True)
     raise typer.Exit(EXIT_BAD_INPUT)

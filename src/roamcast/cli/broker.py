@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from roamcast.cli.operate import drain, end, kick, reload, status
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_LEASE_LOST, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_LEASE_LOST, console, stderr
 
 brokers = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
@@ -80,10 +80,10 @@ def broker(
         configure_log(settings.log_level)
         run(serve(settings, given, standby))
     except LeaseLost as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_LEASE_LOST) from None
     except MISTAKES as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
 
 
@@ -112,7 +112,7 @@ def backup(
     try:
         count = back_up(data, name, file)
     except StorageError as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     written = f"{file}: {file.stat().st_size:,} bytes, a snapshot and {count:,} batches behind it"
     console.print(escape(written), highlight=False, soft_wrap=True)
@@ -136,7 +136,7 @@ def restore(
     try:
         count = put_back(file, data, name)
     except StorageError as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     console.print(escape(f"restored a snapshot and {count:,} batches; start the broker"), highlight=False)
 
@@ -156,9 +156,9 @@ def passwd(
     try:
         set_password(file, user, given)
     except BadPasswords as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except OSError as problem:
-        complaints.print(f"[red]{escape(f'{file}: cannot be written: {problem.strerror}')}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(f'{file}: cannot be written: {problem.strerror}')}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     console.print(f"{escape(user)} may come in with this password", highlight=False)

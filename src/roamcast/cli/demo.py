@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, complaints
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, stderr
 
 
 def demo(
@@ -45,7 +45,7 @@ def demo(
     try:
         clean = run_demo(wishes, audits=not no_audit)
     except DemoFailed as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     if not clean:
         raise typer.Exit(EXIT_CHECK_FAILED)

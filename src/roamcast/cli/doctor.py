@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from roamcast.terminal import EXIT_CHECK_FAILED, complaints, console
+from roamcast.terminal import EXIT_CHECK_FAILED, console, stderr
 
 if TYPE_CHECKING:
     from roamcast.cli._doctor import Finding
@@ -31,7 +31,7 @@ def doctor(
     from roamcast.cli._doctor import checks
 
     found: list[Finding] = []
-    with complaints.status("looking") as status:
+    with stderr.status("looking") as status:
         for check in checks(data):
             found.append(check())
             status.update(f"looked at {found[-1].name}")

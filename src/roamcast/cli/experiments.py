@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, console, stderr
 
 if TYPE_CHECKING:
     from roamcast.papers.experiment import Experiment, Preset, Row
@@ -78,7 +78,7 @@ def run_command(
     unknown = [name for name in chosen if name not in EXPERIMENTS]
     if unknown or not chosen:
         what = f"no experiment is called '{unknown[0]}'" if unknown else "name an experiment, or give --all"
-        complaints.print(f"[red]{escape(what)}; there are {', '.join(EXPERIMENTS)}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(what)}; there are {', '.join(EXPERIMENTS)}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT)
     preset: Preset = "full" if full else "quick"
     make_directory(out)
@@ -109,7 +109,7 @@ def make_directory(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         what = f"--out {out}: cannot be a directory for results: {problem.strerror}"
-        complaints.print(f"[red]{escape(what)}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(what)}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
 
 
@@ -119,7 +119,7 @@ def skipped(name: str) -> bool:
 
     reason = EXPERIMENTS[name].absent()
     if reason:
-        complaints.print(f"[yellow]{name} is skipped: {escape(reason)}[/yellow]", soft_wrap=True)
+        stderr.print(f"[yellow]{name} is skipped: {escape(reason)}[/yellow]", soft_wrap=True)
     return bool(reason)
 
 
@@ -137,14 +137,14 @@ def swept(
         spark = open_session(master, remote)
         for step, experiment in enumerate(chosen, start=1):
             try:
-                with Bar(spark, complaints).watching(experiment.name, step, len(chosen)):
+                with Bar(spark, stderr).watching(experiment.name, step, len(chosen)):
                     rows = list(run_all(spark, [experiment], preset, seed, times))
             except Exception as problem:
-                complaints.print(f"[red]{experiment.name}: {escape(first_line(problem))}[/red]", soft_wrap=True)
+                stderr.print(f"[red]{experiment.name}: {escape(first_line(problem))}[/red]", soft_wrap=True)
                 continue
             yield experiment.name, rows
     except BadPipeline as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -199,10 +199,10 @@ def report_command(
                 what = (
                     f"{file}: not the rows of an experiment: {problem}; run `roamcast experiments run {name}` again"
                 )
-                complaints.print(f"[red]{escape(what)}[/red]", soft_wrap=True)
+                stderr.print(f"[red]{escape(what)}[/red]", soft_wrap=True)
                 raise typer.Exit(EXIT_BAD_INPUT) from None
     if not found:
-        complaints.print(
+        stderr.print(
             f"[red]{out} has no results of the {preset} preset; run `roamcast experiments run --all` first[/red]"
         )
         raise typer.Exit(EXIT_BAD_INPUT)
@@ -221,6 +221,6 @@ def report_command(
                 pages, EXPERIMENTS, [Dated(section, preset, days[section.name]) for section in sections]
             )
         except (OSError, ValueError) as problem:
-            complaints.print(f"[red]{escape(f'--pages {pages}: {problem}')}[/red]", soft_wrap=True)
+            stderr.print(f"[red]{escape(f'--pages {pages}: {problem}')}[/red]", soft_wrap=True)
             raise typer.Exit(EXIT_BAD_INPUT) from None
         console.print(f"pages brought up to date: {', '.join(map(str, written)) or 'none'}")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, console, stderr
 
 filters = typer.Typer(help="Understand filters.", no_args_is_help=True)
 
@@ -30,7 +30,7 @@ def explain_filter(
     try:
         explained = explain(parse_text(text), None if covers is None else parse_text(covers))
     except BadFilter as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     if json:
         sys.stdout.write(msgspec.json.encode(explained).decode() + "\n")

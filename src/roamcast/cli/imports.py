@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 
 from roamcast.cli.pubsub import Authority, Password, User
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_INTERRUPTED, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_INTERRUPTED, console, stderr
 
 if TYPE_CHECKING:
     from roamcast.cli._import_live import Notebook
@@ -207,19 +207,19 @@ def problems_said(*, append: bool) -> Iterator[None]:
     try:
         yield
     except (BadImport, BadJournal, BadWords, BadTls, ClientError) as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except KeyboardInterrupt:
         left = "what was written so far stays in the journal" if append else "nothing was imported"
-        complaints.print(f"[yellow]interrupted; {left}[/yellow]")
+        stderr.print(f"[yellow]interrupted; {left}[/yellow]")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 @contextmanager
 def progress_of_files(*, json: bool) -> Iterator[Callable[[str, int, int], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    hidden = json or not complaints.is_terminal
-    with Progress(*columns, TimeRemainingColumn(), console=complaints, transient=True, disable=hidden) as shown:
+    hidden = json or not stderr.is_terminal
+    with Progress(*columns, TimeRemainingColumn(), console=stderr, transient=True, disable=hidden) as shown:
         task = shown.add_task("reading", total=None)
 
         def tell(what: str, done: int, total: int) -> None:
@@ -230,10 +230,10 @@ def progress_of_files(*, json: bool) -> Iterator[Callable[[str, int, int], None]
 
 @contextmanager
 def progress_live(*, json: bool) -> Iterator[Callable[["Notebook"], None]]:
-    if json or not complaints.is_terminal:
+    if json or not stderr.is_terminal:
         yield lambda _: None
         return
-    with complaints.status("listening; Ctrl-C ends it") as status:
+    with stderr.status("listening; Ctrl-C ends it") as status:
         yield lambda notebook: status.update(f"{said_live(notebook)}; Ctrl-C ends it")
 
 

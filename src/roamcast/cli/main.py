@@ -12,7 +12,7 @@ import typer
 
 from roamcast import __version__
 from roamcast.cli.panels import Map
-from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, console, stderr
 
 COMMANDS = {
     "filter": "filters:filters",
@@ -89,5 +89,5 @@ def main() -> None:
         said = advice(problem, asked)
         if said is None:
             raise
-        complaints.print(f"[red]{escape(said)}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(said)}[/red]", soft_wrap=True)
         sys.exit(EXIT_BAD_INPUT)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from roamcast.terminal import EXIT_BAD_INPUT, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, console, stderr
 
 WHAT, WHERE, WHO, HOW = "What it says and hears", "Where it is", "Who is in the group", "How it runs"
 GATEWAY = "As a gateway to brokers"
@@ -260,7 +260,7 @@ def node(
     try:
         run_node(options)
     except MISTAKES as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
 
 
@@ -274,6 +274,6 @@ def key(file: Annotated[Path, typer.Argument(help="The file to write; it must no
     try:
         write_key(file, new_key_text())
     except BadKey as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     console.print(f"{escape(str(file))} holds a new key; whoever has it is in the group", highlight=False)

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_INTERRUPTED, complaints, console
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_INTERRUPTED, console, stderr
 
 if TYPE_CHECKING:
     from roamcast.model.movement import Evaluation
@@ -63,12 +63,12 @@ def working(
 
     try:
         if not quiet:
-            complaints.print("[dim]starting Spark[/dim]")
-        chores = Chores(directory, master, remote, None if quiet else complaints, pairs_given("--conf", conf))
+            stderr.print("[dim]starting Spark[/dim]")
+        chores = Chores(directory, master, remote, None if quiet else stderr, pairs_given("--conf", conf))
         yield chores
         show_cut(chores.cut)
     except BadPipeline as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except (PySparkException, Py4JJavaError) as problem:
         damaged = unreadable_file(problem)
@@ -77,10 +77,10 @@ def working(
             if damaged
             else missing_package(str(problem)) or f"Spark failed: {without_java_frames(problem)}"
         )
-        complaints.print(f"[red]{escape(said)}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(said)}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except KeyboardInterrupt:
-        complaints.print("[yellow]interrupted; run it again to go on[/yellow]")
+        stderr.print("[yellow]interrupted; run it again to go on[/yellow]")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
@@ -372,14 +372,14 @@ def show_doubts(found: "Summary") -> None:
     ]
     lines = ["; ".join(each for each in said if each), *(f"  {reason}" for reason in found.reasons)]
     if any(said):
-        complaints.print("[yellow]" + escape("\n".join(lines)) + "[/yellow]", soft_wrap=True)
+        stderr.print("[yellow]" + escape("\n".join(lines)) + "[/yellow]", soft_wrap=True)
 
 
 def show_cut(cut: tuple[str, ...]) -> None:
     from roamcast.spark.report import not_closed
 
     if cut:
-        complaints.print(f"[yellow]{escape(not_closed(cut))}[/yellow]", soft_wrap=True)
+        stderr.print(f"[yellow]{escape(not_closed(cut))}[/yellow]", soft_wrap=True)
 
 
 def show_movement(learned: "Learned", place: str) -> None:
@@ -390,7 +390,7 @@ def show_movement(learned: "Learned", place: str) -> None:
         highlight=False,
     )
     if evaluation is None:
-        complaints.print("[yellow]no hosts were held out, so the model was not evaluated[/yellow]")
+        stderr.print("[yellow]no hosts were held out, so the model was not evaluated[/yellow]")
     else:
         show_scores(evaluation)
     console.print(f"model: {place}", soft_wrap=True, highlight=False)

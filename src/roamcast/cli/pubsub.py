@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, complaints
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, stderr
 
 LOCAL = "mqtt://localhost:1883"
 Brokers = Annotated[
@@ -92,15 +92,15 @@ def leave(work: Callable[[], bool]) -> None:
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except Refused as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_CHECK_FAILED) from None
     except NotConnected as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
-        complaints.print(
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(
             "Is a broker there? `roamcast broker --mqtt-port 1883 --data broker-data` starts one.", soft_wrap=True
         )
         raise typer.Exit(EXIT_BAD_INPUT) from None
     except (BadWords, BadSource, BadTls, ClientError) as problem:
-        complaints.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
+        stderr.print(f"[red]{escape(str(problem))}[/red]", soft_wrap=True)
         raise typer.Exit(EXIT_BAD_INPUT) from None
     raise typer.Exit(code)

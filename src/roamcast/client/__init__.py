@@ -3,7 +3,7 @@
 docs/reference/CLIENT.md describes it for users.
 
 - `client.py`: `Client` and `ClientSubscription`; `errors.py`: what it raises; `fences.py`: `client.fences`
-- `session.py`: the MQTT session without I/O; `line.py`: one connection; `attachment.py` and `itinerary.py`:
+- `session.py`: the MQTT session without I/O; `connection.py`: one connection; `attachment.py` and `broker_list.py`:
   reconnecting and choosing the next broker; `inbox.py`: events that wait for the application
 - `content.py`, `packing.py`: the model's values as MQTT packets
 - `following.py`: reports positions from a source; `ground.py`: `BrokerGround`, runs an `Application` on brokers

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from roamcast.client.broker_list import BrokerList
+from roamcast.client.connection import Address, BrokerConnection, Over
 from roamcast.client.errors import ClientError, ConnectionRefused, NameTaken, NotConnected
-from roamcast.client.itinerary import Itinerary
-from roamcast.client.line import Address, Line, Over
 from roamcast.client.session import Result, Session
 from roamcast.config_errors import network_reason
 from roamcast.mqtt.packets import AnyPacket, ConnAck, Connect
@@ -48,16 +48,21 @@ class Holder(Protocol):
 
 class Attachment:
     def __init__(
-        self, holder: Holder, connect: Connect, itinerary: Itinerary, context: tls.SSLContext | None, connect_s: float
+        self,
+        holder: Holder,
+        connect: Connect,
+        brokers: BrokerList,
+        context: tls.SSLContext | None,
+        connect_s: float,
     ) -> None:
         self.session = Session()
-        self.line: Line | None = None
+        self.line: BrokerConnection | None = None
         self.address: Address | None = None
         self.problem: Exception | None = None
         self.last_problem = "no broker was tried"
         self._holder = holder
         self._connect = connect
-        self._itinerary = itinerary
+        self._brokers = brokers
         self._context = context
         self._connect_s = connect_s
         self._changed = asyncio.Event()
@@ -100,20 +105,20 @@ class Attachment:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def roam(self, address: Address) -> None:
-        self._itinerary.go(address)
+        self._brokers.go(address)
         line = self.line
         if line is not None:
             line.leave(ends_session=False)
         self._wake.set()
         line = await self.line_but(line)
-        while self._itinerary.is_asked(address):
+        while self._brokers.is_asked(address):
             # Another connection was on its way already when this was asked for.
             line.leave(ends_session=False)
             line = await self.line_but(line)
         if self.address != address:
             raise NotConnected(f"{address} was not reached, the client is at {self.address}: {self.last_problem}")
 
-    async def line_but(self, old: Line | None) -> Line:
+    async def line_but(self, old: BrokerConnection | None) -> BrokerConnection:
         """The connection, once there is one that is not this one."""
         while self.line is None or self.line is old or self.line.over.done():
             if self.problem is not None:
@@ -142,9 +147,9 @@ class Attachment:
     async def _go_on(self) -> None:
         loop = asyncio.get_running_loop()
         while self.problem is None:
-            await self._rest(self._itinerary.pause_s())
-            address = self._itinerary.next_address()
-            line = Line(self._connect, self._on_packet)
+            await self._rest(self._brokers.pause_s())
+            address = self._brokers.next_address()
+            line = BrokerConnection(self._connect, self._on_packet)
             connack = await self._open(line, address)
             if connack is None:
                 continue
@@ -167,20 +172,20 @@ class Attachment:
             except TimeoutError:
                 return
 
-    async def _open(self, line: Line, address: Address) -> ConnAck | None:
+    async def _open(self, line: BrokerConnection, address: Address) -> ConnAck | None:
         answer: ConnAck | None = None
         try:
             answer = await line.open(address, self._context, self._connect_s / 2)
         except (OSError, ValueError) as problem:
             # TimeoutError is an OSError, and says nothing; a ValueError comes of a host name or a certificate.
             self.last_problem = f"{address}: {network_reason(problem)}"
-            self._itinerary.failed()
+            self._brokers.failed()
         finally:
             if answer is None:
                 line.close(Over("given up"))
         return answer
 
-    def _attach(self, line: Line, address: Address, connack: ConnAck) -> None:
+    def _attach(self, line: BrokerConnection, address: Address, connack: ConnAck) -> None:
         self._connect = replace(self._connect, clean_start=False)
         self.line, self.address = line, address
         self._refusals = {}
@@ -201,26 +206,26 @@ class Attachment:
         self._sent_on(connack.reason, connack.server_reference, address)
         if connack.reason in FINAL:
             self._refusals[address] = refusal
-            if all(each in self._refusals for each in self._itinerary.addresses):
+            if all(each in self._refusals for each in self._brokers.addresses):
                 self.fail(refusal)
 
     def _ended(self, over: Over, address: Address, lived_s: float) -> None:
         self.last_problem = f"{address}: {over.text}"
         if lived_s >= BRIEF_S:
-            self._itinerary.reached()
+            self._brokers.reached()
         if over.reason is Reason.SESSION_TAKEN_OVER:
             self.fail(NameTaken(f"another client has the same name, and {address} serves that one now"))
         elif over.reason is not None:
             self._sent_on(over.reason, over.reference, address)
         elif lived_s < BRIEF_S:
-            self._itinerary.failed()
+            self._brokers.failed()
 
     def _sent_on(self, reason: Reason, reference: str | None, address: Address) -> None:
         if reference is not None and reason in (Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED):
             scheme = "mqtts" if address.secure else "mqtt"
-            self._itinerary.refer(reference, scheme, permanently=reason is Reason.SERVER_MOVED)
+            self._brokers.refer(reference, scheme, permanently=reason is Reason.SERVER_MOVED)
         else:
-            self._itinerary.failed()
+            self._brokers.failed()
 
     def fail(self, problem: Exception) -> None:
         self.problem = self.problem or problem

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from roamcast.client.attachment import Attachment
+from roamcast.client.broker_list import BrokerList
+from roamcast.client.connection import address_of
 from roamcast.client.content import Content, ScopeLike, attributes_of, point_given
 from roamcast.client.errors import ClientError, PublicationExpired, PublicationRefused, SubscriptionRefused
 from roamcast.client.following import Following
 from roamcast.client.inbox import ClientEvent, Handed, Inbox
-from roamcast.client.itinerary import Itinerary
-from roamcast.client.line import address_of
 from roamcast.client.packing import (
     ID,
     PERSIST,
@@ -49,8 +49,8 @@ from roamcast.model.filter import Filter
 from roamcast.model.space import Earth, Space
 from roamcast.model.values import Point, Value, Velocity
 from roamcast.movement.clean import Cleaner, Limits
+from roamcast.movement.dead_reckoning import REPORT_S, TOLERANCE_M, DeadReckoning
 from roamcast.movement.fix import Source
-from roamcast.movement.reckoning import REPORT_S, TOLERANCE_M, Reckoning
 from roamcast.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
 from roamcast.mqtt.reasons import FAILURE_FROM, BadPacket
 from roamcast.node.recent import Recent
@@ -128,8 +128,8 @@ class Client:
             session_expiry_s=session_expiry_s,
             receive_max=RECEIVE_MAX,
         )
-        itinerary = Itinerary(list(brokers), generator or Random(name))
-        self._attachment = Attachment(self, connect, itinerary, ssl, connect_s)
+        listed = BrokerList(list(brokers), generator or Random(name))
+        self._attachment = Attachment(self, connect, listed, ssl, connect_s)
         self._session = self._attachment.session
         self._confirmations: dict[int, asyncio.Future[Confirmed]] = {}
         self._subscriptions: dict[int, ClientSubscription] = {}
@@ -246,9 +246,9 @@ class Client:
         self.following = Following(self, source, Cleaner(self._space, limits), self.reckoning())
         return self.following
 
-    def reckoning(self) -> Reckoning:
+    def reckoning(self) -> DeadReckoning:
         """What of the fixes of a source is worth telling."""
-        return Reckoning(self._space, self._tolerance_m, self._report_s)
+        return DeadReckoning(self._space, self._tolerance_m, self._report_s)
 
     async def subscribe(
         self,

@@ -1,8 +1,8 @@
 """A client that tells its broker where it is, by a source of locations (L4).
 
-Reports are made as fixes come: while a broker cannot be reached only the newest fix is kept. What the broker knows by
-carrying the last report forward is not told (`movement/reckoning.py`). When the position is lost the broker is told
-that as well, so that nobody takes the client for being where it was.
+Reports are made as fixes come: while a broker cannot be reached only the newest fix is kept. A fix that
+the broker can predict from the last report is not sent (`movement/dead_reckoning.py`). When the position is lost, the
+broker is told so that nobody believes the client to be where it was.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from typing import Protocol
 from roamcast.client.errors import ClientError, PublicationRefused
 from roamcast.model.values import Point, Velocity
 from roamcast.movement.clean import Cleaner, Reason
+from roamcast.movement.dead_reckoning import DeadReckoning
 from roamcast.movement.fix import Fix, Source
 from roamcast.movement.following import positions
-from roamcast.movement.reckoning import Reckoning
 
 
 class Mover(Protocol):
@@ -27,7 +27,7 @@ class Mover(Protocol):
 class Following:
     """Begins at once, on the running event loop."""
 
-    def __init__(self, mover: Mover, source: Source, cleaner: Cleaner, reckoning: Reckoning) -> None:
+    def __init__(self, mover: Mover, source: Source, cleaner: Cleaner, reckoning: DeadReckoning) -> None:
         self.reports = 0
         self.refused = 0
         """Reports that the broker did not take, such as a longitude where it has metres."""

@@ -6,7 +6,7 @@ from msgspec import Struct
 from rich.live import Live
 from rich.table import Table
 
-from roamcast.terminal import complaints, console
+from roamcast.terminal import console, stderr
 
 LINE_S = 3.0
 
@@ -37,7 +37,7 @@ class Screen:
         self._line_s = 0.0
 
     def say(self, text: str) -> None:
-        (complaints if self._quiet else console).print(text, markup=False, highlight=False, soft_wrap=True)
+        (stderr if self._quiet else console).print(text, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, figures: Figures) -> None:
         if self._quiet:

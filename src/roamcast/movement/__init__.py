@@ -7,7 +7,7 @@
 - Sources: `fix.py` is the interface (`Fix`, `Source`), `choosing.py` makes one from a line of text with
   `options.py`; `fixed.py`, `gpsd.py` with `gpsd_reports.py`, `recorded.py`, `walking.py`; `owntracks.py` reads its
   reports
-- Using them: `clean.py` drops impossible fixes, `following.py` yields the newest, `reckoning.py` says which are
+- Using them: `clean.py` drops impossible fixes, `following.py` yields the newest, `dead_reckoning.py` says which are
   worth telling a broker, `waiting.py` explains why there is no position yet
 - Models for the simulator: `legs.py` is the interface, `models.py` lists them; `waypoint.py`, `grid.py`, `road.py`,
   `streets.py`, `static.py`, and `traces.py`; `params.py` has what their parameters share

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from roamcast.config_errors import complaint
+from roamcast.config_errors import error_text
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import BadValue
 from roamcast.movement.fix import BadSource, Clock, Source
@@ -145,7 +145,7 @@ def model_of(table: str) -> MobilityModel:
     except tomllib.TOMLDecodeError as problem:
         raise BadSource(f"simulated: '{table:.60}' is not a TOML table: {problem}") from problem
     except msgspec.ValidationError as problem:
-        raise BadSource(f"simulated: {complaint(problem, given['mobility'], MobilityModel)}") from problem
+        raise BadSource(f"simulated: {error_text(problem, given['mobility'], MobilityModel)}") from problem
 
 
 def gpsd(rest: str, clock: Clock | None) -> Gpsd:

@@ -9,7 +9,7 @@
 | `bonnmotion` | `.movements` | one node a line, numbered from 0: `time x y time x y ...` in seconds and metres |
 
 Files come from elsewhere, so they are read as hostile: XML is streamed and refused as soon as it declares a document
-type (and with it any entity), numbers must be finite and within bounds, and every complaint is a `BadTrace` that
+type (and with it any entity), numbers must be finite and within bounds, and every error is a `BadTrace` that
 names the file, the line, and the element or field.
 """
 

@@ -9,5 +9,5 @@ sockets.
 - Frames: `frames.py` (bytes), `sealing.py` (encryption for the group), `signing.py` and `statements.py` (signatures
   of the origin), `bonds.py` (a cheap tag between two nodes instead), `keys.py`, `peers.py`, `replay.py`, `drops.py`
   (why a datagram was dropped)
-- `wording.py`: lines that people type and read; `carried.py`: the mark of events that a gateway brought
+- `text_form.py`: lines that people type and read; `carried.py`: the mark of events that a gateway brought
 """

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from roamcast.config_errors import complaint
+from roamcast.config_errors import error_text
 from roamcast.model.movement import MovementModel, load_model
 from roamcast.model.values import BadValue
 from roamcast.node.boundary import Node
@@ -201,7 +201,7 @@ def params_from(given: dict[str, Any], wanted: type[Params]) -> Params:
     try:
         return msgspec.convert(given, wanted)
     except msgspec.ValidationError as problem:
-        raise BadScenario(f"protocol: {complaint(problem, given, wanted)}") from problem
+        raise BadScenario(f"protocol: {error_text(problem, given, wanted)}") from problem
 
 
 def check_finite(given: dict[str, Any], within: str = "protocol") -> None:

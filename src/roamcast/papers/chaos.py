@@ -42,8 +42,8 @@ from roamcast.node.boundary import Node, Publish, Subscribe, Unsubscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
 from roamcast.papers.chaos_record import BY_CRASHES, FORBIDDEN, Ledger, Versions
+from roamcast.sim.hosts import Resident
 from roamcast.sim.links import LinkParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.world import World
 
 FILTERS = (

@@ -37,8 +37,8 @@ from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
 from roamcast.papers.chaos import FILTERS, PAUSES_S, SUBJECT, Failure, accepted_by
 from roamcast.papers.chaos_counting import COUNTING, Counts
+from roamcast.sim.hosts import Resident
 from roamcast.sim.radio import UnitDiskParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.underlay import UnderlayParams
 from roamcast.sim.world import World
 

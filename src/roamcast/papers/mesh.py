@@ -36,8 +36,8 @@ from roamcast.node.boundary import Message, Node, Publish, Subscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
 from roamcast.node.observer import Observer
+from roamcast.sim.hosts import Body, Resident
 from roamcast.sim.links import LinkParams
-from roamcast.sim.residents import Body, Resident
 from roamcast.sim.world import World
 
 MeshKind = Literal["predictive", "probing", "batch"]

@@ -50,8 +50,8 @@ from roamcast.movement.waypoint import RandomWaypoint
 from roamcast.node.boundary import Message, Node, Publish, Subscribe
 from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
+from roamcast.sim.hosts import Body, Resident
 from roamcast.sim.radio import UnitDiskParams
-from roamcast.sim.residents import Body, Resident
 from roamcast.sim.underlay import Underlay, UnderlayParams
 from roamcast.sim.world import World
 

@@ -27,8 +27,8 @@ from roamcast.node.codec import Codec
 from roamcast.node.kit import Seat
 from roamcast.node.observer import Observer
 from roamcast.papers.experiment import Claim, Experiment, Figures, Findings, Parameters, Plot, Verdict
+from roamcast.sim.hosts import Resident
 from roamcast.sim.radio import UnitDiskParams
-from roamcast.sim.residents import Resident
 from roamcast.sim.underlay import UnderlayParams
 from roamcast.sim.world import World
 

@@ -38,9 +38,9 @@ def by_kind(given: dict[str, Any]) -> dict[str, Any]:
             raise BadKind(f"protocol.kind is {kind!r}; MQTT clients are served by 'broker' and 'overlay'")
 
 
-def as_written(complaint: str, given: dict[str, Any]) -> str:
+def as_written(error_text: str, given: dict[str, Any]) -> str:
     """What is said of an overlay, under the name that its table has in the settings."""
-    return complaint if "overlay" in given else re.sub(r"\boverlay(?=[.:])", "protocol", complaint)
+    return error_text if "overlay" in given else re.sub(r"\boverlay(?=[.:])", "protocol", error_text)
 
 
 def check_overlay(protocol: BrokerParams, overlay: OverlayParams, journal: str, studio: bool | None) -> None:

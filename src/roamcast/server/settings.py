@@ -22,7 +22,7 @@ from roamcast.broker.mqtt.params import CoreParams
 from roamcast.broker.overlay.mqtt.underlay import SOURCE
 from roamcast.broker.overlay.params import OverlayParams
 from roamcast.broker.params import BrokerParams
-from roamcast.config_errors import complaint, unreadable
+from roamcast.config_errors import error_text, unreadable
 from roamcast.model.movement import MovementModel, load_model
 from roamcast.model.places import MovementGraph
 from roamcast.model.space import Earth, Plane
@@ -337,7 +337,7 @@ def settings_from(given: dict[str, Any], name: str = "settings") -> Settings:
     try:
         return msgspec.convert(meant, Settings)
     except msgspec.ValidationError as problem:
-        raise BadSettings(f"{name}: {as_written(complaint(problem, meant, Settings), given)}") from problem
+        raise BadSettings(f"{name}: {as_written(error_text(problem, meant, Settings), given)}") from problem
 
 
 def beside(settings: Settings, folder: Path) -> Settings:

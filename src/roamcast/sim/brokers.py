@@ -1,4 +1,4 @@
-"""Brokers of a scenario before it runs: what cannot work is refused, what is hardly meant is doubted.
+"""Checks a scenario's brokers before it runs: refuses what cannot work, warns of what is probably a mistake.
 
 A scenario knows no protocol; that some of them have groups of brokers, and need a tree of links between them, is all
 that stands here.
@@ -32,7 +32,7 @@ def check_brokers(scenario: "Scenario") -> None:
             )
 
 
-def broker_doubts(scenario: "Scenario") -> list[str]:
+def broker_warnings(scenario: "Scenario") -> list[str]:
     """Brokers that nobody reaches, or that do not reach each other."""
     if not needs_a_tree(scenario):
         return []

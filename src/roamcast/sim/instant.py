@@ -24,7 +24,7 @@ from roamcast.model.scope import Scope
 from roamcast.model.space import Plane
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import Point
-from roamcast.sim.residents import Body
+from roamcast.sim.hosts import Body
 from roamcast.sim.whereabouts import Whereabouts
 
 PLANE = Plane()

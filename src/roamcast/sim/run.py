@@ -14,10 +14,10 @@ from roamcast.sim.applications import Applications
 from roamcast.sim.checkers import make_checker
 from roamcast.sim.draws import draw_all
 from roamcast.sim.fences import watch_fences
+from roamcast.sim.hosts import Resident
 from roamcast.sim.ideal import Ideal
 from roamcast.sim.links import LinkParams
 from roamcast.sim.observers import Tally
-from roamcast.sim.residents import Resident
 from roamcast.sim.scenario import BadScenario, Scenario
 from roamcast.sim.traffic import Traffic
 from roamcast.sim.world import World

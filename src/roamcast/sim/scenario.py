@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roamcast.config_errors import complaint, unreadable
+from roamcast.config_errors import error_text, unreadable
 from roamcast.model.context import RESERVED_NAMES
 from roamcast.model.event import difference
 from roamcast.model.places import MovementGraph, movement_graph
@@ -173,4 +173,4 @@ def scenario_from(given: dict[str, Any], name: str = "scenario") -> Scenario:
     try:
         return msgspec.convert(given, Scenario)
     except msgspec.ValidationError as problem:
-        raise BadScenario(f"{name}: {complaint(problem, given, Scenario)}") from problem
+        raise BadScenario(f"{name}: {error_text(problem, given, Scenario)}") from problem

@@ -43,14 +43,14 @@ from roamcast.node.kit import Seat
 from roamcast.node.observer import Observer
 from roamcast.node.port import TROUBLES, Port
 from roamcast.sim.applications import begin, watched
-from roamcast.sim.carriage import Carriage
 from roamcast.sim.faults import FaultParams, schedule
+from roamcast.sim.ground import SimulatedGround
+from roamcast.sim.hosts import Body, Resident
 from roamcast.sim.instant import Instant
 from roamcast.sim.kernel import Handle
 from roamcast.sim.links import LinkParams
 from roamcast.sim.radio import RadioParams
-from roamcast.sim.residents import Body, Resident
-from roamcast.sim.stand import Stand
+from roamcast.sim.transport import Transport
 from roamcast.sim.underlay import UnderlayParams
 from roamcast.sim.whereabouts import Whereabouts
 
@@ -72,7 +72,7 @@ def seldom_collected() -> Iterator[None]:
         gc.enable()
 
 
-class World(Carriage):
+class World(Transport):
     def __init__(
         self,
         residents: Sequence[Resident],
@@ -200,7 +200,7 @@ class World(Carriage):
                 self._give(body, LinkUp(peer))
                 self._give(self.by_name[peer], LinkUp(name))
         if body.resident.make_application is not None:
-            body.port = Port(name, Stand(self, body), self.kernel.now_us, body.resident.runs_modulators)
+            body.port = Port(name, SimulatedGround(self, body), self.kernel.now_us, body.resident.runs_modulators)
             watched(name, self.kernel.now_us, partial(begin, body.resident.make_application, body.port))
 
     def _into_application(self, body: Body, action: Callable[[], None]) -> None:

@@ -84,7 +84,7 @@ from roamcast.node.boundary import (
     Unsubscribe,
     Withdraw,
 )
-from roamcast.node.judging import asks_the_unknown
+from roamcast.node.local_match import asks_the_unknown
 from roamcast.node.recent import Recent
 
 PERIOD_TIMER = "announce"

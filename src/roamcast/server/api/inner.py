@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from roamcast.client.line import Line
+from roamcast.client.connection import BrokerConnection
 from roamcast.client.packing import not_granted, sendable_bytes
 from roamcast.client.session import Arrived, Confirmed, Incoming, Session
 from roamcast.mqtt.packets import AnyPacket, Connect, Publish, Subscribe
@@ -40,7 +40,7 @@ class InnerClient:
         username = None if who.password is None else who.identity.user
         asked = Connect("", username=username, password=who.password, receive_max=WAITING_MAX)
         self._server = server
-        self._line = Line(asked, self._receive)
+        self._line = BrokerConnection(asked, self._receive)
         self._socket = ClientSocket(server, "http")
         self._address = who.address
         self._session = Session()

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from roamcast.config_errors import complaint, unreadable
+from roamcast.config_errors import error_text, unreadable
 from roamcast.model.region import Box, Circle, Polygon, Shape
 from roamcast.model.subject import check_pattern
 from roamcast.model.values import Point
@@ -100,7 +100,7 @@ def load_rules(file: Path) -> tuple[Rule, ...]:
     try:
         return msgspec.convert(given, RulesFile).rules
     except msgspec.ValidationError as problem:
-        raise BadRules(f"{file}: {complaint(problem, given, RulesFile)}") from problem
+        raise BadRules(f"{file}: {error_text(problem, given, RulesFile)}") from problem
 
 
 def named(patterns: tuple[str, ...], name: str, identity: Identity) -> bool:

@@ -1,4 +1,4 @@
-"""Where an application stands in a simulated world: the `Ground` of its port."""
+"""The `Ground` of an application's port in a simulated world."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -8,13 +8,13 @@ from roamcast.model.space import Plane, Space
 from roamcast.model.values import Value
 from roamcast.node.boundary import Input, Moved
 from roamcast.sim.applications import watched
-from roamcast.sim.residents import Body
+from roamcast.sim.hosts import Body
 
 if TYPE_CHECKING:
     from roamcast.sim.world import World
 
 
-class Stand:
+class SimulatedGround:
     """As long as its host lives, and no longer."""
 
     def __init__(self, world: "World", body: Body) -> None:

@@ -50,7 +50,7 @@ class Over(Struct, frozen=True):
     reference: str | None = None
 
 
-class Line(asyncio.Protocol):
+class BrokerConnection(asyncio.Protocol):
     def __init__(self, connect: Connect, on_packet: Callable[[AnyPacket], None]) -> None:
         loop = asyncio.get_running_loop()
         self.connack: asyncio.Future[ConnAck | None] = loop.create_future()

@@ -1,15 +1,15 @@
-"""What is allowed in a scenario and yet hardly meant: said before the run, because the result would not show why."""
+"""Warnings before a run: settings that are valid but probably a mistake that the result would not explain."""
 
 from roamcast.model.subject import subject_matches
-from roamcast.sim.brokers import broker_doubts
+from roamcast.sim.brokers import broker_warnings
 from roamcast.sim.scenario import Scenario
 
 
-def doubts(scenario: Scenario) -> list[str]:
+def warnings_of(scenario: Scenario) -> list[str]:
     found: list[str] = []
     if scenario.radio is None and not (scenario.links or scenario.wiring or scenario.access):
         found.append("nobody can reach anybody: there is neither a [radio] nor a link")
-    found += broker_doubts(scenario)
+    found += broker_warnings(scenario)
     subjects = [rule.subject for rule in scenario.publish]
     applications = any(group.application for group in scenario.hosts)
     for rule in scenario.subscribe:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from roamcast.model.context import Context
 from roamcast.model.space import Earth, Plane, Space
 from roamcast.model.values import BadValue, Point
+from roamcast.movement.dead_reckoning import DeadReckoning
 from roamcast.movement.fix import Fix, heading_of
-from roamcast.movement.reckoning import Reckoning
 from tests.effort import examples
 
 SECOND_US = 1_000_000
@@ -35,7 +35,7 @@ def drive(legs: list[tuple[int, int, int]], space: Space) -> list[Fix]:
 def test_l4_a_broker_that_carries_reports_forward_is_never_wrong_by_more_than_the_tolerance(
     legs: list[tuple[int, int, int]], tolerance_m: float, space: Space
 ) -> None:
-    reckoning, known = Reckoning(space, tolerance_m), Context("me")
+    reckoning, known = DeadReckoning(space, tolerance_m), Context("me")
     fixes = drive(legs, space)
     for fix in fixes:
         if reckoning.is_news(fix):
@@ -49,7 +49,7 @@ def test_l4_a_broker_that_carries_reports_forward_is_never_wrong_by_more_than_th
             assert space.distance_m(here, there) <= tolerance_m + 1e-3
 
 
-def reports(fixes: list[Fix], reckoning: Reckoning) -> list[int]:
+def reports(fixes: list[Fix], reckoning: DeadReckoning) -> list[int]:
     """At which seconds it is told."""
     told = []
     for fix in fixes:
@@ -61,21 +61,21 @@ def reports(fixes: list[Fix], reckoning: Reckoning) -> list[int]:
 
 def test_l4_who_goes_straight_is_told_at_the_turns_and_after_a_while() -> None:
     fixes = drive([(20, 10, 0), (20, 10, 90)], Plane())
-    assert reports(fixes, Reckoning(Plane(), 1.0, 8.0)) == [0, 8, 16, 20, 28, 36]
+    assert reports(fixes, DeadReckoning(Plane(), 1.0, 8.0)) == [0, 8, 16, 20, 28, 36]
 
 
 def test_l4_who_stands_still_is_told_once() -> None:
-    assert reports(drive([(300, 0, 0)], Plane()), Reckoning(Plane(), 1.0, 8.0)) == [0]
+    assert reports(drive([(300, 0, 0)], Plane()), DeadReckoning(Plane(), 1.0, 8.0)) == [0]
 
 
 def test_l4_without_tolerance_every_fix_that_is_not_where_it_was_expected_is_told() -> None:
     fixes = [Fix(second * SECOND_US, (second * 0.01, 0.0)) for second in range(5)]
-    assert reports(fixes, Reckoning(Plane(), 0.0)) == [0, 1, 2, 3, 4]
-    assert reports(fixes, Reckoning(Plane(), 1.0)) == [0]
+    assert reports(fixes, DeadReckoning(Plane(), 0.0)) == [0, 1, 2, 3, 4]
+    assert reports(fixes, DeadReckoning(Plane(), 1.0)) == [0]
 
 
 def test_l4_a_report_that_came_late_is_told_again() -> None:
-    reckoning = Reckoning(Plane(), 1.0)
+    reckoning = DeadReckoning(Plane(), 1.0)
     first, second = drive([(2, 10, heading) for heading in (round(heading_of(1, 0)),)], Plane())
     assert reckoning.is_news(first)
     reckoning.told(first, took_s=0.5)
@@ -85,7 +85,7 @@ def test_l4_a_report_that_came_late_is_told_again() -> None:
 
 
 def test_l4_after_the_position_was_lost_the_next_fix_is_told() -> None:
-    reckoning = Reckoning(Plane())
+    reckoning = DeadReckoning(Plane())
     first, second = drive([(2, 10, 0)], Plane())
     assert reckoning.is_news(first)
     reckoning.told(first)
@@ -96,4 +96,4 @@ def test_l4_after_the_position_was_lost_the_next_fix_is_told() -> None:
 @pytest.mark.parametrize(("tolerance_m", "report_s"), [(-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.nan)])
 def test_l4_what_is_no_tolerance_and_no_time_is_refused(tolerance_m: float, report_s: float) -> None:
     with pytest.raises(BadValue, match="give"):
-        Reckoning(Plane(), tolerance_m, report_s)
+        DeadReckoning(Plane(), tolerance_m, report_s)

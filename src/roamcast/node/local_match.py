@@ -1,7 +1,7 @@
-"""What a host can judge alone when an event reaches it: four of the five conditions of C6.
+"""The conditions of C6 that a host can check alone when an event reaches it: four of the five.
 
-What it cannot know it does not check: condition (iii), the overlap of relevance and interest among third hosts.
-Condition (iv) is judged by the publisher's context that the event carries.
+It does not check condition (iii), the overlap of relevance and interest among third hosts, since it cannot know it.
+Condition (iv) is checked against the publisher's context that the event carries.
 """
 
 from collections.abc import Iterable

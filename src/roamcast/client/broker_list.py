@@ -1,8 +1,8 @@
-"""Which broker is next, and how long to wait before: no I/O, and chance only from the generator that is given."""
+"""Chooses the next broker to connect to and the pause before; no I/O, randomness is given."""
 
 from random import Random
 
-from roamcast.client.line import Address, address_of
+from roamcast.client.connection import Address, address_of
 
 PAUSE_MIN_S = 0.1
 PAUSE_MAX_S = 5.0
@@ -10,7 +10,7 @@ REFERENCES_MAX = 5
 """How often in a row brokers may send a client on to another."""
 
 
-class Itinerary:
+class BrokerList:
     """Goes through the list of brokers, round and round. Each is tried at once in the first round; before every
     further one in which none was reached there is a pause, which doubles up to a bound."""
 

@@ -16,15 +16,15 @@ from roamcast.node.codec import BadMessage, Codec
 from roamcast.node.host import Host
 from roamcast.node.observer import Observer
 from roamcast.sim.faults import DatagramFaults, FaultParams
+from roamcast.sim.hosts import Body
 from roamcast.sim.kernel import Kernel
 from roamcast.sim.links import Links
 from roamcast.sim.radio import Frame, Radio, RadioParams, make_radio
-from roamcast.sim.residents import Body
 from roamcast.sim.underlay import Underlay, UnderlayParams
 from roamcast.sim.whereabouts import Whereabouts
 
 
-class Carriage(ABC):
+class Transport(ABC):
     def __init__(
         self,
         seed: int,

@@ -1,8 +1,8 @@
-"""Which fixes are worth telling: a broker carries a client forward by its velocity, so it can be left to itself (L4).
+"""Dead reckoning (L4): a client reports only positions that its broker cannot predict from the last report.
 
-This is dead reckoning. Both sides know the last report, and so where the broker has the client at any time. A fix is
+Both sides know the last report, and so where the broker has the client at any time. A fix is
 told when the client is further than `tolerance_m` from there, or would be by the next fix if both go on as they do;
-and at the latest `report_s` after the last one while the client moves. Who stands still tells it once.
+and at the latest `report_s` after the last one while the client moves. A client that stands still reports it once.
 
 A state machine without a clock: time is what fixes say.
 """
@@ -20,7 +20,7 @@ TOLERANCE_M = 1.0
 REPORT_S = 60.0
 
 
-class Reckoning:
+class DeadReckoning:
     def __init__(self, space: Space, tolerance_m: float = TOLERANCE_M, report_s: float = REPORT_S) -> None:
         if not 0 <= tolerance_m < math.inf:
             raise BadValue(f"tolerance_m: {tolerance_m} is not a distance; give metres, or 0 to report every change")
