@@ -3,8 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
+from roamcast.broker.client import Client
+from roamcast.broker.messages import Lost, Numbered
 from roamcast.broker.params import BrokerParams
-from roamcast.model.values import Value
+from roamcast.broker.window import Delivery
+from roamcast.model.context import Context
+from roamcast.model.event import Event
+from roamcast.model.subscription import Subscription
+from roamcast.model.values import FOREVER_US, Value
+from roamcast.node.boundary import Deliver, LinkUp, Received, Send, Subscribe
 from tests.broker.lines import Line
 
 PRICE: dict[str, Value] = {"price": 1, "kind": "a"}
@@ -184,3 +191,15 @@ def test_r3_numbers_of_a_broker_whose_replay_never_came_are_not_given_again() ->
     second = line.publish("C0", PRICE)
     line.pass_s(5)
     assert line.got(subscription) == [first, second]
+
+
+def test_r3_a_client_on_two_brokers_takes_nothing_of_what_the_earlier_one_began_anew() -> None:
+    client, event = Client("C0", BrokerParams()), Event("e", "x", Context("C1"), 1, 1, {"price": 1})
+    client.handle(1, Subscribe(Subscription("s", "C0", "x", 1, FOREVER_US)))
+    for peer in ("B0", "B1"):
+        client.handle(2, LinkUp(peer))
+    delivery = Delivery(event, 1, ("s",))
+    for stale in (Lost(None, 60_000), Numbered(60_001, delivery)):
+        assert client.handle(3, Received(stale, "B0")) == []
+    taken = client.handle(4, Received(Numbered(1, delivery), "B1"))
+    assert [type(each) for each in taken] == [Deliver, Send]

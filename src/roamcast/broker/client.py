@@ -66,6 +66,8 @@ class Client:
         self.links: dict[str, None] = {}
         self.last = 0
         """The number of the last event it got."""
+        self.begun_anew: dict[str, None] = {}
+        """Brokers of earlier attachments whose numbers are not those of the latest one."""
         self.epoch = 0
         self.restarted = False
         self.subscriptions: dict[str, Subscription] = {}
@@ -126,6 +128,7 @@ class Client:
         # The client's own clock counts attachments: it goes on after a crash that forgot how many there were.
         self.epoch = max(now_us, self.epoch + 1)
         self.broker = broker
+        self.begun_anew.pop(broker, None)
         self.reported = self.traveller.state()
         attach = Attach(
             self.epoch,
@@ -178,6 +181,12 @@ class Client:
 
     def _hear(self, now_us: int, message: Message, sender: str) -> list[Does]:
         match message:
+            case Lost(None) if sender != self.broker:
+                # An earlier attachment begins anew. What the later one has, or loses, is told by that one's broker.
+                self.begun_anew[sender] = None
+                return []
+            case Numbered(epoch=0) if sender in self.begun_anew:
+                return []
             case Numbered():
                 return self._take(now_us, message, sender)
             case Accepted(serial):
