@@ -259,6 +259,22 @@ def test_every_path_that_a_page_names_exists(page: str) -> None:
     assert [path for path in paths if not any((root / path).exists() for root in roots)] == []
 
 
+def test_each_way_of_an_event_is_told_with_at_most_a_dozen_files() -> None:
+    ways = re.split(r"^## (?=\d)", text_of("docs/ARCHITECTURE.md").partition("## Why")[0], flags=re.MULTILINE)[1:]
+    named = [{each for each in named_paths(way) if each.endswith(".py")} for way in ways]
+    assert [len(each) for each in named if len(each) > 12] == []
+    assert len(named) == 4
+
+
+def test_the_pictures_of_the_architecture_show_packages_and_layers_that_exist() -> None:
+    picture, layers = re.findall(r"^```\n(.*?)^```", text_of("docs/ARCHITECTURE.md"), re.MULTILINE | re.DOTALL)
+    named = re.findall(r"\b([a-z]\w*/(?:\w+/)*(?:\w+\.py)?)", picture)
+    assert len(named) > 12
+    assert [each for each in named if not (ROOT / "src/roamcast" / each).exists()] == []
+    enforced = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+    assert layers.splitlines() == enforced
+
+
 @pytest.mark.parametrize("name", ["CONTEXT", "MESH", "OVERLAY", "REBECA", "STEAM"])
 def test_every_module_that_a_paper_page_names_exists(name: str) -> None:
     """A module is named with as much of its path as tells which one is meant."""
