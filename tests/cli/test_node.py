@@ -135,8 +135,8 @@ def invoke(*arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--at", "0,0", "--position", "1,2"], "a node is in one place"),
-        (["--at", "here"], "is no place"),
+        (["--at", "0,0", "--position", "1,2"], "a node has one position"),
+        (["--at", "here"], "is not a position"),
         (["--position", "200,0"], "200"),
         (["--protocol", "carrier-pigeon"], "give proximity or context"),
         (["--preset", "aircraft"], "there is no 'aircraft'"),

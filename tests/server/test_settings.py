@@ -75,7 +75,7 @@ def test_a_name_and_a_directory_are_enough() -> None:
         ({"protocol": {"routing": "fast"}}, "protocol.routing: there is no 'fast'"),
         ({"protocol": {"kind": "context"}}, "protocol.kind is 'context'; MQTT clients are served by 'broker' and"),
         ({"protocol": {"kind": "overlay", "routing": "covering"}}, "unknown key 'protocol.routing'"),
-        ({"protocol": {"kind": "overlay"}, "journal": "j"}, "journal: a broker of an overlay writes none"),
+        ({"protocol": {"kind": "overlay"}, "journal": "j"}, "journal: brokers of an overlay do not write journals"),
         ({"overlay": {}, "studio": {"enabled": True}, "http": {"port": 0}}, "a broker of an overlay has no studio"),
         ({"overlay": {}, "protocol": {"routing": "simple"}}, "protocol and overlay both say how brokers work"),
         (

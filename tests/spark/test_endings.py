@@ -69,6 +69,6 @@ def test_p2_an_audit_of_a_journal_without_its_end_says_so_in_words_page_and_json
     last.unlink()
     code, output, complaints = invoke("audit", str(journal), "--json")
     assert code == 0
-    assert "journal not closed: the run was cut" in complaints
+    assert "journal not closed: the run was interrupted" in complaints
     assert json.loads(output)["cut"] == ["brokers-flooding, opening 0"]
     assert "journal not closed" in (journal / "audit" / "index.html").read_text()

@@ -230,7 +230,7 @@ def test_p3_one_host_is_learned_from_and_the_command_says_that_nobody_is_left_to
     result = invoke(str(tmp_path), "--cells", "100", "--out", str(tmp_path / "one.json"))
     assert result.exit_code == 0, result.output
     assert "2 places, 2 steps" in result.output
-    assert "no host was held out" in result.output
+    assert "no hosts were held out" in result.output
     model = load_model(tmp_path / "one.json")
     assert model.evaluation is None
     assert model.likeliest("0,0") == "1,0"

@@ -63,7 +63,7 @@ def test_p6_a_connect_server_that_cannot_be_reached_is_an_error_of_one_sentence(
     [
         ("spark://here:7077", "give sc://HOST"),
         ("sc://", "give sc://HOST"),
-        ("sc://here:many", "its port is no number"),
+        ("sc://here:many", "invalid port"),
     ],
 )
 def test_p6_a_connect_server_that_cannot_be_is_an_error_that_says_how_to_name_one(remote: str, said: str) -> None:

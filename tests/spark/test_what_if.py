@@ -155,7 +155,7 @@ def test_l6_a_change_that_cannot_be_read_is_named(given: str, said: str) -> None
 
 
 def test_l6_what_if_nothing_is_changed() -> None:
-    with pytest.raises(BadPipeline, match="nothing is changed"):
+    with pytest.raises(BadPipeline, match="no change given"):
         wishes_of([], None)
 
 
