@@ -17,11 +17,10 @@ from msgspec import Struct
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.effects import Gave, Hand
 from roamcast.broker.mqtt.events import with_origin
-from roamcast.broker.mqtt.forms import RETAINED
 from roamcast.broker.mqtt.positions import last_known
 from roamcast.broker.mqtt.properties import is_lasting
 from roamcast.broker.mqtt.retained import Retained
-from roamcast.broker.mqtt.wishes import ids_of
+from roamcast.broker.mqtt.wishes import RETAINED, ids_of
 from roamcast.broker.session import Session
 from roamcast.model.event import Event
 from roamcast.mqtt.batches import batch_of

@@ -12,10 +12,9 @@ from roamcast.broker.messages import Pub
 from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.effects import Deliver, Hand, Remark
 from roamcast.broker.mqtt.events import Events, with_origin
-from roamcast.broker.mqtt.forms import RETAINED
 from roamcast.broker.mqtt.keeping import Keeping, goes_to_all
 from roamcast.broker.mqtt.properties import subscription_id
-from roamcast.broker.mqtt.wishes import Plan, Recipients, Shape, alike, asked_of
+from roamcast.broker.mqtt.wishes import RETAINED, Plan, Recipients, Shape, alike, asked_of
 from roamcast.broker.session import Session
 from roamcast.broker.window import Delivery
 from roamcast.model.event import Event

@@ -21,7 +21,6 @@ from roamcast.broker.mqtt.audience import Audience
 from roamcast.broker.mqtt.effects import Acknowledge, AnyEffect, Cut, Deliver, Release, Remark, Tell
 from roamcast.broker.mqtt.events import Events
 from roamcast.broker.mqtt.fencing import Fencing
-from roamcast.broker.mqtt.forms import RETAINED, asked_by, form_of
 from roamcast.broker.mqtt.giving import Giving
 from roamcast.broker.mqtt.groups import Groups
 from roamcast.broker.mqtt.inputs import Received
@@ -39,6 +38,7 @@ from roamcast.broker.mqtt.subscribing import Subscribing
 from roamcast.broker.mqtt.timers import Timers
 from roamcast.broker.mqtt.travelling import Travelling
 from roamcast.broker.mqtt.walking import Walking
+from roamcast.broker.mqtt.wishes import RETAINED, asked_by, form_of
 from roamcast.broker.params import BrokerParams
 from roamcast.broker.router import CLIENT
 from roamcast.broker.session import Session

@@ -24,8 +24,8 @@ from msgspec.structs import replace
 
 from roamcast.broker.modulators.running import MADE_OF
 from roamcast.broker.mqtt.effects import Remark
-from roamcast.broker.mqtt.forms import RETAINED, asked_by
 from roamcast.broker.mqtt.properties import is_lasting, subscription_id
+from roamcast.broker.mqtt.wishes import RETAINED, asked_by
 from roamcast.broker.session import Session
 from roamcast.model.context import Context
 from roamcast.model.event import Event

@@ -1,17 +1,22 @@
-"""What each subscription of a client asks for, and which clients see a message alike."""
+"""What each subscription of a client asks for, in which form it sees a message, and which clients see it alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from roamcast.broker.mqtt.events import asks_origin
+from roamcast.broker.session import Session
 from roamcast.model.filter import EVERYTHING
 from roamcast.model.scope import EVERYWHERE
 from roamcast.model.subscription import Subscription
 from roamcast.model.values import FOREVER_US
+from roamcast.mqtt.messages import Form, Message
 from roamcast.mqtt.messages import Subscription as Asked
 from roamcast.mqtt.origin import ORIGIN_PROPERTY
 
+RETAINED = "\0retained"
+"""Stands first among the subscriptions of a delivery that was there before them."""
 Shape: TypeAlias = tuple[str, int, int | None, bool]
 """Which messages two subscriptions show alike: topic filter, QoS, identifier, and whether origins are told."""
 TELLS_ORIGIN = (ORIGIN_PROPERTY, "true")
@@ -110,3 +115,26 @@ def group_of(asked: Asked) -> Group | None:
 
 def client_of(entry: Entry) -> str:
     return entry.client
+
+
+def asked_by(session: Session, names: Iterable[str]) -> list[Asked]:
+    """Those of its subscriptions with these names that are there still."""
+    known, told = session.subscriptions, session.attachment.told
+    if session.attachment.claim is not None and told is not None:
+        # It has gone on, and wants nothing here any more: what was held for it is seen as its last broker said.
+        known = {each.name: each for each in told.interests}
+    asked = [known[name].asked for name in names if name in known]
+    return [each for each in asked if each is not None]
+
+
+def form_of(message: Message, asked: Sequence[Asked], retained: bool = False) -> Form:
+    """How a client sees a message: as its subscriptions say, or as it was published if they are gone."""
+    if len(asked) == 1 and not (retained or message.retain):
+        # Nearly always.
+        [only] = asked
+        ids = () if only.subscription_id is None else (only.subscription_id,)
+        return Form(min(message.qos, only.qos), False, ids, bool(only.user_properties) and asks_origin(asked))
+    granted = max((each.qos for each in asked), default=message.qos)
+    retain = retained or (message.retain and any(each.retain_as_published for each in asked))
+    all_ids = tuple(sorted({each.subscription_id for each in asked if each.subscription_id is not None}))
+    return Form(min(message.qos, granted), retain, all_ids, asks_origin(asked))
