@@ -14,8 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from bench.children import tied
 from roamcast.mqtt import Decoder, encode
@@ -64,17 +67,19 @@ class Walker(asyncio.Protocol):
         while (packet := self._decoder.next_packet()) is not None:
             match packet:
                 case Publish():
-                    self.latencies_ms.append((now - json.loads(packet.payload)["at"]) * 1e3)
+                    self.heard(now, json.loads(packet.payload))
                 case ConnAck() | SubAck() if not self.ready.done():
                     self.ready.set_result(None)
                 case _:
                     pass
 
-    async def subscribe(self) -> None:
+    def heard(self, now: float, said: dict[str, Any]) -> None:
+        self.latencies_ms.append((now - said["at"]) * 1e3)
+
+    async def subscribe(self, topic: str = "alerts/#", **asked: str) -> None:
         await self.ready
         self.ready = asyncio.get_running_loop().create_future()
-        wanted = (("filter", f"near(position, {RADIUS_M})"),)
-        self.say(Subscribe(1, (Wish("alerts/#", 0),), user_properties=wanted))
+        self.say(Subscribe(1, (Wish(topic, 0),), user_properties=tuple(asked.items())))
         await self.ready
 
     def publish(self, topic: str, content: dict[str, object]) -> None:
@@ -149,7 +154,7 @@ async def measure(port: int, pid: int) -> dict[str, float]:
     print(f"{CLIENTS:,} clients that move connect, and subscribe")
     walkers = await connected(port, CLIENTS, latencies_ms, "walker")
     for each in walkers:
-        await each.subscribe()
+        await each.subscribe(filter=f"near(position, {RADIUS_M})")
     print(f"they walk for {SECONDS:.0f} s")
     before_s, begun = cpu_s(pid), time.perf_counter()
     said = await walk(walkers, Random(1))
@@ -169,7 +174,9 @@ async def measure(port: int, pid: int) -> dict[str, float]:
     return figures
 
 
-def main() -> dict[str, float]:
+@contextmanager
+def serving() -> Iterator[tuple[int, int]]:
+    """A broker process: its port and its number."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "load.toml"
         config.write_text(SETTINGS.format(port=0), encoding="utf-8")
@@ -190,9 +197,14 @@ def main() -> dict[str, float]:
                         port = int(line.rpartition(":")[2])
                     if "is ready" in line:
                         break
-                figures = asyncio.run(measure(port, broker.pid))
+                yield port, broker.pid
             finally:
                 broker.kill()
+
+
+def main() -> dict[str, float]:
+    with serving() as (port, pid):
+        figures = asyncio.run(measure(port, pid))
     for name, value in figures.items():
         print(f"{name:<20} {value}")
     return figures

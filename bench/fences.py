@@ -6,7 +6,9 @@ quadrilaterals as large; hosts drive in the same spots, at 15 m/s, and report on
 found, which is nearly always a transition. All figures are per CPU second of this process: the median of seven
 slices. Bytes are those of the index's columns, names, and what they keep in reserve.
 
-Redis GEO and Tile38 have no part in this: neither runs in the process, and Tile38 is in no package archive.
+Beside it, where their programs are in PATH, with 10⁵ fences and the same moves (`fence_peers.py`): Redis searches for
+the fences around each new place, and who entered or left is still to be found out; Tile38 has a channel for each
+fence, and tells it. Both are C or Go behind a socket, and only their own CPU time counts.
 
 `python -m bench fences` takes 10⁵ and 10⁶; `python -m bench.fences 1000` as many as it is told.
 """
@@ -19,6 +21,7 @@ from statistics import median
 import numpy as np
 
 from bench import progress
+from bench.fence_peers import RedisGeo, Tile38
 from bench.match import Doubles
 from roamcast.matching.fences import FenceIndex
 from roamcast.model.fence import BEGIN, Fence, FenceRule, Fix, State, advance
@@ -33,6 +36,7 @@ SPACING_M = 316.0
 FENCES_PER_SPOT = 2_500
 SPEED_MPS = 15.0
 BATCH = 4_096
+PEER_MOVES = 40_000
 SLICES = 7
 PUT_AT_ONCE = 20_000
 RULE = FenceRule(hysteresis_m=0.0)
@@ -85,8 +89,7 @@ def rate(index: FenceIndex, ways: Doubles, judged: bool) -> float:
 
 def judge(index: FenceIndex, ways: Doubles, which: list[int], found: list[int]) -> None:
     for way, number in zip(which, found, strict=True):
-        fence = index.get(index.name(number))
-        assert fence is not None
+        fence = index.at(number)
         from_x, from_y, to_x, to_y = ways[way].tolist()
         state = State(Fix(0, Point(from_x, from_y)), BEGIN.stay)
         advance(fence, state, Fix(1_000_000, Point(to_x, to_y)), index.space)
@@ -122,9 +125,24 @@ def measure(count: int) -> dict[str, float]:
     }
 
 
+def peers(count: int) -> dict[str, float]:
+    """The same fences and moves at Redis and Tile38."""
+    town = Town(np.random.default_rng(1), count)
+    fences, ways = town.fences(0, count), town.moves(PEER_MOVES)
+    figures: dict[str, float] = {}
+    for peer in (RedisGeo, Tile38):
+        if why := peer.why_not():
+            progress.skipped(peer.__name__, why)
+        else:
+            figures |= {f"{name}_{count}": value for name, value in peer().measure(fences, ways).items()}
+    return figures
+
+
 def main(scales: tuple[int, ...] = SCALES) -> dict[str, float]:
     figures: dict[str, float] = {}
-    progress.skipped("Redis GEO and Tile38", "a comparison needs their servers, and is not written")
+    for name, value in peers(min(scales)).items():
+        figures[name] = value
+        print(f"{name:32} {value:14,.3f}", flush=True)
     for count in scales:
         found = measure(count)
         figures |= found

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Self
 
 from bench.children import tied
 
@@ -39,31 +40,40 @@ def search(subject: str, x: float, y: float, radius_m: float) -> bytes:
 class Redis:
     """A server for as long as it is used."""
 
+    family: socket.AddressFamily = socket.AF_UNIX
+
     def __init__(self, program: str) -> None:
         self.program = program
 
-    def __enter__(self) -> "Redis":
+    def arguments(self, directory: Path) -> tuple[list[str], Any]:
+        """And where it listens."""
+        path = str(directory / "redis.sock")
+        keeps = ["--save", "", "--appendonly", "no", "--dir", str(directory)]
+        return ["--port", "0", "--unixsocket", path, *keeps], path
+
+    def __enter__(self) -> Self:
         self.directory = tempfile.TemporaryDirectory()
-        path = Path(self.directory.name) / "redis.sock"
-        arguments = ["--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "no"]
+        arguments, address = self.arguments(Path(self.directory.name))
         self.process = subprocess.Popen(
-            [self.program, *arguments, "--dir", self.directory.name], stdout=subprocess.DEVNULL, preexec_fn=tied
+            [self.program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=tied
         )
-        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket = socket.socket(self.family)
         try:
-            self._connect(path)
+            self._connect(address)
         except BaseException:
             self.__exit__(None, None, None)
             raise
         return self
 
-    def _connect(self, path: Path) -> None:
+    def _connect(self, address: Any) -> None:
         until = time.monotonic() + 10
         while True:
             try:
-                self.socket.connect(str(path))
+                self.socket.connect(address)
                 return
             except OSError:
+                self.socket.close()
+                self.socket = socket.socket(self.family)
                 if time.monotonic() > until or self.process.poll() is not None:
                     raise
                 time.sleep(0.02)

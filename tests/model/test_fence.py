@@ -284,6 +284,14 @@ def test_a_way_breaks_off_where_the_position_is_not_known() -> None:
     assert said(list(found)) == [(LEAVE, 9.0)]
 
 
+def test_a_dwell_that_was_over_when_the_position_was_lost_has_happened() -> None:
+    of = fence(on=(Transition.DWELL,), dwell_us=5 * SECOND_US)
+    state, _ = step(of, BEGIN, reported(0, 0), PLANE)
+    state, found = step(of, state, Context("van-7", None, 9 * SECOND_US), PLANE)
+    assert said(list(found)) == [(Transition.DWELL, 5.0)]
+    assert step(of, state, reported(20, 0), PLANE)[1] == ()
+
+
 def test_a_host_tells_its_accuracy_as_an_attribute() -> None:
     of = fence(certainty="surely")
     assert step(of, BEGIN, reported(0, 40, accuracy_m=20), PLANE)[1] == ()

@@ -78,6 +78,10 @@ class FenceIndex:
         number = self._names.find(name)
         return None if number < 0 else self._fence(number)
 
+    def at(self, number: int) -> Fence:
+        """One that `touched_all` has found."""
+        return self._fence(number)
+
     def name(self, number: int) -> str:
         """Of a fence that `touched_all` has found."""
         return self._names.name(number)

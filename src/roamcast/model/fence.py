@@ -189,15 +189,17 @@ def step(
     fence: Fence, state: State, context: Context, space: Space, anchor: Point | None = None
 ) -> tuple[State, tuple[Occurrence, ...]]:
     """`advance` by what a host reports. Where its position is not known, or that of the host which the fence moves
-    with, the way breaks off: the next fix begins another. A fence does not concern the host that it moves with."""
+    with, the way breaks off: what time alone has brought about by then has happened, and the next fix begins another.
+    A fence does not concern the host that it moves with."""
     region = fence.region
     if isinstance(region, Anchored) and region.host == context.host:
         return BEGIN, ()
     if not concerns(fence.rule, context, space):
-        return BEGIN, ()
+        return BEGIN, elapsed(fence, state, context.at_us)[1]
     fix = fix_of(context, anchor)
     if fix is None or (anchor is None and isinstance(region, Anchored)):
-        return State(None, state.stay), ()
+        state, told_by_then = elapsed(fence, state, context.at_us)
+        return State(None, state.stay), told_by_then
     return advance(fence, state, fix, space)
 
 

@@ -1,9 +1,12 @@
 """Clients roam through fences, brokers are killed, links are cut: each transition is told once (P-102).
 
 Random trials on the stage. What is to be told is the definition, folded over the positions that each walker reported.
+`ROAMCAST_WALKERS=1000 ROAMCAST_MOVES=5` has so many of them walk so often; a twentieth of them roam at each step.
+What waits for a subscriber must fit into its queue.
 """
 
 import json
+import os
 
 import pytest
 
@@ -17,7 +20,7 @@ from tests.broker.mqtt.test_protocol_mesh import KINDS, Kind, mesh_edges, mesh_p
 from tests.broker.mqtt.test_roaming_trials import Trial
 from tests.effort import seeds
 
-MOVES = 25
+MOVES = int(os.environ.get("ROAMCAST_MOVES", "25"))
 SIDE_M = 300
 
 
@@ -35,6 +38,8 @@ FENCES = {
 
 
 class FenceTrial(Trial):
+    publishers_count = int(os.environ.get("ROAMCAST_WALKERS", "2"))
+
     def fences(self) -> dict[str, dict[str, object]]:
         return FENCES
 
@@ -52,12 +57,23 @@ class FenceTrial(Trial):
         for _ in range(MOVES):
             for walker in self.publishers:
                 self._walk(walker)
+            if "roam" in self.faults:
+                for walker in self.rng.sample(self.publishers, len(self.publishers) // 20):
+                    walker.connect(self.rng.choice(self.names))
             self._trouble()
             self.stage.run(self.rng.choice((0.001, 0.01, 0.1)))
         self.stage.heal()
         self._settle()
         self.stage.run(3.0)
         self._settle()
+        self._let_arrive()
+
+    def _let_arrive(self) -> None:
+        """Links are slow: of many walkers much is still on its way."""
+        taken = -1
+        while taken < (now := sum(len(each.taken) for each in self.subscribers)):
+            taken = now
+            self.stage.run(5.0)
 
     def _walk(self, walker: SimClient) -> None:
         place = Point(float(self.rng.randrange(SIDE_M)), float(self.rng.randrange(SIDE_M)))

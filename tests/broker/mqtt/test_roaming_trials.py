@@ -20,6 +20,8 @@ TREE: Edges = (("a", "b"), ("b", "c"), ("b", "d"))
 
 
 class Trial:
+    publishers_count = 2
+
     def __init__(
         self,
         seed: int,
@@ -36,7 +38,7 @@ class Trial:
         self.stage = Stage(seed, edges, params, graph=graph, due=Due(2_000) if seed % 2 else None)
         self.names = tuple(self.stage.brokers)
         self.subscribers = [SimClient(self.stage, f"s{number}") for number in range(3)]
-        self.publishers = [SimClient(self.stage, f"p{number}") for number in range(2)]
+        self.publishers = [SimClient(self.stage, f"p{number}") for number in range(self.publishers_count)]
         self.said: dict[str, list[bytes]] = {each.name: [] for each in self.publishers}
 
     def clients(self) -> list[SimClient]:
