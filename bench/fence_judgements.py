@@ -129,15 +129,10 @@ def by_definition(world: World) -> list[Row]:
         for report in world.reports:
             state, anchor = states.get(report.host, BEGIN), None
             if host is not None:
-                state, told = elapsed(fence, state, report.at_us)
-                found += [row(fence, report.host, each) for each in told]
-                before = state.last and anchors.at(BROKER, host, state.last.at_us, report.at_us)
-                last = (
-                    None
-                    if state.last is None or before is None
-                    else msgspec.structs.replace(state.last, anchor=before)
-                )
-                state, anchor = State(last, state.stay), anchors.at(BROKER, host, report.at_us, report.at_us)
+                if state.last is not None:
+                    before = anchors.at(BROKER, host, state.last.at_us, report.at_us)
+                    state = State(msgspec.structs.replace(state.last, anchor=before), state.stay)
+                anchor = anchors.at(BROKER, host, report.at_us, report.at_us)
             states[report.host], told = step(fence, state, report, world.space, anchor)
             found += [row(fence, report.host, each) for each in told]
         for name, state in states.items():

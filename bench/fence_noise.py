@@ -71,11 +71,23 @@ class Listener:
         data, self.data = self.data, b""
         return data
 
+    def drain(self) -> None:
+        """What has come: a server whose words nobody reads stops."""
+        self.socket.settimeout(0.02)
+        try:
+            while more := self.socket.recv(1 << 20):
+                self.data += more
+        except TimeoutError:
+            pass
+        finally:
+            self.socket.settimeout(None)
+
     def day(self, seed: int) -> list[Transition]:
         van, end = f"van-{seed}", f"end-{seed}"
         sets = [encoded("SET", "fleet", van, "POINT", *degrees(fix.position)[::-1]) for fix in day(seed)]
         for first in range(0, len(sets), 500):
             self.server.ask(sets[first : first + 500])
+            self.drain()
         self.server.ask([encoded("SET", "fleet", end, "POINT", "0", "0")])
         data = self.until(b'"id":"' + end.encode())
         counts = (

@@ -292,6 +292,15 @@ def test_a_dwell_that_was_over_when_the_position_was_lost_has_happened() -> None
     assert step(of, state, reported(20, 0), PLANE)[1] == ()
 
 
+def test_a_dwell_goes_on_while_nobody_knows_where_the_anchor_is() -> None:
+    rule = FenceRule((Transition.DWELL,), dwell_us=5 * SECOND_US)
+    of = Fence("ring", Anchored(Circle(Point(0, 0), 100), "ambulance"), rule)
+    state, _ = step(of, BEGIN, reported(0, 0), PLANE, Point(0, 0))
+    state, found = step(of, state, reported(3, 0), PLANE, None)
+    assert found == ()
+    assert said(list(elapsed(of, state, 9 * SECOND_US)[1])) == [(Transition.DWELL, 5.0)]
+
+
 def test_a_host_tells_its_accuracy_as_an_attribute() -> None:
     of = fence(certainty="surely")
     assert step(of, BEGIN, reported(0, 40, accuracy_m=20), PLANE)[1] == ()

@@ -133,7 +133,8 @@ OUTSIDE = Stay()
 
 class State(Struct, frozen=True, array_like=True):
     last: Fix | None = None
-    """From where the way goes on; None: it begins with the next fix."""
+    """From where the way goes on; None: it begins with the next fix. So it does where the place of the host that the
+    fence moves with was not known."""
     stay: Stay = OUTSIDE
 
 
@@ -159,6 +160,8 @@ def advance(fence: Fence, state: State, fix: Fix, space: Space) -> tuple[State, 
     judge = Judge(fence.rule, state.stay)
     if last is not None:
         judge.elapse(fix.at_us, last.position)
+        if last.anchor is None and isinstance(fence.region, Anchored):
+            last = None
     for share, inside in way_pieces(fence.region, last, fix, space):
         if inside != judge.stay.is_within:
             judge.passes(*moment(last, fix, share, space), inside, fix)
@@ -199,7 +202,7 @@ def step(
     fix = fix_of(context, anchor)
     if fix is None or (anchor is None and isinstance(region, Anchored)):
         state, told_by_then = elapsed(fence, state, context.at_us)
-        return State(None, state.stay), told_by_then
+        return State(fix, state.stay), told_by_then
     return advance(fence, state, fix, space)
 
 

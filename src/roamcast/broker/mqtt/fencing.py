@@ -245,9 +245,6 @@ class Fencing:
                 # It has told no place since then.
                 continue
             state = self._state(session, fence, since_us, before)
-            if isinstance(fence.region, Anchored) and state.last is not None and state.last.anchor is None:
-                # Nobody knows any more where its anchor was then: the way begins anew.
-                state = State(None, state.stay)
             state, occurrences = step(fence, state, after, self.border.space, self._anchor(fence, seen_us))
             yield Judged(fence, since_us, state, occurrences)
 

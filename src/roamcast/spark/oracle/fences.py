@@ -207,12 +207,10 @@ class Walk:
     def seen_from(self, number: int, state: State, fixes: Fixes, row: int) -> tuple[State, Point | None]:
         """With the place of its anchor at the last fix, and that at this one."""
         at_us, row_us, broker = int(fixes.at_us[row]), int(fixes.row_us[row]), fixes.broker[row]
-        fence, host = self.fences[number].fence, self.moving[number]
-        state, told = elapsed(fence, state, at_us)
-        self.tell(fence, fixes.host[row], told)
+        host = self.moving[number]
         if state.last is not None:
             anchor = self.anchors.at(broker, host, state.last.at_us, row_us)
-            state = State(None if anchor is None else replace(state.last, anchor=anchor), state.stay)
+            state = State(replace(state.last, anchor=anchor), state.stay)
         return state, self.anchors.at(broker, host, at_us, row_us)
 
     def leave(self, number: int, at_us: int) -> None:
