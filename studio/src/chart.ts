@@ -105,6 +105,7 @@ function nearest(times: readonly number[], at: number): number {
 
 function short(value: number | null): string {
   if (value === null) return "–";
+  if (value < 0.05) return "0";
   return value >= 10_000 ? `${Math.round(value / 1_000)}k` : value >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)));
 }
 

@@ -18,7 +18,7 @@ import { LivePanel } from "./panels/live.ts";
 import { TalkPanel } from "./panels/talk.ts";
 import { TryPanel } from "./panels/try.ts";
 import { crsOf, latLng, placeOf } from "./projection.ts";
-import { Scene, type LayerName } from "./scene.ts";
+import { Scene, type Hit, type LayerName } from "./scene.ts";
 import { Ground } from "./ground.ts";
 import type { Panel, Selection, Studio } from "./studio.ts";
 import { Tabs } from "./tabs.ts";
@@ -26,6 +26,8 @@ import { World } from "./world.ts";
 
 const REFRESH_MS = 250;
 const START_ZOOM = 16;
+/** A finger hits what is so near. */
+const FINGER_PX = 26;
 
 export class Page implements FeedListener {
   private readonly world = new World();
@@ -69,6 +71,7 @@ export class Page implements FeedListener {
     const legend = new Legend(stage, (layer, on) => stage.switch(layer, on));
     stage.onSelect = () => {
       details.show(stage.selection());
+      stage.keepInView();
       legend.giveWay(stage.selection() !== null);
     };
     this.panels = [
@@ -176,7 +179,7 @@ class Stage implements Studio {
   onSelect: () => void = () => undefined;
   private readonly ground: Ground;
   private selected: Selection | null = null;
-  private aiming: ((place: Place | null) => void) | null = null;
+  private aiming: ((place: Place | null, hit: Hit | null) => void) | null = null;
   private mapped: L.LatLngBounds | null = null;
 
   constructor(
@@ -209,16 +212,19 @@ class Stage implements Studio {
     this.pointers();
     const touch = (): void => void (this.touched = true);
     for (const kind of ["pointerdown", "wheel", "keydown"]) this.map.getContainer().addEventListener(kind, touch, { passive: true });
-    new ResizeObserver(() => this.map.invalidateSize({ animate: false, pan: false })).observe(this.map.getContainer());
+    // On a phone panels rise over the lower half: what was in the middle stays there.
+    new ResizeObserver(() => this.map.invalidateSize({ animate: false, pan: this.map.getSize().x <= 760 })).observe(this.map.getContainer());
   }
 
   private pointers(): void {
     this.map.on("click", (event) => {
+      const reach = (event.originalEvent as PointerEvent).pointerType === "touch" ? FINGER_PX : undefined;
       if (this.aiming !== null) {
         const told = this.aiming;
+        const hit = this.scene.hit(event.containerPoint, reach);
         this.aim(null);
-        told(placeOf(event.latlng));
-      } else this.select(this.scene.hit(event.containerPoint));
+        told(placeOf(event.latlng), hit);
+      } else this.select(this.scene.hit(event.containerPoint, reach));
     });
     const tooltip = byId("tooltip");
     this.map.on("mousemove", (event) => {
@@ -274,7 +280,19 @@ class Stage implements Studio {
   bring(places: readonly L.LatLng[]): void {
     if (places.length === 0 || places.every((place) => this.map.getBounds().contains(place))) return;
     const room = this.map.getSize().x > 700 ? 60 : 30;
-    this.map.fitBounds(L.latLngBounds([...places]), { maxZoom: this.map.getZoom(), padding: [room, room] });
+    if (places.length === 1) this.map.panTo(places[0] as L.LatLng);
+    else this.map.fitBounds(L.latLngBounds([...places]), { maxZoom: this.map.getZoom(), padding: [room, room] });
+  }
+
+  /** Details take room from the map: what was chosen may have gone from view. */
+  keepInView(): void {
+    const chosen = this.selected;
+    if (chosen?.kind !== "client") return;
+    requestAnimationFrame(() => {
+      this.map.invalidateSize({ animate: false, pan: this.map.getSize().x <= 760 });
+      const at = this.scene.where(chosen.id);
+      if (at !== null) this.bring([at]);
+    });
   }
 
   recolour(): void {
@@ -303,8 +321,10 @@ class Stage implements Studio {
     return this.selected;
   }
 
-  aim(then: ((place: Place | null) => void) | null): void {
+  aim(then: ((place: Place | null, hit: Hit | null) => void) | null): void {
     this.aiming = then;
+    // On a phone the panel would cover half of what is aimed at.
+    document.querySelector(".body")?.classList.toggle("aiming", then !== null);
     this.map.getContainer().classList.toggle("aiming", then !== null);
   }
 
@@ -312,7 +332,7 @@ class Stage implements Studio {
     if (this.aiming !== null) {
       const told = this.aiming;
       this.aim(null);
-      told(null);
+      told(null, null);
     } else this.select(null);
   }
 

@@ -26,6 +26,8 @@ export interface ShownWay {
   readonly at: Place | null;
   readonly hops: readonly { readonly broker: string; readonly over: string | null; readonly delivered: readonly string[] }[];
   readonly missed: readonly string[];
+  /** Its audience and relevance, as they were when it was published. */
+  readonly regions: readonly Region[];
 }
 
 interface Sprite {
@@ -77,7 +79,12 @@ export class Scene extends L.Layer {
   readonly shown = new Set<LayerName>(LAYERS);
   private readonly canvas = document.createElement("canvas");
   private readonly pen: CanvasRenderingContext2D;
+  /** Where entities are now. */
   private readonly sprites = new Map<string, Sprite>();
+  /** Where they were at the moment that is shown instead. */
+  private then: ReadonlyMap<string, Sprite> | null = null;
+  /** Who reads in a filter that is tried: an entity, or a place. */
+  reader: string | Place | null = null;
   private sheet: Sprites;
   private regions: Regions;
   private readonly fences = new Fences();
@@ -152,6 +159,25 @@ export class Scene extends L.Layer {
     this.regions = new Regions(palette, ratio());
     for (const sprite of this.sprites.values()) sprite.look = this.world.looks.of(sprite.entity.type);
     this.refresh();
+  }
+
+  /** Shows entities where they were; null: where they are. */
+  showMoment(entities: readonly Entity[] | null): void {
+    this.then =
+      entities === null
+        ? null
+        : new Map(
+            entities.map((entity) => {
+              const at = this.flat(entity.at);
+              const sprite: Sprite = { entity, look: this.world.looks.of(entity.type), from: at, to: at, start: 0, spanMs: 1, x: -1e4, y: -1e4 };
+              return [entity.id, sprite] as const;
+            }),
+          );
+    this.refresh();
+  }
+
+  private get drawn(): ReadonlyMap<string, Sprite> {
+    return this.then ?? this.sprites;
   }
 
   /** Nothing new comes while paused; what is in flight stands still, but for a moment after each step. */
@@ -232,13 +258,13 @@ export class Scene extends L.Layer {
 
   /** Where an entity is on the screen, for tests and for following it. */
   where(id: string): L.LatLng | null {
-    const sprite = this.sprites.get(id);
+    const sprite = this.drawn.get(id);
     return sprite === undefined ? null : this._map.unproject(L.point(this.between(sprite, this.clock)), 0);
   }
 
-  hit(at: L.Point): Hit | null {
+  hit(at: L.Point, reach: number = HIT_PX): Hit | null {
     let best: Hit | null = null;
-    let nearest = HIT_PX;
+    let nearest = reach;
     const view = new View(this._map, this.world.space);
     if (this.shown.has("brokers")) {
       for (const broker of this.world.brokers.values()) {
@@ -250,7 +276,7 @@ export class Scene extends L.Layer {
       }
     }
     if (!this.shown.has("entities")) return best;
-    for (const sprite of this.sprites.values()) {
+    for (const sprite of this.drawn.values()) {
       const distance = Math.hypot(sprite.x - at.x, sprite.y - at.y);
       if (distance < nearest) [best, nearest] = [{ kind: "client", id: sprite.entity.id }, distance];
     }
@@ -283,26 +309,29 @@ export class Scene extends L.Layer {
     this.drawRegions(view, width, height);
     if (this.shown.has("brokers")) this.drawLinks(view);
     if (this.way !== null) this.drawWay(view, this.way);
-    if (this.shown.has("deliveries")) this.drawFlights(view);
+    if (this.shown.has("deliveries") && this.then === null) this.drawFlights(view);
     if (this.shown.has("entities")) this.drawEntities(inView);
     if (this.shown.has("brokers")) this.drawBrokers(view);
-    if (this.shown.has("handovers")) this.drawHandovers(view);
+    if (this.shown.has("handovers") && this.then === null) this.drawHandovers(view);
+    this.drawReader(view);
   }
 
   private drawRegions(view: View, width: number, height: number): void {
-    const host = (id: string): Flat | undefined => this.sprites.get(id);
+    const host = (id: string): Flat | undefined => this.drawn.get(id);
     const focus = this.selected ?? this.way?.event ?? null;
     const everybody = this.shown.has("interests");
     const stirred = (region: Region): boolean => this.fences.stirred(region);
     const given: RegionView = { view, width, height, host, focus, pointed: this.pointed, everybody, stirred };
-    const shown = [...this.world.regions.values()].filter(({ what }) => this.shown.has(what === "fence" ? "fences" : "regions"));
+    const known = [...this.world.regions.values()];
+    const all = this.then === null ? known : [...known.filter(({ what }) => what === "fence"), ...(this.way?.regions ?? [])];
+    const shown = all.filter(({ what }) => this.shown.has(what === "fence" ? "fences" : "regions"));
     this.regions.draw(this.pen, shown, given);
     this.fences.draw(this.pen, this.palette, shown, given, this.clock);
   }
 
   private place(view: View, width: number, height: number): Sprite[] {
     const inView: Sprite[] = [];
-    for (const sprite of this.sprites.values()) {
+    for (const sprite of this.drawn.values()) {
       const at = this.between(sprite, this.clock);
       sprite.x = view.x(at);
       sprite.y = view.y(at);
@@ -388,6 +417,15 @@ export class Scene extends L.Layer {
     for (const { entity, x, y } of first === undefined ? named : [first, ...named]) {
       if (free.take(x, y + offset + 9, entity.id.length * 6)) label(pen, this.palette, entity.id, x, y + offset + 9, entity.id === this.selected);
     }
+  }
+
+  private drawReader(view: View): void {
+    if (this.reader === null) return;
+    const place = typeof this.reader === "string" ? undefined : view.flat(this.reader);
+    const at = typeof this.reader === "string" ? this.drawn.get(this.reader) : place && { x: view.x(place), y: view.y(place) };
+    if (at === undefined) return;
+    ring(this.pen, at.x, at.y, 17, this.palette.accent, 2, [4, 3]);
+    label(this.pen, this.palette, "me", at.x, at.y - 25, true, 12);
   }
 
   private drawLinks(view: View): void {
@@ -511,7 +549,7 @@ export class Scene extends L.Layer {
 
   /** From the publisher to its broker, from broker to broker, and from there to everybody who got it. */
   private drawWay(view: View, way: ShownWay): void {
-    const publisher = this.sprites.get(way.from);
+    const publisher = this.drawn.get(way.from);
     const start = publisher ?? (way.at === null ? null : { x: view.x(view.flat(way.at)), y: view.y(view.flat(way.at)) });
     for (const hop of way.hops) {
       const here = this.brokerAt(view, this.world.brokers.get(hop.broker)) ?? start;
@@ -519,7 +557,7 @@ export class Scene extends L.Layer {
       const before = hop.over === null ? start : this.brokerAt(view, this.world.brokers.get(hop.over));
       if (before !== null) arrow(this.pen, before, here, this.palette.accent, 3);
       for (const id of hop.delivered) {
-        const receiver = this.sprites.get(id);
+        const receiver = this.drawn.get(id);
         if (receiver !== undefined) arrow(this.pen, here, receiver, this.palette.delivery, 1.5);
       }
     }

@@ -3,7 +3,7 @@
 import type L from "leaflet";
 import type { Feeds } from "./feeds.ts";
 import type { Place } from "./feed.ts";
-import type { Scene } from "./scene.ts";
+import type { Hit, Scene } from "./scene.ts";
 import type { World } from "./world.ts";
 
 export type Selection =
@@ -19,7 +19,7 @@ export interface Studio {
   select(selection: Selection | null): void;
   selection(): Selection | null;
   /** The next click on the map is a place, not a choice; null is told if the viewer gives up. */
-  aim(then: (place: Place | null) => void): void;
+  aim(then: (place: Place | null, hit: Hit | null) => void): void;
   bring(places: readonly L.LatLng[]): void;
   say(text: string): void;
 }

@@ -5,6 +5,8 @@ import { byId } from "./dom.ts";
 export const TABS = ["live", "charts", "clients", "find", "try", "talk"] as const;
 export type Tab = (typeof TABS)[number];
 
+const isNarrow = (): boolean => matchMedia("(max-width: 760px)").matches;
+
 export class Tabs {
   private readonly side = document.querySelector(".side") as HTMLElement;
   private readonly body = document.querySelector(".body") as HTMLElement;
@@ -12,10 +14,16 @@ export class Tabs {
   current: Tab = "live";
 
   constructor(found: () => void) {
+    // On a phone the map comes first.
+    this.side.classList.toggle("folded", isNarrow());
+    byId("handle").addEventListener("click", () => {
+      const tall = this.body.classList.toggle("tall");
+      byId("handle").setAttribute("aria-pressed", String(tall));
+    });
     for (const [index, tab] of TABS.entries()) {
       const handle = byId(`tab-${tab}`);
       handle.addEventListener("click", () => {
-        const narrow = matchMedia("(max-width: 760px)").matches;
+        const narrow = isNarrow();
         const folded = narrow && tab === this.current && !this.side.classList.contains("folded");
         this.open(tab);
         this.side.classList.toggle("folded", folded);

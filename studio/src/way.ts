@@ -1,6 +1,8 @@
 // The way of one event, put together from what each broker knows of it: where it came in, which broker passed it to
 // which, who got it where, and who did not and why.
 
+import type { RegionNews } from "./feed.ts";
+
 export type CameFrom = { readonly broker: string } | { readonly client: string };
 
 /** What one broker answers at /studio/events/ID. */
@@ -16,6 +18,8 @@ export interface EventPart {
   /** Null where it is not remembered, as of a retained message. */
   readonly came_from: CameFrom | null;
   readonly seen_us: number;
+  /** As they were when it was published. */
+  readonly regions?: readonly RegionNews[];
   readonly passed_to: readonly { readonly broker: string; readonly at_us: number }[];
   readonly delivered: readonly { readonly to: string; readonly at_us: number }[];
   readonly not_delivered: readonly Miss[];
@@ -50,6 +54,7 @@ export interface Way {
   readonly expiry_us: number | null;
   readonly relevance: unknown;
   readonly audience: unknown;
+  readonly regions: readonly RegionNews[];
   readonly hops: readonly Hop[];
   readonly delivered: number;
   readonly missed: readonly (Miss & { readonly broker: string })[];
@@ -75,6 +80,7 @@ export function joinWay(parts: ReadonlyMap<string, EventPart>): Way | null {
     expiry_us: first.expiry_us,
     relevance: first.relevance ?? null,
     audience: first.audience ?? null,
+    regions: first.regions ?? [],
     hops,
     delivered: got.size + hops.reduce((sum, hop) => sum + hop.more, 0),
     // A client that roams may be missed at one broker and served at the next.

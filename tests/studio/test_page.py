@@ -1,6 +1,7 @@
 """The studio's page in a real browser, at real brokers with unmodified MQTT clients (L5)."""
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,6 +81,26 @@ def find(page: Page, name: str) -> None:
     page.press("#find-input", "Enter")
 
 
+CAR, AMBULANCE = (0x3C, 0x6F, 0xC4), (0xD2, 0x38, 0x2F)
+MIDDLE = """colour => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
+    const canvas = document.querySelector("canvas.scene");
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    let [x, y, count] = [0, 0, 0];
+    for (let at = 0; at < data.length; at += 4) {
+        if (colour.some((part, index) => data[at + index] !== part)) continue;
+        x += (at / 4) % canvas.width;
+        y += Math.floor(at / 4 / canvas.width);
+        count += 1;
+    }
+    done([x / count, y / count]);
+})))"""
+
+
+def distance_px(page: Page, one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    """Between what is drawn in two colours."""
+    return math.dist(page.evaluate(MIDDLE, one), page.evaluate(MIDDLE, other))
+
+
 def test_an_entity_appears_with_its_home_and_moves(town: Town, page: Page, tmp_path: Path) -> None:
     with town.client("mover-1") as mover:
         mover.report(10, 20, attributes={"type": "car"})
@@ -125,6 +146,30 @@ def test_an_event_is_logged_and_its_way_and_whom_it_missed_explained(town: Town,
         page.screenshot(path=tmp_path / "way.png")
 
 
+def test_a_chosen_event_is_shown_with_positions_as_of_then(town: Town, page: Page, tmp_path: Path) -> None:
+    with town.client("source-13") as source, town.client("close-13", "b2") as close:
+        source.report(-250, 10, attributes={"type": "ambulance"})
+        close.report(-220, 10, attributes={"type": "car"})
+        close.subscribe("siren/13")
+        source.publish("siren/13", audience=CIRCLE)
+        close.next()
+        find(page, "close-13")
+        close.report(280, -40)
+        playwright.expect(page.locator("#details")).to_contain_text("280 m, -40 m")
+        page.click("#tab-live")
+        page.locator("#log li", has_text="siren/13").locator("button").click()
+        moment = page.locator("#moment")
+        playwright.expect(moment).to_contain_text("Positions as of the event")
+        page.screenshot(path=tmp_path / "then.png")
+        # 30 m then, and 530 m now.
+        then = distance_px(page, CAR, AMBULANCE)
+        page.click("#moment-turn")
+        playwright.expect(moment).to_contain_text("Positions of now")
+        assert distance_px(page, CAR, AMBULANCE) > 8 * then
+        page.keyboard.press("Escape")
+        playwright.expect(moment).to_be_hidden()
+
+
 def test_a_filter_is_tried_while_it_is_typed(town: Town, page: Page) -> None:
     with town.client("bus-3") as bus, town.client("bus-4", "b2") as other, town.client("tree-3") as tree:
         for client, kind in ((bus, "bus"), (other, "bus"), (tree, "tree")):
@@ -135,6 +180,26 @@ def test_a_filter_is_tried_while_it_is_typed(town: Town, page: Page) -> None:
         playwright.expect(result).to_contain_text("Entities that it accepts: 2")
         playwright.expect(result.get_by_role("button", name="bus-4")).to_be_visible()
         playwright.expect(result.get_by_role("button", name="tree-3")).to_have_count(0)
+
+
+def test_the_viewer_chooses_who_reads_in_a_filter(town: Town, page: Page) -> None:
+    with town.client("bus-14") as bus, town.client("car-14", "b2") as car:
+        bus.report(-200, 0, attributes={"type": "bus"})
+        car.report(-180, 0, attributes={"type": "car", "budget": 7})
+        bus.publish("stop/14", {"position": [-190, 0], "price": 5})
+        page.click("#tab-try")
+        result = page.locator("#try-result")
+        page.fill("#try-input", "near(position, 100) AND price < me.budget")
+        playwright.expect(result).to_contain_text("Recent events that it accepts: 0")
+        page.fill("#try-me", "car-14")
+        playwright.expect(result).to_contain_text("Recent events that it accepts: 1")
+        page.fill("#try-input", "near(position, 100)")
+        playwright.expect(result).to_contain_text("Entities that it accepts: 2")
+        page.click("#try-pick")
+        # Far from both: a corner of the map.
+        page.locator("#map").click(position={"x": 40, "y": 40})
+        playwright.expect(page.locator("#try-me")).to_have_value("a place on the map")
+        playwright.expect(result).to_contain_text("Entities that it accepts: 0")
 
 
 def test_a_filter_that_is_wrong_is_shown_where(page: Page) -> None:
@@ -179,6 +244,45 @@ def test_what_the_broker_refuses_is_told_in_its_words(page: Page) -> None:
     page.fill("#publish-payload", "{")
     page.click("#publish-form button")
     playwright.expect(page.locator("#publish-outcome")).to_contain_text("not JSON")
+
+
+def test_a_publication_that_ends_the_connection_is_given_up_with_its_reason(town: Town, page: Page) -> None:
+    page.click("#tab-talk")
+    page.fill("#talk-name", "visitor-15")
+    page.click("#talk-connect")
+    state = page.locator("#talk-state")
+    playwright.expect(state).to_have_text("Connected as visitor-15")
+    page.fill("#publish-topic", "no/#/topic")
+    page.click("#publish-form button")
+    why = "The broker ended the connection: a topic name contains a wildcard"
+    playwright.expect(page.locator("#publish-outcome")).to_have_text(why)
+    playwright.expect(state).to_have_text(why)
+    playwright.expect(page.locator("#talk-connect")).to_have_text("Connect")
+    page.click("#talk-connect")
+    playwright.expect(state).to_have_text("Connected as visitor-15")
+    page.fill("#publish-topic", "yes/15")
+    page.fill("#publish-payload", f'{{"text": "{"x" * 1_100_000}"}}')
+    page.click("#publish-form button")
+    playwright.expect(page.locator("#publish-outcome")).to_contain_text("the broker takes 1,048,576")
+    playwright.expect(state).to_have_text("Connected as visitor-15")
+
+
+def test_who_is_not_let_in_is_told_why_and_not_tried_again(
+    town: Town, context: "playwright.BrowserContext", tmp_path: Path
+) -> None:
+    set_password(tmp_path / "passwords", "guard", "secret")
+    rules = [{"publish": ["#"], "subscribe": ["#"]}]
+    town.start("b4", security={"passwords": str(tmp_path / "passwords"), "rules": rules, "anonymous": True})
+    page = context.new_page()
+    page.goto(f"{town.http('b4')}/studio/")
+    page.click("#tab-talk")
+    page.click("#panel-talk summary")
+    page.fill("#panel-talk [autocomplete=username]", "guard")
+    page.fill("#panel-talk [type=password]", "wrong")
+    page.click("#talk-connect")
+    playwright.expect(page.locator("#talk-state")).to_contain_text("The broker did not let you in: ")
+    playwright.expect(page.locator("#talk-connect")).to_have_text("Connect")
+    town.stop("b4")
 
 
 def test_a_visitor_places_itself_on_the_map_and_hears_only_what_is_near(town: Town, page: Page) -> None:
@@ -323,6 +427,12 @@ def test_a_broker_that_goes_away_is_said_and_called_again(town: Town, context: "
     town.stop("b9")
 
 
+def map_height(page: Page) -> float:
+    box = page.locator("#map").bounding_box()
+    assert box is not None
+    return box["height"]
+
+
 def test_a_phone_takes_part_with_its_own_location(town: Town, browser: "playwright.Browser", tmp_path: Path) -> None:
     town.start("b8", space="earth")
     here: playwright.Geolocation = {"longitude": 24.94, "latitude": 60.17, "accuracy": 12}
@@ -330,11 +440,19 @@ def test_a_phone_takes_part_with_its_own_location(town: Town, browser: "playwrig
     page = phone.new_page()
     page.goto(f"{town.http('b8')}/studio/")
     page.click("#intro-close")
+    # The map has the page to itself until a panel is asked for, and most of it with one.
+    playwright.expect(page.locator("#panel-live")).to_be_hidden()
+    assert map_height(page) > 0.75 * PHONE["height"]
     page.click("#tab-talk")
+    assert map_height(page) > 0.35 * PHONE["height"]
     page.fill("#talk-name", "phone-8")
     page.click("#talk-connect")
     page.click("#talk-locate")
     playwright.expect(page.locator("#talk-where")).to_contain_text("24.94000, 60.17000 (within 12 m)")
+    page.click("#talk-place")
+    playwright.expect(page.locator("#panel-talk")).to_be_hidden()
+    page.keyboard.press("Escape")
+    page.click("#talk-locate")
     page.click("#tab-find")
     playwright.expect(page.locator("#find-list [data-entity=phone-8]")).to_be_visible()
     phone.set_geolocation({**here, "latitude": 60.18})

@@ -44,7 +44,7 @@ class Town:
         self.brokers: dict[str, RunningBroker] = {}
 
     def start(self, name: str, http: int = 0, origins: tuple[str, ...] = (), **given: Any) -> RunningBroker:
-        listeners = [{"kind": "tcp", "port": 0}, {"kind": "ws", "port": 0}]
+        listeners = [{"kind": kind, "host": "127.0.0.1", "port": 0} for kind in ("tcp", "ws")]
         told = {
             "name": name,
             "data": str(self._folder / name),

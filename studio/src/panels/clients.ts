@@ -163,7 +163,7 @@ export class ClientsPanel implements Panel {
       row.connected ? button("Kick", { class: "small", "data-action": "kick" }, () => void this.kick(row)) : null,
       this.table === "sessions" ? button("End", { class: "small bad", "data-action": "end" }, () => void this.end(row)) : null,
     ];
-    return el("tr", { "data-client": row.client, "data-broker": row.broker }, ...cells, el("td", { class: "actions" }, ...actions));
+    return el("tr", { "data-client": row.client, "data-broker": row.broker }, ...cells, el("td", { class: "act" }, el("div", { class: "actions" }, ...actions)));
   }
 
   private async kick({ client, broker, http }: Row): Promise<void> {

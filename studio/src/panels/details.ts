@@ -1,34 +1,18 @@
 // What is known of the one thing that is selected: a client, an event with its way, or a broker.
 
-import { answered, ask, askAll, type Answer } from "../ask.ts";
+import { answered, askAll, askClient, type Answer, type ClientAnswer } from "../ask.ts";
 import { button, byId, clock, el } from "../dom.ts";
 import type { Place, Space } from "../feed.ts";
 import { signSvg } from "../glyphs.ts";
 import { latLng } from "../projection.ts";
 import type { Panel, Selection, Studio } from "../studio.ts";
+import { MomentBar } from "../moment.ts";
 import { after, byReason, joinWay, type EventPart, type Way } from "../way.ts";
 
 const AGAIN_MS = 1_500;
 const CHIPS_MAX = 60;
 const WHYS_MAX = 40;
 const FOR_GOOD_US = 1e15;
-
-interface ClientAnswer {
-  readonly id: string;
-  readonly home: string;
-  readonly at: Place | null;
-  readonly attributes: Readonly<Record<string, unknown>>;
-  readonly connected: boolean;
-  readonly waiting: number;
-  readonly subscriptions: readonly {
-    readonly topic: string;
-    readonly filter: string | null;
-    readonly near_m: number | null;
-    readonly interest: string | null;
-    readonly expiry_us: number | null;
-  }[];
-  readonly last_events: readonly { readonly id: string; readonly subject: string; readonly at_us: number }[];
-}
 
 const FAILED: Readonly<Record<string, string>> = {
   filter: "The filter of the subscription does not accept it",
@@ -48,13 +32,18 @@ export class DetailsPanel implements Panel {
   private shown = "";
   private following = false;
 
-  constructor(private readonly studio: Studio) {}
+  private readonly moment: MomentBar;
+
+  constructor(private readonly studio: Studio) {
+    this.moment = new MomentBar(studio);
+  }
 
   show(selection: Selection | null): void {
     const returning = this.panel.contains(document.activeElement);
     this.selection = selection;
     this.following = false;
     this.shown = "";
+    this.moment.hide();
     this.panel.hidden = selection === null;
     if (selection === null) {
       if (returning) byId("map").focus();
@@ -83,24 +72,12 @@ export class DetailsPanel implements Panel {
   private async ask(selection: Selection): Promise<void> {
     switch (selection.kind) {
       case "client":
-        return this.client(selection.id, await this.askClient(selection.id));
+        return this.client(selection.id, await askClient(this.studio, selection.id));
       case "event":
         return this.event(selection.id, await askAll<EventPart>(this.studio.feeds, `/studio/events/${encodeURIComponent(selection.id)}`));
       case "broker":
         return this.broker(selection.id);
     }
-  }
-
-  private async askClient(id: string): Promise<Answer<ClientAnswer>> {
-    const path = `/studio/clients/${encodeURIComponent(id)}`;
-    const home = this.studio.world.entities.get(id)?.home ?? null;
-    const http = home === null ? null : this.studio.feeds.httpOf(home);
-    const first = http === null ? null : await ask<ClientAnswer>(http, path);
-    if (first?.ok === true) return first;
-    const others = answered(await askAll<ClientAnswer>(this.studio.feeds, path));
-    const found = [...others.values()].find((one) => one.connected) ?? [...others.values()][0];
-    if (found !== undefined) return { ok: true, value: found };
-    return first ?? { ok: false, status: 404, problem: "No broker knows it." };
   }
 
   private head(selection: Selection): HTMLElement {
@@ -166,7 +143,7 @@ export class DetailsPanel implements Panel {
     return el("li", {}, row);
   }
 
-  private event(id: string, answers: ReadonlyMap<string, Answer<EventPart>>): void {
+  private async event(id: string, answers: ReadonlyMap<string, Answer<EventPart>>): Promise<void> {
     if (this.selection?.id !== id) return;
     const way = joinWay(answered(answers));
     if (way === null) {
@@ -179,9 +156,15 @@ export class DetailsPanel implements Panel {
       at: this.studio.world.events.get(id)?.at ?? null,
       hops: way.hops.map((hop) => ({ broker: hop.broker, over: over(hop.from), delivered: hop.delivered.map((one) => one.to) })),
       missed: way.missed.map((miss) => miss.to),
+      // Drawn as they were told: nothing moves in the moment that is shown.
+      regions: way.regions.map((region) => ({ ...region, key: region.id, anchored: null, hostAt: null })),
     };
     this.studio.scene.refresh();
-    if (this.shown === "") this.bringWay(way);
+    if (this.shown === "") {
+      await this.moment.show(way.published_us);
+      if (this.selection?.id !== id) return;
+      this.bringWay(way);
+    }
     this.fill(id, JSON.stringify(way), () => this.wayParts(way));
   }
 

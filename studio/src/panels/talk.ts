@@ -12,6 +12,7 @@ const QOS = ["0", "1", "2"] as const;
 export class TalkPanel implements Panel {
   private readonly session = new Session({
     state: (text, connected) => this.stated(text, connected),
+    ended: (text) => this.ended(text),
     received: (message) => this.receive(message),
   });
   private readonly broker = el("select", { id: "talk-broker" });
@@ -96,8 +97,17 @@ export class TalkPanel implements Panel {
     void this.session.connect(credentials).catch(() => this.stated("The MQTT library could not be loaded.", false));
   }
 
+  /** For good: the viewer may change something and connect again. */
+  private ended(text: string): void {
+    this.wanted = false;
+    this.unshare();
+    this.subscriptions.replaceChildren();
+    this.stated(text, false);
+  }
+
   private stated(text: string, connected: boolean): void {
     this.state.textContent = text;
+    this.state.classList.toggle("bad", !connected && !this.wanted && text !== "Not connected");
     this.connect.textContent = this.wanted ? "Disconnect" : "Connect";
     this.connect.classList.toggle("primary", !this.wanted);
     this.rest.disabled = !connected;
@@ -184,7 +194,7 @@ export class TalkPanel implements Panel {
       }
       const message = { topic: topic.value, payload: payload.value, qos: level(qos), audienceM: amount(audience), relevanceM: amount(relevance) };
       this.session.publish(message).then(
-        () => (outcome.textContent = `Published at ${clock(Date.now() * 1_000)}.`),
+        () => (outcome.textContent = message.qos === 0 ? `Sent at ${clock(Date.now() * 1_000)}. Of QoS 0 a broker does not say what became of it.` : `Published at ${clock(Date.now() * 1_000)}.`),
         (error: unknown) => (outcome.textContent = words(error)),
       );
     });

@@ -1,6 +1,6 @@
 // A filter tried at all brokers while it is typed: whom it accepts, which of the last events, and what is wrong with it.
 
-import { answered, askAll, type Answer } from "../ask.ts";
+import { answered, askAll, askClient, type Answer } from "../ask.ts";
 import { button, byId, el } from "../dom.ts";
 import type { Place } from "../feed.ts";
 import type { Panel, Studio } from "../studio.ts";
@@ -9,6 +9,8 @@ import type { Tabs } from "../tabs.ts";
 const TYPING_MS = 250;
 const AGAIN_MS = 2_000;
 const CHIPS_MAX = 40;
+const NAMES_MAX = 500;
+const PLACE = "a place on the map";
 
 interface TryAnswer {
   readonly clients: readonly { readonly id: string; readonly at: Place | null }[];
@@ -21,6 +23,11 @@ const EXAMPLES = ["type = 'car'", "near(position, 300)", "severity >= 2", "type 
 export class TryPanel implements Panel {
   private readonly input = el("textarea", { id: "try-input", rows: 3, spellcheck: "false", autocapitalize: "off", placeholder: "type = 'car' AND speed > 10" });
   private readonly subject = el("input", { id: "try-subject", placeholder: "any", autocapitalize: "off" });
+  private readonly me = el("input", { id: "try-me", list: "try-me-list", placeholder: "each entity itself", autocapitalize: "off", autocomplete: "off" });
+  private readonly names = el("datalist", { id: "try-me-list" });
+  private readonly pick = button("Pick on the map", { id: "try-pick" }, () => this.aim());
+  /** Where the reader is that is no entity. */
+  private place: Place | null = null;
   private readonly result = el("div", { id: "try-result", role: "status" });
   private typing = 0;
   private asked = 0;
@@ -41,9 +48,20 @@ export class TryPanel implements Panel {
       el("label", { class: "field" }, el("span", {}, "Try a filter (CQL2)"), this.input, el("small", {}, "Matching entities are ringed on the map as you type.")),
       el("div", { class: "chips", "aria-label": "Examples" }, ...examples),
       el("br"),
+      el("label", { class: "field" }, el("span", {}, "Who is “me”"), this.me, this.names, el("small", {}, "Whose position and attributes the filter reads: an entity, or a place. Of events, as it was then.")),
+      el("div", { class: "actions" }, this.pick),
+      el("br"),
       el("label", { class: "field" }, el("span", {}, "Only events of this subject"), this.subject),
       this.result,
     );
+    this.me.addEventListener("input", () => {
+      this.place = null;
+      this.later();
+    });
+    this.me.addEventListener("focus", () => {
+      const ids = [...this.studio.world.entities.keys()].sort().slice(0, NAMES_MAX);
+      this.names.replaceChildren(...ids.map((id) => el("option", { value: id })));
+    });
     tabs.onOpen(() => this.opened());
   }
 
@@ -54,12 +72,38 @@ export class TryPanel implements Panel {
 
   private opened(): void {
     if (this.tabs.current === "try") void this.ask();
-    else this.highlight(null);
+    else {
+      this.studio.scene.reader = null;
+      this.highlight(null);
+    }
   }
 
   private later(): void {
     clearTimeout(this.typing);
     this.typing = window.setTimeout(() => void this.ask(), TYPING_MS);
+  }
+
+  private aim(): void {
+    this.pick.textContent = "Choose on the map, or press Escape";
+    this.studio.aim((place, hit) => {
+      this.pick.textContent = "Pick on the map";
+      if (place === null) return;
+      this.place = hit?.kind === "client" ? null : place;
+      this.me.value = hit?.kind === "client" ? hit.id : PLACE;
+      void this.ask();
+    });
+  }
+
+  /** For a broker that does not know the reader: what its own broker says of it. */
+  private async reader(): Promise<Record<string, string>> {
+    const name = this.me.value.trim();
+    this.studio.scene.reader = this.place ?? (name === "" ? null : name);
+    if (name === "") return {};
+    if (this.place !== null) return { me: name, me_as: JSON.stringify({ position: this.place }) };
+    const told = await askClient(this.studio, name);
+    if (!told.ok) return { me: name };
+    const { at, attributes } = told.value;
+    return { me: name, me_as: JSON.stringify({ ...attributes, ...(at === null ? {} : { position: at }) }) };
   }
 
   private highlight(ids: ReadonlySet<string> | null): void {
@@ -76,10 +120,11 @@ export class TryPanel implements Panel {
       this.highlight(null);
       return;
     }
-    const query = new URLSearchParams({ filter });
+    const query = new URLSearchParams({ filter, ...(await this.reader()) });
     if (this.subject.value.trim() !== "") query.set("subject", this.subject.value.trim());
+    const me = this.me.value;
     const answers = await askAll<TryAnswer>(this.studio.feeds, `/studio/try?${query.toString()}`);
-    if (filter === this.input.value.trim() && this.tabs.current === "try") this.show(filter, answers);
+    if (filter === this.input.value.trim() && me === this.me.value && this.tabs.current === "try") this.show(filter, answers);
   }
 
   private show(filter: string, answers: ReadonlyMap<string, Answer<TryAnswer>>): void {

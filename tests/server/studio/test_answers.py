@@ -373,6 +373,72 @@ def test_l5_a_filter_can_be_tried_on_clients_and_events(tmp_path: Path) -> None:
     run(work)
 
 
+def test_l5_a_filter_can_be_tried_for_a_reader_where_it_was_at_each_event(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, clients(broker, "car-1", "bus-1") as (car, bus):
+            await report(car, 0.0, 0.0, attributes={"budget": 5})
+            await report(bus, 500.0, 0.0, attributes={"budget": 1})
+            await publish(bus, "a", {"position": [10, 0]})
+            await report(car, 480.0, 0.0)
+            await publish(bus, "b", {"position": [490, 0]})
+            _, told = await tried(broker, "near(position, 50)", me="car-1")
+            assert [each["id"] for each in told["clients"]] == ["car-1", "bus-1"]
+            assert [each["subject"] for each in told["events"]] == ["a", "b"]
+            _, told = await tried(broker, "budget < me.budget", me="car-1")
+            assert [each["id"] for each in told["clients"]] == ["bus-1"]
+
+    run(work)
+
+
+def test_l5_a_reader_of_another_broker_is_what_the_page_says(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, clients(broker, "car-1", "bus-1") as (car, bus):
+            await report(car, 0.0, 0.0)
+            await report(bus, 500.0, 0.0)
+            said = json.dumps({"position": [490, 0], "kind": "x"})
+            for filter_ in ("near(position, 50)", "near(position, 50) AND me.kind = 'x'"):
+                _, told = await tried(broker, filter_, me="elsewhere", me_as=said)
+                assert [each["id"] for each in told["clients"]] == ["bus-1"]
+            _, told = await tried(broker, "near(position, 50)", me="elsewhere")
+            assert (told["clients"], told["unknown"]) == ([], 2)
+
+    run(work)
+
+
+async def positions(broker: RunningBroker, at_us: object) -> tuple[int, dict[str, Any]]:
+    return await ask(broker, "positions", query=f"?at_us={at_us}")
+
+
+def test_l5_positions_and_regions_are_as_of_an_event(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, clients(broker, "car-1", "bus-1", "shy") as (car, bus, shy):
+            await report(car, 1.0, 2.0, attributes={"type": "car"})
+            await report(shy, 5.0, 5.0, attributes={"position_hidden": True})
+            await publish(car, "t", audience='{"circle_m": 100}')
+            await report(car, 300.0, 2.0)
+            await report(bus, 9.0, 9.0)
+            _, told = await ask(broker, "events", event_id(broker, "t"))
+            (region,) = told["regions"]
+            assert region["shape"] == {"circle": {"centre": [1.0, 2.0], "radius_m": 100.0}}
+            _, then = await positions(broker, told["published_us"])
+            assert then["clients"] == [
+                {"id": "car-1", "at": [1.0, 2.0], "heading_deg": None, "type": "car", "here": True}
+            ]
+            _, now = await positions(broker, told["published_us"] + 3_600_000_000)
+            assert {each["id"]: each["at"] for each in now["clients"]} == {"car-1": [300.0, 2.0], "bus-1": [9.0, 9.0]}
+
+    run(work)
+
+
+def test_l5_a_moment_that_is_not_known_any_more_has_no_positions(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker:
+            assert (await positions(broker, 0))[0] == 404
+            assert (await positions(broker, "noon"))[0] == 400
+
+    run(work)
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [

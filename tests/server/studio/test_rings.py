@@ -38,6 +38,8 @@ def test_l5_the_past_is_what_it_was(changes: list[tuple[str, tuple[int, bool] | 
         was.append(dict(past.now))
     expected = was[min(moment, len(was) - 1)] if was else {}
     assert past.at(moment) == expected
+    for client in "abc":
+        assert past.of(client)(moment) == expected.get(client)
 
 
 def test_l5_the_past_is_bounded_and_says_how_far_it_reaches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import Struct
 from starlette.responses import Response
 
+from roamcast.broker.mqtt.content import attributes_of
 from roamcast.broker.mqtt.events import plain
 from roamcast.broker.mqtt.positions import judged, shown
 from roamcast.model.context import Configuration, Context
@@ -20,12 +22,13 @@ from roamcast.model.filter import (
     to_text,
 )
 from roamcast.model.match import neighbours_of
+from roamcast.model.space import Space
 from roamcast.model.subject import check_pattern, subject_matches
 from roamcast.model.subscription import Subscription
-from roamcast.model.values import FOREVER_US, BadValue
+from roamcast.model.values import FOREVER_US, BadValue, Point
 from roamcast.server.http.users import Who
 from roamcast.server.studio.explaining import HOSTS_ASKED_MAX, Explaining
-from roamcast.server.studio.shapes import near_m, payload_json, point_json, scope_json
+from roamcast.server.studio.shapes import entity_json, near_m, payload_json, point_json, scope_json
 from roamcast.server.studio.watcher import Watcher
 from roamcast.server.studio.ways import Way
 
@@ -33,6 +36,7 @@ LAST_EVENTS_MAX = 50
 TRIED_EVENTS_MAX = 200
 TRIED_CLIENTS_MAX = 20_000
 SHOWN_CLIENTS_MAX = 1_000
+ENTITIES_MAX = 5_000
 
 _encoder = msgspec.json.Encoder()
 
@@ -47,6 +51,16 @@ def answer(status: int, body: dict[str, object]) -> Response:
 
 def problem(status: int, text: str) -> Response:
     return answer(status, {"problem": text})
+
+
+class Tried(Struct, frozen=True):
+    """A filter to be tried, with the topics and the reader that it is tried for."""
+
+    filter: Filter
+    pattern: str | None
+    me: str | None
+    """None: each client reads for itself."""
+    me_as: Context | None
 
 
 class Counting(Configuration):
@@ -106,7 +120,8 @@ class Answers:
         way = self.watcher.ways.get(name)
         if way is None or not who.hears(way.event.subject):
             return problem(404, f"{self.core.host} knows no event '{name[:200]}', or not any more")
-        rows, left_out = Explaining(self.watcher, way, self._now_us()).not_delivered()
+        explaining = Explaining(self.watcher, way, self._now_us())
+        rows, left_out = explaining.not_delivered()
         event = way.event
         return answer(
             200,
@@ -120,6 +135,7 @@ class Answers:
                 "expiry_us": event.expires_us,
                 "relevance": scope_json(event.relevance),
                 "audience": scope_json(event.audience),
+                "regions": explaining.regions(),
                 "came_from": came_from(way, self.core.host),
                 "seen_us": way.seen_us,
                 "passed_to": [{"broker": peer, "at_us": at_us} for peer, at_us in way.passed_to.items()],
@@ -132,13 +148,35 @@ class Answers:
             },
         )
 
+    # A moment.
+
+    def positions(self, who: Who, query: str) -> Response:
+        """Where clients were at a moment of the last while."""
+        try:
+            at_us = int(dict(parse_qsl(query)).get("at_us", ""))
+        except ValueError:
+            return problem(400, "at_us is no number; give microseconds since 1970")
+        past = self.watcher.past
+        if not past.knows(at_us):
+            return problem(404, f"{self.core.host} does not know any more where clients were then")
+        told = (
+            entity_json(known.context, known.connected, at_us, self.core.space)
+            for client, known in past.at(at_us).items()
+            if who.sees(client)
+        )
+        found = [each for each in told if each is not None]
+        left_out = max(0, len(found) - ENTITIES_MAX)
+        return answer(200, {"at_us": at_us, "clients": found[:ENTITIES_MAX], "left_out": left_out})
+
     # A filter.
 
     def tried(self, who: Who, query: str) -> Response:
         try:
-            filter_, pattern = query_of(query)
+            asked = query_of(query, self.core.space)
         except BadQuery as bad:
             return problem(400, str(bad))
+        filter_, pattern = asked.filter, asked.pattern
+        me_at = self._reader(who, asked)
         truth = compile_filter(filter_, self.core.space, self.core.border.audience.graph)
         now_us, unknown = self._now_us(), 0
         clients: list[dict[str, object]] = []
@@ -146,13 +184,16 @@ class Answers:
         names = seen[:TRIED_CLIENTS_MAX]
         space, now = self.core.space, self.watcher.past.now
         contexts = {name: judged(now[name].context, space).at(now_us, space) for name in names}
-        configuration = Counting(self.core.space, contexts)
+        me = me_at(now_us)
+        configuration = Counting(self.core.space, contexts if me is None else {**contexts, me.host: me})
         tried = 0
         for name, context in contexts.items():
             if configuration.asked > HOSTS_ASKED_MAX:
                 break
             tried += 1
-            verdict = truth(Scene(context.value, context, None, neighbours_of(name, configuration)))
+            reader = me or (context if asked.me is None else None)
+            near = None if reader is None else neighbours_of(reader.host, configuration)
+            verdict = truth(Scene(context.value, reader, None, near))
             unknown += verdict is None
             if verdict:
                 clients.append({"id": name, "at": point_json(context.position)})
@@ -160,7 +201,7 @@ class Answers:
         for way in self.watcher.ways.after(0, TRIED_EVENTS_MAX):
             event = way.event
             if who.hears(event.subject) and (pattern is None or subject_matches(pattern, event.subject)):
-                verdict = truth(Scene(event.attributes.get, None, event.publisher))
+                verdict = truth(Scene(event.attributes.get, me_at(event.published_us), event.publisher))
                 unknown += verdict is None
                 if verdict:
                     events.append({"id": event.id, "subject": event.subject})
@@ -168,6 +209,18 @@ class Answers:
         return answer(
             200, {"clients": clients[:SHOWN_CLIENTS_MAX], "events": events, "unknown": unknown, "left_out": left_out}
         )
+
+    def _reader(self, who: Who, asked: Tried) -> Callable[[int], Context | None]:
+        """Who `me` is in the filter, at any moment: as this broker knows it, else as the page says."""
+        if asked.me is None or not who.sees(asked.me) or asked.me not in self.watcher.past.now:
+            return lambda _: asked.me_as
+        known_at, space = self.watcher.past.of(asked.me), self.core.space
+
+        def at(moment_us: int) -> Context | None:
+            known = known_at(moment_us)
+            return None if known is None else judged(known.context, space).at(moment_us, space)
+
+        return at
 
 
 def subscription_json(topic: str, wanted: Subscription) -> dict[str, object]:
@@ -191,7 +244,7 @@ def came_from(way: Way, host: str) -> dict[str, str]:
     return {"client": way.event.publisher.host} if maker == host else {"broker": maker}
 
 
-def query_of(query: str) -> tuple[Filter, str | None]:
+def query_of(query: str, space: Space) -> Tried:
     """Raises `BadQuery`."""
     given = dict(parse_qsl(query, keep_blank_values=True))
     text, pattern = given.get("filter", ""), given.get("subject") or None
@@ -207,4 +260,14 @@ def query_of(query: str) -> tuple[Filter, str | None]:
             check_pattern(pattern)
     except BadValue as bad:
         raise BadQuery(f"subject: {bad}") from bad
-    return filter_, pattern
+    me = given.get("me") or None
+    return Tried(filter_, pattern, me, None if me is None else reader_of(me, given.get("me_as", ""), space))
+
+
+def reader_of(me: str, said: str, space: Space) -> Context | None:
+    """What a page says of it: attributes and position, as in a payload."""
+    attributes = attributes_of(said.encode(), space)
+    position = attributes.pop("position", None)
+    if not attributes and position is None:
+        return None
+    return Context(me, position if isinstance(position, Point) else None, attributes=attributes)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from roamcast.broker.mqtt.audience import moment_of
 from roamcast.broker.mqtt.core import Core
+from roamcast.broker.mqtt.positions import shown
 from roamcast.broker.mqtt.properties import text_of
 from roamcast.broker.mqtt.wishes import Entry, is_simple
 from roamcast.model.context import Configuration, Context
@@ -21,6 +22,7 @@ from roamcast.model.scope import EVERYWHERE
 from roamcast.model.space import Space
 from roamcast.model.subscription import Subscription
 from roamcast.server.studio.past import Known, Past
+from roamcast.server.studio.shapes import drawn_json, drawn_of_event
 from roamcast.server.studio.watcher import Watcher
 from roamcast.server.studio.ways import Way
 from roamcast.server.studio.wording import Failed, Reason, reason_of
@@ -87,6 +89,18 @@ class Explaining:
         self.moment = Moment(known, way.event.publisher, by_us if self.known_then else now_us, core.space)
         self.configuration = Configuration(core.space, self.moment, graph=core.border.audience.graph)
         self._asked = 0
+
+    def regions(self) -> list[dict[str, object]]:
+        """Where the event is relevant and who its audience is, as that was when it was published."""
+        space, by_us = self.core.space, self.event.published_us
+        found: list[dict[str, object]] = []
+        for drawn in drawn_of_event(self.event):
+            host = None if drawn.anchor is None else self.moment.get(drawn.anchor)
+            seen = None if host is None else shown(host, space)
+            described = None if host and not seen else drawn_json(drawn, seen, by_us, space)
+            if described is not None:
+                found.append(described)
+        return found
 
     def not_delivered(self) -> tuple[list[NotDelivered], int]:
         """The first of them, and how many more there are."""

@@ -25,7 +25,7 @@ from roamcast.server.studio.shapes import (
     drawn_of_event,
     drawn_of_fence,
     drawn_of_subscription,
-    heading_deg,
+    entity_json,
     payload_json,
     point_json,
 )
@@ -48,7 +48,6 @@ FENCES_MAX = 1_000
 """Of one definition."""
 DRAWN_MAX = 5_000
 """Regions that are drawn at all."""
-TYPE = "type"
 OF_EVENTS = ("audience", "relevance")
 """Regions of events; the others are those of clients."""
 
@@ -314,20 +313,11 @@ class Feed(Attendant):
             if not page.shows(client, page.who.sees(client)):
                 continue
             known = self.watcher.past.now.get(client)
-            context = None if known is None else shown(known.context, self.watcher.space)
-            here = None if context is None else context.position_at(now_us, self.watcher.space)
-            if known is None or context is None or here is None:
+            told = None if known is None else entity_json(known.context, known.connected, now_us, self.watcher.space)
+            if told is None:
                 gone.append(client)
-                continue
-            found.append(
-                {
-                    "id": client,
-                    "at": point_json(here),
-                    "heading_deg": heading_deg(context.velocity),
-                    "type": text_or_none(known.context.attributes.get(TYPE)),
-                    "here": known.connected,
-                }
-            )
+            else:
+                found.append(told)
         return found, gone
 
     def _regions(self, page: Page, now_us: int) -> tuple[list[dict[str, object]], list[str]]:
@@ -398,10 +388,6 @@ def taken(names: dict[str, None], most: int) -> list[str]:
     for name in found:
         del names[name]
     return found
-
-
-def text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def event_json(way: Way, space: Space) -> dict[str, object]:

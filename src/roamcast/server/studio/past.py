@@ -4,8 +4,9 @@ Why an event was not delivered is asked later, when everybody has moved on. Keep
 event would cost clients times events; keeping what each change replaced costs one entry a change, whoever asks.
 """
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from msgspec import Struct
@@ -64,6 +65,18 @@ class Past:
         for change in self._later(moment_us):
             found[change.client] = change.before
         return {client: known for client, known in found.items() if known is not None}
+
+    def of(self, client: str) -> Callable[[int], Known | None]:
+        """The same of one client, for many moments: its changes are looked for once."""
+        changes = [change for change in self._changes if change.client == client]
+        times = [change.at_us for change in changes]
+        now = self.now.get(client)
+
+        def at(moment_us: int) -> Known | None:
+            later = bisect_right(times, moment_us)
+            return changes[later].before if later < len(changes) else now
+
+        return at
 
     def _later(self, moment_us: int) -> Iterator[Change]:
         """The newest first."""

@@ -5,6 +5,7 @@ import math
 import msgspec
 from msgspec import Struct
 
+from roamcast.broker.mqtt.positions import shown
 from roamcast.model.context import Context
 from roamcast.model.event import Event
 from roamcast.model.fence import Fence
@@ -19,6 +20,7 @@ from roamcast.model.values import FOREVER_US, Point, Velocity
 FENCE = "fence"
 SHOWN_US = 5_000_000
 """For so long the regions of an event are drawn that holds for a moment only."""
+TYPE = "type"
 PAYLOAD_BYTES_MAX = 4_096
 """A longer payload is not told."""
 
@@ -42,6 +44,22 @@ class Drawn(Struct, frozen=True):
 
 def point_json(point: Point | None) -> list[float] | None:
     return None if point is None else [point.x, point.y]
+
+
+def entity_json(context: Context, connected: bool, now_us: int, space: Space) -> dict[str, object] | None:
+    """A client on the map; None if it is not shown, or nobody knows where it is."""
+    seen = shown(context, space)
+    here = None if seen is None else seen.position_at(now_us, space)
+    if seen is None or here is None:
+        return None
+    kind = context.attributes.get(TYPE)
+    return {
+        "id": context.host,
+        "at": point_json(here),
+        "heading_deg": heading_deg(seen.velocity),
+        "type": kind if isinstance(kind, str) else None,
+        "here": connected,
+    }
 
 
 def heading_deg(velocity: Velocity | None) -> float | None:

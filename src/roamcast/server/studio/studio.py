@@ -68,6 +68,7 @@ class Studio:
             WebSocketRoute(f"{STUDIO}feed", self._page),
             Route(f"{STUDIO}clients/{{name:path}}", self._client),
             Route(f"{STUDIO}events/{{name:path}}", self._event),
+            Route(f"{STUDIO}positions", self._positions),
             Route(f"{STUDIO}try", self._tried),
             *([] if self._background is None else [Route(MAP, self._map)]),
             Route(f"{STUDIO}{{file:path}}", self._file),
@@ -124,6 +125,10 @@ class Studio:
     async def _tried(self, request: Request) -> Response:
         who = await self._looks(request)
         return self._answers.tried(who, request.url.query)
+
+    async def _positions(self, request: Request) -> Response:
+        who = await self._looks(request)
+        return self._answers.positions(who, request.url.query)
 
     async def _map(self, request: Request) -> Response:
         await self._users.identify(request)
