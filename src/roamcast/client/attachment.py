@@ -1,4 +1,4 @@
-"""Staying attached to some broker: connecting, being sent on, losing it, and going to the next one.
+"""Keeps a client connected: connects, follows redirects, and reconnects to the next broker when one is lost.
 
     away --CONNACK--> attached --lost, sent on, roaming--> away, and so on until the client leaves or nothing can help
 

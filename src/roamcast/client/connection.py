@@ -1,4 +1,4 @@
-"""One connection to a broker: CONNECT and its answer, packets both ways, and the signs that it is over."""
+"""One connection to a broker: CONNECT and CONNACK, packets both ways, and how its end is noticed."""
 
 import asyncio
 import ssl as tls

@@ -1,4 +1,4 @@
-"""What can go wrong between an application and its brokers."""
+"""The exceptions of the client."""
 
 from roamcast.mqtt.reasons import Reason
 

@@ -1,4 +1,4 @@
-"""Fences by way of a client: `client.fences`.
+"""`client.fences`: defines, lists and deletes fences at the brokers.
 
     await client.fences.put("depot", Circle(Point(24.94, 60.17), 200), on=["leave"])
     async for event in await client.fences("depot"):

@@ -1,4 +1,4 @@
-"""Where an application written for a `Port` stands when it uses brokers: what it does becomes calls of a `Client`.
+"""Runs an application written for a `Port` on brokers: what it does becomes calls of a `Client`.
 
     async with Client("car-7", brokers=["mqtt://127.0.0.1:1883"]) as client:
         ground = BrokerGround(client)

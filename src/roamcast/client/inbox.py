@@ -1,4 +1,4 @@
-"""What waits for the application: events, and who has taken which."""
+"""Events that wait for the application, and which of them it has taken."""
 
 import asyncio
 from collections import deque

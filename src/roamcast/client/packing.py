@@ -1,4 +1,4 @@
-"""What an application asks for, as packets of MQTT (docs/PROTOCOL.md has the same from the broker's side)."""
+"""An application's requests as MQTT packets (docs/PROTOCOL.md describes the broker's side)."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What crosses a gateway, in the three forms it has: a parcel, an event of an ad hoc area, a message at a broker.
+"""An event that crosses a gateway, in its three forms: a parcel, an ad hoc event, a broker's message.
 
     area            the event itself if it began there, else one with the mark of `multicast/carried.py`
     gateway         a `Parcel`: the event as its publisher raised it, and what goes with it

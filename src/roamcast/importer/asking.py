@@ -1,4 +1,4 @@
-"""What was asked for on the command line, checked; every problem names its option."""
+"""The options of `roamcast import`, checked; each error names its option."""
 
 from datetime import datetime
 from typing import Any, TypeVar, get_args

@@ -1,4 +1,4 @@
-"""What readers yield and what the rest of the importer works on."""
+"""Batches of fixes, which readers yield and the rest of the importer processes."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

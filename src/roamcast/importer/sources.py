@@ -1,4 +1,4 @@
-"""Which files are meant, and which reader each of them has."""
+"""Finds the files to import and chooses a reader for each."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path

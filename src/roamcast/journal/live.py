@@ -1,4 +1,4 @@
-"""The journal of a live host: its event loop appends to columns, and a thread of its own writes the segments.
+"""The journal of a live host: the event loop appends to columns, and a thread writes the segments.
 
 Memory is bounded: while the disk is too slow for `WAITING_SEGMENTS_MAX` segments, further rows are dropped and
 counted, and a note in the journal says how many. Sequence numbers have no gap for that.

@@ -1,4 +1,4 @@
-"""What a subscription demands, taken apart into what columns can decide and what is left for the model.
+"""Splits a subscription into conditions that columns can decide and a rest for the model.
 
 A filter that is a conjunction accepts an event if every part of it is true, so its parts can be asked one by one and
 in any order. One part, the one with the smallest reach, becomes the subscription's *place*: a circle that a position

@@ -1,4 +1,4 @@
-"""An index of fences: for which of very many a move can matter, so that the definition is asked of few.
+"""An index of fences: finds the few that a move can concern, for which the model's definition is then evaluated.
 
     touched(start, end)     the names of the fences whose border a way may pass
     touched(None, end)      those that may hold a place

@@ -1,4 +1,4 @@
-"""Who wants the events of a batch: what the kernel lets through, and the model's word where columns cannot decide."""
+"""Finds the subscriptions that match a batch: the kernel's candidates, and the model where columns cannot decide."""
 
 from array import array
 from collections.abc import Callable, Iterator

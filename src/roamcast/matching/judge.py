@@ -1,4 +1,4 @@
-"""The rest of the five conditions, asked of what the columns let through, with the model's own functions.
+"""Checks the remaining conditions on the kernel's candidates with the model's own functions.
 
 What an event's answers have in common is computed once for the event: whether its publisher is in a publication
 domain (iv), and which hosts are where it is relevant (iii).

@@ -1,4 +1,4 @@
-"""All that is decided without Python about a subscription, by its slot; `layout.SLOT` says what stands there."""
+"""The record of each subscription that compiled code reads, by its slot; `layout.SLOT` has the fields."""
 
 from typing import Any
 

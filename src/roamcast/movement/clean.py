@@ -1,4 +1,4 @@
-"""Fixes as they should be, out of fixes as they come: a state machine without a clock (L4).
+"""Cleans fixes: drops those that are old, vague or impossible. A state machine without a clock (L4).
 
 A `Cleaner` is given every fix of one source, in the order in which they come, and answers with the fix to use, or
 with None. Nothing that a source says can make it fail; what it does is counted by `Reason`.

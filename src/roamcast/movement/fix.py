@@ -1,4 +1,4 @@
-"""One position at one time, and whoever gives them: what every source of locations has in common (L4).
+"""The interface of location sources: `Fix`, one position at one time, and `Source`, which yields them (L4).
 
 A `Source` gives fixes as they come, raw: what is wrong with them is for `clean` to find. Times are microseconds since
 1970 of this host's clock, positions are those of the model's spaces (metres east and north on a `Plane`, longitude

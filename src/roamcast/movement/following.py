@@ -1,4 +1,4 @@
-"""What a host that moves listens to: the newest clean fix of a source, and None while there is no position (L4)."""
+"""Yields the newest clean fix of a source, and None while there is no position (L4)."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""What stands behind the `?` of a source: `speed=2&loop`. What nobody asks for is a mistake."""
+"""The options of a source after `?`: `speed=2&loop`. An unknown option is an error."""
 
 from urllib.parse import unquote
 

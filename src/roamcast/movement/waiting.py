@@ -1,4 +1,4 @@
-"""What to tell somebody whose host does not know where it is: why, and when it does (L4).
+"""Explains to a user why a host has no position yet, and says when it has one (L4).
 
 Sources never give up, so a receiver that is not there looks like one that is slow. A `Lookout` looks from time to
 time: while there is no position it says why, each reason once, and afterwards that there is one again. So it says no

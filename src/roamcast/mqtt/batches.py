@@ -1,4 +1,4 @@
-"""Reads packets that stand side by side in what a socket gave, many at a time.
+"""Decodes runs of adjacent PUBLISH and acknowledgement packets in one pass.
 
 Most messages are plain: QoS 0 or 1, not retained, without properties. Who sends many sends them in one piece
 and to one topic: a `Batch`. Whatever is unusual about a packet ends the batch before it and is left to

@@ -1,4 +1,4 @@
-"""Readers of the packets of which there are few: connecting, subscribing, leaving."""
+"""Readers of infrequent packets: connecting, subscribing, disconnecting."""
 
 from typing import Any
 

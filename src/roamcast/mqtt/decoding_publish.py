@@ -1,4 +1,4 @@
-"""The packets of which there are many: PUBLISH and its four answers, read without tables.
+"""Readers of frequent packets: PUBLISH and its four acknowledgements.
 
 What is accepted and refused is exactly what `properties.read_properties` would; a test compares the two.
 """

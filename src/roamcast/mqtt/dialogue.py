@@ -1,4 +1,4 @@
-"""What is said between CONNACK and the end of a connection.
+"""The packets of a connection between CONNACK and its end.
 
 What the client publishes with QoS 1 and 2 is `Incoming`. The broker says when a message is safe, and in whichever
 order it says so, PUBACKs and PUBRECs leave in the order in which the messages came. The standard asks this of clients

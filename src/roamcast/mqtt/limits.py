@@ -1,4 +1,4 @@
-"""What a server grants a connection; CONNACK tells an MQTT 5 client, and a 3.1.1 client is held to it untold."""
+"""Limits of a connection. CONNACK announces them to MQTT 5 clients; 3.1.1 clients are held to them unannounced."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""What a broker holds between the PUBLISH that comes in and those that go out.
+"""Messages and subscriptions as a broker holds them between incoming and outgoing PUBLISH.
 
 A `Message` says when it ends as a time, not as an interval, so that it can wait; times are microseconds since 1970,
 so that a session means the same on the broker it moves to. A `Form` is how a client sees it.

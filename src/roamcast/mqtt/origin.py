@@ -1,4 +1,4 @@
-"""Where an event comes from that did not begin where it is now (L9): the user property `origin` of MQTT.
+"""The user property `origin`: where an event was first published, if it came through a gateway (L9).
 
 A gateway publishes at a broker what somebody else raised in an ad hoc area. The event is still that publisher's: it
 keeps its id, its publisher with place and attributes, its times and its scopes, and all of that is in this property.

@@ -1,4 +1,4 @@
-"""Bonds: by a secret that two nodes share, one tells the other that a frame is its own, in a microsecond.
+"""Bonds: two nodes that share a secret authenticate frames by a tag, a microsecond each, instead of a signature.
 
 A signature convinces everybody and takes long to check; for a node that hears another all the time a *tag* is
 enough, a keyed hash of what is signed. Its key can be reckoned by the two nodes only, from their own keys (X25519)

@@ -1,4 +1,4 @@
-"""What a node wants kept across crashes: a few small values, each safe before the next effect is performed."""
+"""Small values that a node keeps across crashes; each is synced before the next effect is performed."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Why a datagram does not become a message, or a message no datagram: one error, and a count for each reason.
+"""Why a datagram or a message was dropped: one exception, and a count for each reason.
 
 Whoever can reach the network can send anything, at any rate. So what is dropped is counted and no more: there is no
 log line for each, and nothing is kept of it but what was wrong with the first of a reason, by which a user may know

@@ -1,4 +1,4 @@
-"""Whom this node has heard of: by which key, and which session of theirs is under way.
+"""The nodes that this node has heard: their keys and current sessions.
 
 A name belongs to the key that it was first heard with (trust on first use), or to the one that a list gives it; then
 names that are not on the list are strangers. A peer has one session at a time, the one that began last: frames of an

@@ -1,4 +1,4 @@
-"""Which frames of a session were seen: a window that slides over their numbers.
+"""Replay protection: a sliding window over the frame numbers of a session.
 
 Frames overtake each other, so a number below the highest is not old yet. The window remembers the last
 `WINDOW_FRAMES` numbers; what is below it is taken to have been seen.

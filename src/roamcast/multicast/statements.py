@@ -1,4 +1,4 @@
-"""What the origin of a message stands by, whoever passes the message on: its statements.
+"""Statements: the parts of a message that its origin signs, whoever forwards it.
 
 Every frame is signed by its sender, and that says enough as long as the sender is the origin. What may travel on is
 signed for itself as well.

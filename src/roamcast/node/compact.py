@@ -1,4 +1,4 @@
-"""The codec of the ad hoc protocols: what a frame says twice it says once (`compact_format.py`)."""
+"""The codec of the ad hoc protocols, which writes repeated values once (`compact_format.py`)."""
 
 import struct
 from typing import Union

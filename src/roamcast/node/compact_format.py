@@ -1,4 +1,4 @@
-"""Messages of the ad hoc protocols in few bytes: what a frame says twice, it says once.
+"""The compact format of ad hoc messages: a value that repeats within a frame is written once.
 
 A frame is one byte of version, then the message as msgspec's plain lists, numbers and texts, each behind one byte
 that says what it is:

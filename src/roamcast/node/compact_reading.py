@@ -1,4 +1,4 @@
-"""Reads messages that are in few bytes; `compact_format.py` says how they look. All of it is bounded."""
+"""Reads the compact format (`compact_format.py`), with bounds on everything that input can make grow."""
 
 import math
 from typing import TypeAlias

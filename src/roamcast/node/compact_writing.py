@@ -1,4 +1,4 @@
-"""Writes messages in few bytes; `compact_format.py` says how they look."""
+"""Writes the compact format (`compact_format.py`)."""
 
 import math
 from collections.abc import Sequence

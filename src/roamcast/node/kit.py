@@ -1,4 +1,4 @@
-"""A protocol as a runtime gets it: what its messages are, and what makes a node for a host.
+"""What a runtime needs of a protocol: its message types, and a function that makes a node for a host.
 
 A runtime, simulated or live, knows no protocol. It is handed a `ProtocolKit` and makes a node for each host, and
 another one each time the host comes up again, out of a `Seat`.

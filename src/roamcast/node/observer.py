@@ -1,4 +1,4 @@
-"""What happened, as it happened, for whoever looks: the journal, the log, the studio, a checker of the simulator.
+"""The interface of observers, which are told what happens: the journal, the log, the studio, checkers.
 
 Hosts and brokers call an `Observer` directly. Nothing that it does reaches them: it decides nothing, nothing of it is
 stored, and one that fails is taken out of the list (`Observers`) with one line in the log.

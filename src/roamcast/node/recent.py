@@ -1,4 +1,4 @@
-"""A bounded memory of what was seen lately: the oldest is forgotten first, and how often is counted."""
+"""A bounded set of recently seen ids that drops the oldest first and counts the drops."""
 
 
 class Recent:

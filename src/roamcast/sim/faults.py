@@ -1,4 +1,4 @@
-"""What goes wrong in a run, and when. All of it is drawn from the run's seed.
+"""Faults of a run: crashes, pauses, cut links, lost datagrams, all drawn from the run's seed.
 
 On the air each hearer may lose a frame, get it twice, or get it late, after frames that were sent later. Hosts crash
 (with or without their disk), freeze for a while, have clocks that are off, or refuse to forward for others. Links are
