@@ -97,11 +97,13 @@ def settings(folder: Path, name: str, peers: tuple[Peer, ...] = ()) -> Settings:
     )
 
 
-def publish_all(ports: list[int], tracer: Tracer, passed: Passed) -> None:
-    """On a thread of its own: the clients."""
+def publish_all(ports: list[int], ready: Callable[[], bool], tracer: Tracer, passed: Passed) -> None:
+    """On a thread of its own: the clients. Until the matching engine is loaded the definition decides."""
     way = Way(300.0, qos=1, kept=True)
     source, reader = Client("source", ports[0], way), Client("reader", ports[1], way)
     reader.subscribe(SPOT)
+    while not ready():
+        time.sleep(0.1)
     arrived: list[int] = []
     for number in range(WARM_UP + TRIALS):
         if number >= WARM_UP:
@@ -129,7 +131,8 @@ async def run(folder: Path) -> None:
     ports = [next(each.port for each in broker.addresses if each.what != "links") for broker in (first, second)]
     sys.settrace(tracer.called)
     await asyncio.sleep(0.5)
-    await asyncio.to_thread(publish_all, ports, tracer, passed)
+    audience = second.server.core.border.audience
+    await asyncio.to_thread(publish_all, ports, lambda: audience.ready, tracer, passed)
     sys.settrace(None)
     await second.stop()
     await first.stop()
