@@ -6,7 +6,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, stderr
+from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, console, stderr
+
+ABOUT = (
+    "a town on the streets of Helsinki: four live brokers, clients that drive and walk, a map in the browser; "
+    "Ctrl-C ends it, and an audit says what was missed"
+)
 
 
 def demo(
@@ -36,6 +41,8 @@ def demo(
 
     Exit codes: 0 nothing was missed or came twice (or nobody audited it), 1 something was, 2 the demo cannot run.
     """
+    # Before what takes a second to load.
+    (stderr if json else console).print(ABOUT, highlight=False, soft_wrap=True)
     from roamcast.demo.command import Wishes, run_demo
     from roamcast.demo.fleet import DemoFailed
 

@@ -21,10 +21,6 @@ def run_demo(wishes: Wishes, audits: bool) -> bool:
     """Whether nothing was missed or came twice, as far as anybody looked. Raises `DemoFailed`."""
     folder, keeps = folder_of(wishes.data), wishes.data is not None
     screen = Screen(wishes.quiet)
-    screen.say(
-        "a town on the streets of Helsinki: four live brokers, clients that drive and walk, a map in the browser; "
-        "Ctrl-C ends it, and an audit says what was missed"
-    )
     try:
         demo = lived(wishes, folder, screen)
         skipped = "--no-audit" if not audits else no_java()
