@@ -178,6 +178,22 @@ def test_a_page_that_is_open_obeys_rules_that_change(tmp_path: Path) -> None:
     run(work)
 
 
+def test_a_page_of_a_user_who_is_no_longer_let_in_is_closed(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with guarded(tmp_path) as broker, page_of(broker, additional_headers=signed("map")) as page:
+            await page.read()
+            passwords = tmp_path / "passwords"
+            kept = [line for line in passwords.read_text().splitlines(True) if not line.startswith("map:")]
+            passwords.write_text("".join(kept))
+            page.hello = {}
+            broker.reload(broker.settings)
+            with pytest.raises(websockets.ConnectionClosed):
+                # It would begin anew.
+                await page.until(lambda it: bool(it.hello))
+
+    run(work)
+
+
 def test_an_open_broker_answers_who_calls_it_by_its_own_name(tmp_path: Path) -> None:
     """Or a page could have its own name lead the browser here."""
 
