@@ -22,8 +22,9 @@ from roamcast.mqtt.packets import Pairs
 from roamcast.mqtt.topics import parse_filter
 from roamcast.server.storage import Log, StorageSettings
 
-TAKES = "60 s"
+TAKES = "150 s"
 SESSIONS = 100_000
+SESSIONS_MAX = 1_000_000
 STARTS = 3
 START_US = 1_700_000_000_000_000
 SETTINGS = """
@@ -32,6 +33,8 @@ data = "{data}"
 space = "plane"
 log_level = "warning"
 listeners = [{{ port = 0 }}]
+[protocol]
+sessions_max = {sessions_max}
 """
 NEAR: Pairs = (("filter", "near(position, 300)"),)
 
@@ -40,7 +43,7 @@ def kept(directory: Path, sessions: int, properties: Pairs) -> None:
     """A log with a snapshot of so many sessions, whose clients are away."""
     log = Log.open(directory, StorageSettings(bytes_max=2**32, free_bytes_min=0))
     life = log.load().life
-    core = Core("start", life, BrokerParams(sessions_max=10 * SESSIONS))
+    core = Core("start", life, BrokerParams(sessions_max=SESSIONS_MAX))
     for number in range(sessions):
         client = f"client-{number}"
         core.handle(START_US, Arrived(client, True, 0xFFFF_FFFF, None, True))
@@ -55,7 +58,7 @@ def kept(directory: Path, sessions: int, properties: Pairs) -> None:
 def started(folder: Path, data: str) -> tuple[float, float, float]:
     """Seconds by the clock and of CPU until it is ready, and how many MB it has then."""
     config = folder / f"{data}.toml"
-    config.write_text(SETTINGS.format(data=data), encoding="utf-8")
+    config.write_text(SETTINGS.format(data=data, sessions_max=SESSIONS_MAX), encoding="utf-8")
     command = [sys.executable, "-c", "from roamcast.cli.main import main; main()", "broker", "--config", str(config)]
     begun = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=tied) as process:

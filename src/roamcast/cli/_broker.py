@@ -176,7 +176,12 @@ async def serve(settings: Settings, read_again: Callable[[], Settings], standby:
     if standby and lease is None:
         return
     starting = RunningBroker(settings, lease, reload)
-    await starting.start()
+    # What comes out of a snapshot is no garbage, and looking through it again and again took as long as reading it.
+    gc.disable()
+    try:
+        await starting.start()
+    finally:
+        gc.enable()
     running = starting
     if settings is not starting.settings:
         # SIGHUP came while it started.
