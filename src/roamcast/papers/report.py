@@ -8,21 +8,25 @@ from html import escape
 
 from msgspec import Struct
 
+from roamcast.figures import page_style
 from roamcast.papers.experiment import Claim, Experiment, Findings, Row, Verdict
 from roamcast.papers.report_plots import drawn
 
 STYLE = """
-:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
-body { max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
-section { border-top: 2px solid #8884; margin-top: 2rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
-.claims td:nth-child(1) { width: 34%; } .claims td:nth-child(2) { width: 26%; }
-.claims td:nth-child(4) { width: 18%; }
-.holds { color: #059669; } .differs { color: #dc2626; font-weight: 600; } .quiet { opacity: .7; }
-svg text { fill: currentColor; font-size: 11px; } svg { max-width: 100%; height: auto; }
-.plots { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: .8rem 0 0; }
-figcaption { font-size: .9rem; font-weight: 600; }
+section { border-top: 2px solid var(--grid); margin-top: 2rem }
+.plots { display: grid; gap: .8rem; margin-top: .8rem;
+         grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)) }
+figcaption { font-weight: 600 } th, td { text-align: left; vertical-align: top; white-space: normal }
+.claims td:nth-child(1) { width: 34% } .claims td:nth-child(2) { width: 26% } .claims td:nth-child(4) { width: 18% }
+.holds { color: var(--good) } .differs { color: var(--bad); font-weight: 600 }
+@media (max-width: 40rem) {
+  .claims, .claims tbody, .claims tr, .claims td, .claims td:nth-child(n) {
+    display: block; width: auto; border: 0; padding: .1rem 0
+  }
+  .claims tr { border-bottom: 1px solid var(--grid); padding: .4rem 0 } .claims th { display: none }
+  .claims td:nth-child(2)::before { content: "paper: "; color: var(--quiet) }
+  .claims td:nth-child(3)::before { content: "measured: "; color: var(--quiet) }
+}
 """
 
 
@@ -82,8 +86,10 @@ def page(found: list[tuple[Experiment, list[Row]]], preset: str, lacking: Sequen
     failed = sum(section.failed for _, _, section in sections)
     body = "".join(part(experiment, rows, section) for experiment, rows, section in sections)
     return (
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>roamcast: the papers' experiments</title><style>{STYLE}</style>"
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'>"
+        "<meta name=color-scheme content='light dark'>"
+        f"<title>roamcast: the papers' experiments</title><style>{page_style()}{STYLE}</style>"
         "<h1>The papers' experiments</h1>"
         f"<p>{by_mark(claims)}</p>"
         f"<p>{holding} of {len(claims)} claims hold, from {sum(section.runs for _, _, section in sections):,} runs "
@@ -107,7 +113,7 @@ def overview(sections: Sequence[Section]) -> str:
         f"<td>{escape(section.section)}<td>{tally(section)}</tr>"
         for section in sections
     )
-    return f"<table><tr><th>experiment<th>requirement<th>section<th>claims</tr>{lines}</table>"
+    return f"<div class=wide><table><tr><th>experiment<th>requirement<th>section<th>claims</tr>{lines}</table></div>"
 
 
 def tally(section: Section) -> str:

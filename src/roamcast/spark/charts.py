@@ -1,60 +1,32 @@
-"""The pictures of the audit page, drawn by matplotlib as SVG that takes its colours from the page.
+"""The pictures of the audit page (`roamcast/figures.py` says how they look)."""
 
-Ink and grid lines are drawn in colours that nothing else has, and these become variables of the page's style: so one
-picture serves light and dark. Pictures are as wide as a phone, and grow with the page.
-"""
-
-import io
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import matplotlib as mpl
 import matplotlib.dates as calendar
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
+from roamcast.figures import INK, PAPER, QUIET, WIDTH_IN, drawn
 from roamcast.spark.report import Audit, Line
 from roamcast.spark.tables import BadPipeline
 from roamcast.spark.totals import DELAY_STEPS
 from roamcast.spark.what_if import Difference
 
-INK, QUIET, GRID, PAPER = "#010101", "#010102", "#010103", "#010104"
-VARIABLES = {INK: "var(--ink)", QUIET: "var(--quiet)", GRID: "var(--grid)", PAPER: "var(--paper)"}
 EXPECTED_COLOUR, MISSED_COLOUR, WAYS_COLOUR = "#3b82c4", "#d1495b", "#8a94a0"
 SHARES = LinearSegmentedColormap.from_list("arrived", [MISSED_COLOUR, "#edae49", EXPECTED_COLOUR])
 """Colours that are told apart by those who cannot see red and green, and seen on light and on dark."""
-WIDTH_IN = 4.6
 EPOCH_US = 946_684_800_000_000
 """Times after the year 2000 are of a calendar; others count from when a simulation began."""
 METRES_PER_DEGREE = 111_195.0
 CHANGES_MAX, NAME_MAX = 12, 24
-STYLE: Any = {
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": INK,
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": QUIET,
-    "axes.facecolor": "none",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "xtick.color": QUIET,
-    "ytick.color": QUIET,
-    "figure.facecolor": "none",
-    "figure.constrained_layout.use": True,
-}
 
 
 def zone_of(audit: Audit, name: str | None) -> tzinfo:
@@ -68,20 +40,6 @@ def zone_of(audit: Audit, name: str | None) -> tzinfo:
     if audit.space != "earth" or not places:
         return UTC
     return timezone(timedelta(hours=round(sum(places) / len(places) / 15)))
-
-
-def drawn(name: str, height_in: float, draw: Callable[[Any], None]) -> str:
-    with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
-        figure = Figure(figsize=(WIDTH_IN, height_in))
-        draw(figure.add_subplot())
-        file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = file.getvalue()
-    text = text[text.index("<svg") :]
-    for colour, variable in VARIABLES.items():
-        text = text.replace(colour, variable)
-    width, height = f'width="{WIDTH_IN * 72:.6g}pt"', f'height="{height_in * 72:.6g}pt"'
-    return text.replace(width, "", 1).replace(height, f'role="img" aria-label="{name}"', 1)
 
 
 def place_map(audit: Audit, ways: Any, streets: Sequence[Any]) -> str | None:

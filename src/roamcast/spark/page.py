@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from roamcast.figures import page_style
 from roamcast.spark.report import Audit, Line, duration, milliseconds, not_closed, percent
 from roamcast.spark.what_if import Difference, WhatIf
 from roamcast.spark.wishes import Wishes
@@ -20,7 +21,7 @@ def rendered(name: str, **values: Any) -> str:
 
     pages = files("roamcast.spark").joinpath("pages")
     loader = FunctionLoader(lambda each: pages.joinpath(each).read_text())
-    return Environment(autoescape=True, loader=loader).get_template(name).render(**values)
+    return Environment(autoescape=True, loader=loader).get_template(name).render(style=page_style(), **values)
 
 
 def what_if_page(found: WhatIf, wishes: Wishes) -> str:
