@@ -130,7 +130,6 @@ class Border:
         effects: list[Does] = [CancelTimer(AWAY + session.client), *self.report(session, state)]
         effects += self.take_over(session, attach)
         session.window.acknowledge(attach.after)
-        session.has_through(attach.after)
         if session.attachment.awaits is None:
             effects += self.tell_missing(session)
         # While a replay is awaited, what has come of it while the client was away is here, and will not come again.
@@ -140,8 +139,8 @@ class Border:
         """The client is told as soon as it is here."""
         if not session.missing or not session.attachment.attached:
             return []
-        session.missing, session.lost_through = False, session.window.first - 1
-        return self.tell(session.client, Lost(None, session.lost_through))
+        session.missing = False
+        return self.tell(session.client, Lost(None))
 
     def take_over(self, session: Session, attach: Attach) -> list[Does]:
         """The client's word on what it wants replaces what was known."""

@@ -200,8 +200,7 @@ class Client:
                 return self._report(now_us)
             case Resend():
                 return [Send(sender, Pub(serial, event)) for serial, event in self.pending.items()]
-            case Lost(count, through):
-                self.last = max(self.last, through)
+            case Lost(count):
                 return [Note("events_lost", "unknown" if count is None else str(count))]
             case _:
                 return []

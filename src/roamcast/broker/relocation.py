@@ -186,7 +186,6 @@ class Relocation(Handover):
         if claim.forgets:
             return self._forget(session)
         session.attachment.attached = False
-        session.has_through(claim.after)
         if session.attachment.awaits is None:
             return [*self._answer(session, claim), *self._forget(session)]
         session.attachment.claim = claim

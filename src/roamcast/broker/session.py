@@ -64,9 +64,6 @@ class Attachment:
 
 
 class Session:
-    lost_through = 0
-    """Up to which number the client was told that something is missing."""
-
     def __init__(self, client: str, epoch: int, window: Window, modulators: Modulators) -> None:
         self.client = client
         self.epoch = epoch
@@ -134,10 +131,6 @@ class Session:
     @property
     def ends_with_connection(self) -> bool:
         return self.connected and not self.expiry_s
-
-    def has_through(self, number: int) -> None:
-        """The client is back, or elsewhere: if it has not got as far as it was told, it never heard that."""
-        self.missing = self.missing or number < self.lost_through
 
     def hold(self, event: Event, serial: int, subscriptions: tuple[str, ...]) -> None:
         """Bounded as the window is: the oldest goes, and is counted."""

@@ -158,7 +158,7 @@ class MeshClient(Client):
             case Subscribed(number):
                 self.confirmed = max(self.confirmed, number)
                 return []
-            case Lost(None, _) if sender == self.broker:
+            case Lost(None) if sender == self.broker:
                 # Numbers begin anew, so those of earlier attachments mean nothing any more.
                 self.since = self.epoch
                 return super()._hear(now_us, message, sender)

@@ -126,8 +126,6 @@ class Lost(Message, frozen=True, tag="lost"):
     """So many events were lost to a bound while the client was away; None: nobody knows how many. Never silently."""
 
     count: int | None
-    through: int = 0
-    """No number up to this one will come any more."""
 
 
 class Probe(Message, frozen=True, tag="probe"):
