@@ -284,7 +284,6 @@ class WriteAhead:
         self.commit()
 
     def _take(self) -> Waiting:
-        self._gather()
         taken, self._waiting, self.waiting_bytes = self._waiting, Waiting(), 0
         return taken
 
@@ -303,6 +302,7 @@ class WriteAhead:
     # Batches, and snapshots beside them.
 
     def _write_batch(self, store: Store) -> None:
+        self._gather()
         taken = self._take()
         batch = encode_batch(taken.entries)
         self.busy = True
@@ -376,6 +376,7 @@ class WriteAhead:
     # The whole state, with what waits.
 
     def _write_state(self) -> None:
+        self._gather()
         taken = self._take()
         self.busy = True
         self._state_is_due = False

@@ -65,6 +65,8 @@ class Desk:
         self.shelf = Shelf()
         self.done: list[str] = []
         self.later: list[Callable[[], None]] = []
+        self.begun: list[str] = []
+        """Names of inputs that are added with the next batch."""
         self.added: list[str] = []
         self.problems: list[Exception | None] = []
         self.snapshotter = SlowSnapshotter(self.state)
@@ -77,7 +79,13 @@ class Desk:
             due,
             group_s,
             lambda: self.now_s,
+            self.gather,
         )
+
+    def gather(self) -> None:
+        begun, self.begun = self.begun, []
+        for name in begun:
+            self.add(name)
 
     def state(self) -> bytes:
         return "".join(self.added).encode()
@@ -108,6 +116,21 @@ def test_l8_effects_are_performed_when_their_inputs_are_stored_and_not_before() 
     desk.shelf.answer()
     assert desk.done == ["a"]
     assert desk.write_ahead.settled
+
+
+def test_l8_inputs_that_are_gathered_when_only_effects_wait_are_stored() -> None:
+    desk = Desk()
+    desk.add("a")
+    desk.write_ahead.commit()
+    desk.write_ahead.add_behind([Remark("behind a")], 10)
+    desk.begun = ["b"]
+    desk.shelf.answer()
+    assert desk.done == ["a", "behind a"]
+    desk.gather()
+    desk.write_ahead.commit()
+    desk.shelf.answer()
+    assert desk.stored() == [["a"], ["b"]]
+    assert desk.done == ["a", "behind a", "b"]
 
 
 def test_l8_what_comes_while_the_disk_is_busy_shares_the_next_batch() -> None:
