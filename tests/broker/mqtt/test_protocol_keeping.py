@@ -67,6 +67,16 @@ def test_in_whatever_order_messages_come_the_same_one_stays_rule_38() -> None:
     assert retained.of["t"][1].payload == b"second"
 
 
+def test_who_looks_changes_nothing_that_is_kept_rule_38() -> None:
+    """How far a client's portions come depends on what it acknowledged, and not all of that is logged."""
+    retained = Retained(10, 1_000)
+    assert retained.keep(event_at(100, "a.1.1!"), Message("t", b"short", expires_us=200), 100)
+    assert retained.look("#", 0, retained.last, 300, 10) == ([], retained.last)
+    assert len(retained) == 1
+    assert retained.keep(event_at(50, "b.1.1!"), Message("t", b"earlier"), 310)
+    assert retained.of["t"][1].payload == b"short"
+
+
 def test_of_how_many_topics_it_is_known_that_they_were_emptied_is_bounded_rule_38() -> None:
     retained = Retained(10, 1_000)
     for number in range(ENDED_MAX + 5):

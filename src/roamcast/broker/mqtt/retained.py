@@ -115,7 +115,8 @@ class Retained:
         self, pattern: str, after: int, upto: int, now_us: int, topics_max: int
     ) -> tuple[list[tuple[int, Event, Message]], int]:
         """Messages on matching topics, with their numbers, in the order in which they came here; and up to which
-        number there are no others (`TopicIndex.look`). Those whose time has passed are forgotten on the way."""
+        number there are no others (`TopicIndex.look`). Nothing is forgotten on the way, not even those whose time has
+        passed: who looks at which topics may depend on what is not logged (`giving.py`)."""
         if is_pattern(pattern):
             topics, through = self._index.look(pattern, after, upto, topics_max)
         else:
@@ -123,9 +124,7 @@ class Retained:
         found: list[tuple[int, Event, Message]] = []
         for topic in topics:
             event, message = self.of[topic]
-            if message.expired(now_us):
-                self._forget(topic)
-            else:
+            if not message.expired(now_us):
                 found.append((self._index.numbers[topic], event, message))
         return found, through
 
