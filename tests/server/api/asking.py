@@ -16,9 +16,13 @@ from tests.server.studio.stage import broker_at, port_of
 
 PATIENCE_S = 20.0
 RULES = [
-    {"users": ["ops"], "publish": ["$roam/admin/#"], "subscribe": ["$roam/admin/#", "$roam/position/#"]},
+    {
+        "users": ["ops"],
+        "publish": ["$roam/admin/#", "$roam/fences/#"],
+        "subscribe": ["$roam/admin/#", "$roam/position/#", "$roam/fences/#"],
+    },
     {"users": ["van-*"], "publish": ["vans/%u/#"], "subscribe": ["vans/#"]},
-    {"users": ["map"], "subscribe": ["$roam/position/van-1"]},
+    {"users": ["map"], "subscribe": ["$roam/position/van-1", "$roam/fences/#"]},
 ]
 
 

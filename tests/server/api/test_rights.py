@@ -1,5 +1,6 @@
 """L6, L7: over HTTP, users and rules are those of MQTT."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,30 @@ def test_a_page_shows_no_region_or_handover_of_who_is_hidden_from_its_user(tmp_p
             await everybody.until(lambda page: len(page.handovers) == 2)
             await seer.until(lambda page: bool(page.handovers))
             assert [each["client"] for each in seer.handovers] == ["van-1"]
+
+    run(work)
+
+
+def test_a_fence_that_moves_with_a_client_is_shown_to_whom_its_place_may_be(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with (
+            guarded(tmp_path) as broker,
+            van(broker, "van-1") as one,
+            van(broker, "van-2") as two,
+            page_of(broker, additional_headers=signed("map")) as seer,
+            page_of(broker, additional_headers=signed("ops")) as everybody,
+        ):
+            for each in (two, one):
+                await report(each, 1.0, 2.0)
+            for name in ("van-2", "van-1"):
+                fence = {"type": "Feature", "geometry": None, "properties": {"anchor": name, "radius_m": 50}}
+                answer = await ask(broker, "PUT", f"/api/fences/{name}", json.dumps(fence), "ops")
+                assert answer.status == 200, answer.json
+            await everybody.until(lambda page: len(page.regions) == 2)
+            await seer.until(lambda page: "fence/van-1" in page.regions)
+            assert list(seer.regions) == ["fence/van-1"]
+            await ask(broker, "DELETE", "/api/sessions/van-1", user="ops")
+            await everybody.until(lambda page: list(page.regions) == ["fence/van-2"])
 
     run(work)
 

@@ -153,8 +153,11 @@ class Feed(Attendant):
                 page.drew(name)
 
     def gone(self, client: str) -> None:
+        anchored = self._anchored.get(client, ())
         for page in self.pages:
             page.left(client)
+            for name in anchored:
+                page.drew(name)
         for name in list(self._of.get(client, ())):
             self._wipe(name)
 
@@ -345,7 +348,8 @@ class Feed(Attendant):
 
     def _may_see(self, page: Page, drawn: Drawn) -> bool:
         if drawn.what == FENCE:
-            return page.who.hears(drawn.of)
+            # One that moves with a client shows where that is.
+            return page.who.hears(drawn.of) and (drawn.anchor is None or page.who.sees(drawn.anchor))
         return self._hears(page, drawn.of) if drawn.what in OF_EVENTS else page.who.sees(drawn.of)
 
     def _load(self) -> dict[str, object]:
