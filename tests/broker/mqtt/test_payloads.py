@@ -103,6 +103,11 @@ def test_what_is_something_else_disturbs_nobody_rule_2(format_: str, payload: by
     assert read(payload, format_, a="b.c").keys() <= {"type", "properties"}
 
 
+def test_a_speed_beyond_all_numbers_is_left_out_rule_2() -> None:
+    said = b'{"_type": "location", "batt": 80, "vel": 1' + b"0" * 400 + b"}"
+    assert read(said, "owntracks") == {"battery": 80}
+
+
 def test_the_first_table_that_fits_counts_and_other_topics_are_as_ever_rule_2() -> None:
     payloads = Payloads((PayloadParams(("a/#",), attributes={"x": "p.x"}), PayloadParams(("a/b",), "geojson")))
     assert payloads.attributes_of("a/b", b'{"p": {"x": 1}}', Plane()) == {"x": 1}

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from roamcast.broker.mqtt.content import attributes_in, attributes_of
 from roamcast.model.space import Space
-from roamcast.model.values import NAME_CHARS_MAX, Instant, Value
+from roamcast.model.values import NAME_CHARS_MAX, SPEED_LIMIT_M_PER_S, Instant, Value
 from roamcast.mqtt.reasons import BadPacket
 from roamcast.mqtt.topics import check_topic_filter, matches
 
@@ -118,7 +118,7 @@ def of_location(given: Given) -> Given:
     # Devices say -1 for what they do not know.
     told = {name: value for name, value in given.items() if value != -1}
     found = {ours: told[theirs] for theirs, ours in OWNTRACKS_NAMES.items() if theirs in told}
-    if isinstance(speed := told.get("vel"), int | float):
+    if isinstance(speed := told.get("vel"), int | float) and abs(speed) < SPEED_LIMIT_M_PER_S:
         found["speed_mps"] = speed / KMH_PER_MPS
     if isinstance(at_s := told.get("tst"), int | float) and abs(at_s) < SECONDS_MAX:
         found["time"] = Instant(round(at_s * 1e6))
