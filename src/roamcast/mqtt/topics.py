@@ -180,9 +180,9 @@ class TopicIndex:
     def match(self, pattern: str) -> list[str]:
         return self.look(pattern, 0, self.last, len(self.numbers) + 1)[0]
 
-    def look(self, pattern: str, after: int, upto: int, topics_max: int) -> tuple[list[str], int]:
-        """Those with numbers in a range that match, of so many that are compared at most; and up to which number
-        there are no others. It is `upto` in the end."""
+    def look(self, pattern: str, after: int, upto: int, topics_max: int) -> tuple[list[str], int, int]:
+        """Those with numbers in a range that match, of so many that are compared at most; up to which number there
+        are no others, which is `upto` in the end; and how many more might have been compared."""
         places = places_of(pattern)
         if not all(place in self._lists for place in places):
             return [], upto
@@ -196,11 +196,11 @@ class TopicIndex:
             if topic is None:
                 continue
             if not topics_max:
-                return found, number - 1
+                return found, number - 1, 0
             topics_max -= 1
             if matches(pattern, topic):
                 found.append(topic)
-        return found, upto
+        return found, upto, topics_max
 
 
 def places_of(pattern: str) -> list[tuple[int, str]]:

@@ -155,6 +155,8 @@ class BrokerServer:
         """By client, the numbers of deliveries that were finished in this tick."""
         self._published: list[PublishedTogether] = []
         """Messages of this tick that are logged together."""
+        self._publishers: set[str] = set()
+        """Whose they are."""
         self.passing: list[tuple[str, Batch]] = []
         """Messages of this tick that need no log, with their publishers; all of one QoS."""
         self._passing_qos = 0
@@ -196,15 +198,17 @@ class BrokerServer:
         """With all others of this tick, before whatever else is given but reports of other clients: connections that
         are read in one tick might as well have been read in another order."""
         self._published.append(given)
+        self._publishers.add(given.client)
         self.tick_soon()
 
     def give_published_by(self, client: str) -> None:
         """What a client says next comes behind what it has published."""
-        if any(row.client == client for row in self._published):
+        if client in self._publishers:
             self._give_published()
 
     def _give_published(self) -> None:
         rows, self._published = self._published, []
+        self._publishers.clear()
         self.give(rows[0] if len(rows) == 1 else PublishedByMany(tuple(rows)))
 
     def give(self, given: AnyGiven) -> None:

@@ -11,6 +11,7 @@ from roamcast.broker.mqtt.inputs import AnyGiven, GoOn
 from roamcast.broker.mqtt.params import CoreParams
 from roamcast.mqtt.limits import SessionLimits
 from roamcast.mqtt.packets import AnyPacket, Publish, Subscribe, Wish
+from roamcast.mqtt.topics import matches
 from tests.broker.mqtt.scene import Scene, published
 from tests.broker.mqtt.stage import SimClient
 
@@ -205,3 +206,46 @@ def test_many_filters_of_one_subscribe_share_a_portion_l13() -> None:
     assert len(giving(scene).walks["reader"]) == 4
     scene.rest(10.0)
     assert sorted(each.payload for each in published(reader)) == sorted(ALL * 4)
+
+
+def test_filters_that_match_nothing_share_a_portion_too_l13() -> None:
+    scene, writer = filled()
+    for topic in [f"{first}/{number}/{last}" for number in range(COUNT) for first, last in ("ax", "by")]:
+        writer.publish(topic, b"1", 1, True)
+    scene.rest(5.0)
+    reader, compared = scene.client("reader"), [0]
+    core = scene.stage.brokers["a"].server.core
+    handle = core.handle
+
+    def counted(now_us: int, given: AnyGiven) -> list[AnyEffect]:
+        compared.append(0)
+        return handle(now_us, given)
+
+    def counting(pattern: str, topic: str) -> bool:
+        compared[-1] += 1
+        return matches(pattern, topic)
+
+    wishes = tuple(Wish(f"$roam/{number}/a/+/y", 1) for number in range(40))
+    with patch.object(core, "handle", counted), patch("roamcast.mqtt.topics.matches", counting):
+        reader._say(Subscribe(9, wishes))
+        scene.rest(10.0)
+    assert max(compared) == 10
+    assert sum(compared) == 40 * COUNT
+    assert not giving(scene).walks
+
+
+def test_a_mistake_with_one_client_leaves_others_their_turn_l13() -> None:
+    scene, _ = filled()
+    one, other = scene.client("one"), scene.client("other")
+    with patch("roamcast.broker.mqtt.giving.has_room", return_value=False):
+        one.subscribe("t/#", 1)
+        scene.rest()
+    walks = giving(scene).walks["one"]
+    walks["gone"] = walks.pop("t/#")
+    with patch.object(scene.stage.brokers["a"].monitor, "remark") as remark:
+        scene.stage.brokers["a"].server.finished("one", ())
+        scene.rest(5.0)
+    assert [each.args[0] for each in remark.call_args_list] == ["internal_error"]
+    scene.subscribe(other, "t/#")
+    scene.rest(5.0)
+    assert other.taken == ALL

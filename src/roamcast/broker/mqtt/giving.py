@@ -67,6 +67,15 @@ class Giving:
         return portion
 
     def go_on(self, client: str) -> None:
+        try:
+            self._go_on(client)
+        except Exception:
+            # A mistake costs this client the rest, and nobody else a turn.
+            self.forget(client)
+            self.border.emit(Gave(client, False))
+            raise
+
+    def _go_on(self, client: str) -> None:
         """A portion for the client's walks, one after the other."""
         session, portion = self.border.sessions.get(client), PORTION
         walks = self.walks.get(client, {})
@@ -121,14 +130,14 @@ class Giving:
         if portion <= 0:
             return 0
         pattern, now_us = asked.filter.pattern, self.border.now_us
-        found, through = self.retained.look(pattern, walk.after, walk.upto, now_us, portion)
+        found, through, left = self.retained.look(pattern, walk.after, walk.upto, now_us, portion)
         for number, event, message in found:
             if not (session.window.has_room(message.size_bytes) if to_the_brim else has_room(session)):
                 return 0
             walk.after = number
             self._give(session, asked, event, message)
         walk.after = through
-        return portion - len(found) if through == walk.upto else 0
+        return left
 
     def _give(self, session: Session, asked: Subscription, event: Event, message: Message) -> None:
         border, name = self.border, asked.filter.text

@@ -113,20 +113,21 @@ class Retained:
 
     def look(
         self, pattern: str, after: int, upto: int, now_us: int, topics_max: int
-    ) -> tuple[list[tuple[int, Event, Message]], int]:
-        """Messages on matching topics, with their numbers, in the order in which they came here; and up to which
-        number there are no others (`TopicIndex.look`). Nothing is forgotten on the way, not even those whose time has
+    ) -> tuple[list[tuple[int, Event, Message]], int, int]:
+        """Messages on matching topics, with their numbers, in the order in which they came here, and what else
+        `TopicIndex.look` says. Nothing is forgotten on the way, not even those whose time has
         passed: who looks at which topics may depend on what is not logged (`giving.py`)."""
         if is_pattern(pattern):
-            topics, through = self._index.look(pattern, after, upto, topics_max)
+            topics, through, left = self._index.look(pattern, after, upto, topics_max)
         else:
-            topics, through = [pattern] if after < self._index.numbers.get(pattern, 0) <= upto else [], upto
+            topics = [pattern] if after < self._index.numbers.get(pattern, 0) <= upto else []
+            through, left = upto, topics_max - 1
         found: list[tuple[int, Event, Message]] = []
         for topic in topics:
             event, message = self.of[topic]
             if not message.expired(now_us):
                 found.append((self._index.numbers[topic], event, message))
-        return found, through
+        return found, through, left
 
     def all(self) -> Iterator[Event]:
         """Everything that another broker must know to be like this one."""
