@@ -185,7 +185,7 @@ class TopicIndex:
         are no others, which is `upto` in the end; and how many more might have been compared."""
         places = places_of(pattern)
         if not all(place in self._lists for place in places):
-            return [], upto
+            return [], upto, topics_max
         shortest = self._lists[min(places, key=lambda each: self._live[each])] if places else self._all
         found: list[str] = []
         for at in range(bisect_right(shortest, after), len(shortest)):
