@@ -37,6 +37,7 @@ BENCHMARKS = (
     "fences",
     "flood_watch",
     "import_",
+    "live_audit",
     "match",
     "mobile",
     "oracle",

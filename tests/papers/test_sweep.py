@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from roamcast.papers.catalogue import EXPERIMENTS
 from roamcast.papers.experiment import seed_of
 from roamcast.papers.sweep import Payload, measured, run_all
-from roamcast.spark import dealing
+from roamcast.spark import workers
 from roamcast.spark.session import open_session
 from roamcast.spark.sweep import sweep
 
@@ -85,7 +85,7 @@ def test_p4_results_do_not_depend_on_the_number_of_tasks_and_equal_a_plain_loop(
 ) -> None:
     experiment = EXPERIMENTS["steam-cost"]
     many = list(run_all(spark, [experiment], "quick", runs=1))
-    monkeypatch.setattr(dealing, "TASKS_MAX", 2)
+    monkeypatch.setattr(workers, "TASKS_MAX", 2)
     few = list(run_all(spark, [experiment], "quick", runs=1))
     assert [(row.parameters, row.figures) for row in many] == [(row.parameters, row.figures) for row in few]
     for row in many[:3]:

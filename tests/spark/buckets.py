@@ -8,7 +8,7 @@ import pyarrow as pa
 from roamcast.journal import ContextChange, Move, Published, Subscribed
 from roamcast.journal.plain import plain_attributes, plain_context, plain_filter, plain_scope
 from roamcast.spark.oracle.bucket import Bucket, World
-from roamcast.spark.oracle.looks import matches
+from roamcast.spark.oracle.conditions import matches
 from roamcast.spark.tables import EVENTS, LIVES, STATES, TRACKS
 from tests.spark.worlds import PERIOD_US, RANGE_M, Small, end_of
 

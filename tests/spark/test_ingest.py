@@ -24,8 +24,7 @@ from roamcast.model.event import Event
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
 from roamcast.spark.ingest import Found, Summary, grouped, ingest, judgement, overlapping
-from roamcast.spark.ledger import Ledger, journal_table
-from roamcast.spark.output import Output
+from roamcast.spark.ledger import Ledger, Output, journal_table
 from roamcast.spark.published import Tables
 from roamcast.spark.tables import JOURNAL, MOVES, PUBLICATIONS, SEGMENTS, TRANSMISSIONS, BadPipeline
 from tests.effort import examples

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from roamcast.journal import ContextChange, Move, Published, Record, Run, Subscribed, Unsubscribed
 from roamcast.model.context import Configuration, Context
 from roamcast.model.event import Event
@@ -197,6 +199,13 @@ class Maker:
             end_us = self.moment_us()
             if end_us > at_us:
                 yield Unsubscribed(host, end_us, subscription.id)
+        if rng.random() < 0.25:
+            again_us = self.moment_us()
+            if again_us > at_us:
+                subject, wanted = rng.choice(("a", "#", "a/+")), self.scope()
+                changes: dict[str, Any] = {"subject": subject, "issued_us": again_us, "interest": wanted}
+                expires_us = again_us + lifetime_us
+                yield Subscribed(host, again_us, replace(subscription, expires_us=expires_us, **changes))
 
     def scope(self) -> Scope:
         if self.rng.random() < 0.6:
@@ -245,7 +254,7 @@ def expected(world: Small) -> dict[tuple[str, str], int]:
                 last_us = min(event.expires_us, subscription.expires_us, ended_us - 1, world.end_us)
                 for now_us in moments(max(event.published_us, subscription.issued_us), last_us):
                     if matches(event, subscription, at(now_us), now_us):
-                        found[event.id, subscription.id] = now_us
+                        found.setdefault((event.id, subscription.id), now_us)
                         break
     return found
 
@@ -263,11 +272,13 @@ def moments(first_us: int, last_us: int) -> Iterator[int]:
 
 
 def end_of(subscription: Subscription, from_us: int, world: Small) -> int:
-    """From when on it holds no more, because it was ended or its host is gone."""
+    """From when on it holds no more, because it was ended or replaced, or its host is gone."""
     after = world.records[world.records.index(Subscribed(subscription.subscriber, from_us, subscription)) + 1 :]
     for record in after:
         gone = isinstance(record, Move) and not record.up and record.host == subscription.subscriber
-        if gone or (isinstance(record, Unsubscribed) and record.subscription_id == subscription.id):
+        ended = isinstance(record, Unsubscribed) and record.subscription_id == subscription.id
+        replaced = isinstance(record, Subscribed) and record.subscription.id == subscription.id
+        if gone or ended or replaced:
             return record.at_us
     return FOREVER_US * 2
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -49,7 +50,13 @@ pipeline = typer.Typer(help="Analyse journals on Spark, step by step.", no_args_
 
 @contextmanager
 def working(
-    directory: str, master: str | None, remote: str | None, conf: list[str] | None, *, quiet: bool
+    directory: str,
+    master: str | None,
+    remote: str | None,
+    conf: list[str] | None,
+    *,
+    quiet: bool,
+    in_java: bool,
 ) -> Iterator["Chores"]:
     """What does the work; problems become a sentence and an exit code."""
     # Spark takes a second to import, and `roamcast sim` needs none of it.
@@ -64,7 +71,8 @@ def working(
     try:
         if not quiet:
             stderr.print("[dim]starting Spark[/dim]")
-        chores = Chores(directory, master, remote, None if quiet else stderr, pairs_given("--conf", conf))
+        shown = None if quiet else stderr
+        chores = Chores(directory, master, remote, shown, pairs_given("--conf", conf), in_java=in_java)
         yield chores
         show_cut(chores.cut)
     except BadPipeline as problem:
@@ -84,14 +92,14 @@ def working(
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def on_journal(command: Callable[..., Answer]) -> Callable[..., None]:
+def on_journal(command: Callable[..., Answer], *, in_java: bool = False) -> Callable[..., None]:
     """A command on a journal: with the options that all of them have, and an answer that is printed for people, or as
-    JSON. The command itself is given what does the work, and its own options."""
+    JSON. The command itself is given what does the work, and its own options. `in_java`: see `Chores`."""
 
     def run(
         *, directory: str, master: str | None, remote: str | None, conf: list[str] | None, json: bool, **own: Any
     ) -> None:
-        with working(directory, master, remote, conf, quiet=json) as chores:
+        with working(directory, master, remote, conf, quiet=json, in_java=in_java) as chores:
             value, shown = command(chores, **own)
         if json:
             sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
@@ -157,7 +165,7 @@ def audit_command(
 
 
 @pipeline.command("positions")
-@on_journal
+@partial(on_journal, in_java=True)
 def positions_command(
     chores: Any, h3: Annotated[int, typer.Option(help="The resolution of the H3 cells, 0 to 15.")] = 9
 ) -> Answer:
@@ -167,7 +175,7 @@ def positions_command(
 
 
 @pipeline.command("movement")
-@on_journal
+@partial(on_journal, in_java=True)
 def movement_command(
     chores: Any,
     cells: Annotated[float | None, typer.Option(help="Width of the cells in metres (default: 250).")] = None,
@@ -232,7 +240,7 @@ def watch_command(
 
 
 @pipeline.command("export")
-@on_journal
+@partial(on_journal, in_java=True)
 def export_command(
     chores: Any,
     table: Annotated[str, typer.Argument(help="A table that `pipeline jobs` lists, or one of the journal.")],
@@ -253,6 +261,7 @@ def jobs_command(json: Json = False) -> None:
     from roamcast.spark.movement_tables import HELD_OUT, SCORES, STAYS, STEPS, TRIPS, VISITS
     from roamcast.spark.tables import (
         EVENTS,
+        EXAMPLES,
         EXPECTED,
         FENCED,
         LIVES,
@@ -263,7 +272,7 @@ def jobs_command(json: Json = False) -> None:
         VERDICTS,
     )
 
-    audited = (TRACKS, STATES, EVENTS, LIVES, EXPECTED, VERDICTS, TOTALS, TRANSITIONS, FENCED)
+    audited = (TRACKS, STATES, EVENTS, LIVES, EXPECTED, VERDICTS, EXAMPLES, TOTALS, TRANSITIONS, FENCED)
     tables = (*audited, VISITS, HELD_OUT, STAYS, STEPS, TRIPS, SCORES)
     if json:
         listed = [
@@ -305,7 +314,7 @@ def audit(
     return found, lambda: show_audit(found, place)
 
 
-@on_journal
+@partial(on_journal, in_java=True)
 def what_if(
     chores: Any,
     changes: Annotated[

@@ -66,14 +66,3 @@ def audit(expected: DataFrame, journal: Journal, settings: Settings) -> DataFram
         "x",
         "y",
     )
-
-
-def examples(verdicts: DataFrame, most: int) -> DataFrame:
-    """A few pairs of each kind that went wrong; the table `verdicts` has them all."""
-    missed, unwanted = F.col("expected") & (F.col("times") == 0), ~F.col("expected")
-    kind = F.when(missed, "missed").when(unwanted, "unwanted").when(F.col("times") > 1, "duplicate")
-    wrong = verdicts.withColumn("kind", kind).where("kind IS NOT NULL")
-    picked = [
-        wrong.where(F.col("kind") == name).orderBy(*PAIR).limit(most) for name in ("missed", "unwanted", "duplicate")
-    ]
-    return picked[0].unionByName(picked[1]).unionByName(picked[2])

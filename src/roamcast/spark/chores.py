@@ -43,13 +43,21 @@ class Chores:
     """On one journal; without a console nothing is shown on the way."""
 
     def __init__(
-        self, directory: str, master: str | None, remote: str | None, console: Console | None, conf: dict[str, str]
+        self,
+        directory: str,
+        master: str | None,
+        remote: str | None,
+        console: Console | None,
+        conf: dict[str, str],
+        *,
+        in_java: bool = False,
     ) -> None:
+        """`in_java`: the rows of the journal will pass through Java, and not only from file to file by workers."""
         if "://" not in directory and not Path(directory).is_dir():
             raise BadPipeline(f"{directory}: no such directory")
         file_system(f"{address(directory)}/{TABLES_DIRECTORY}")
-        size = sum(info.size or 0 for info in infos_in(f"{address(directory)}/{VERSION_DIRECTORY}", recursive=True))
-        self.spark = open_session(master, remote, conf, size)
+        infos = infos_in(f"{address(directory)}/{VERSION_DIRECTORY}", recursive=True) if in_java else []
+        self.spark = open_session(master, remote, conf, sum(info.size or 0 for info in infos))
         self.tables = Tables(self.spark, directory)
         self.cut: tuple[str, ...] = ()
         """The openings of the journal that never said that their run ended, as far as they were met."""

@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from roamcast.journal.schema import DOUBLE, FLAG, INTEGER, TEXT
 from roamcast.model.filter.mask import Flags
-from roamcast.spark.dealing import settle, tasks_for
 from roamcast.spark.files import Finished
 from roamcast.spark.journal import Piece
 from roamcast.spark.ledger import read_rows
 from roamcast.spark.oracle.boxes import Rows
 from roamcast.spark.settings import Settings
 from roamcast.spark.tables import TRACKS, UNREADABLE_FILE, BadPipeline, columns, struct_of
+from roamcast.spark.workers import settle, tasks_for
 
 BUCKETS_A_TASK = 8
 PLACED = ("x", "y", "velocity_east", "velocity_north")

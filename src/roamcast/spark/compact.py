@@ -8,15 +8,13 @@ the version before, and go with the next compaction.
 
 import time
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
 from roamcast.spark.files import file_system, infos_in
-from roamcast.spark.ledger import Ledger, file_name
-from roamcast.spark.output import Row, move
+from roamcast.spark.ledger import Ledger, Row, as_rows, as_table, file_name, move
 from roamcast.spark.published import ABANDONED_S, Tables
-from roamcast.spark.tables import JOURNAL, SEGMENTS
+from roamcast.spark.tables import JOURNAL
 
 FILE_BYTES = 64 * 1024 * 1024
 """What a merged file is about to have; files of half as much are left as they are."""
@@ -35,8 +33,7 @@ def compact(tables: Tables, file_bytes: int = FILE_BYTES, keep_s: float = ABANDO
     merges = [merge for table in JOURNAL for merge in planned(tables, ledger, table, file_bytes)]
     if merges:
         moved = {row["path"]: row for row in move(tables, merges)}
-        rows = [moved.get(row["path"], row) for row in ledger.rows.to_pylist()]
-        ledger.replace(tables, pa.Table.from_pylist(rows, schema=SEGMENTS.schema))
+        ledger.replace(tables, as_table([moved.get(row["path"], row) for row in as_rows(ledger.rows)]))
     remove_unnamed(tables, ledger, keep_s)
     return Compacted(sum(len(files_of(merge)) for merge in merges), len(merges))
 
@@ -53,7 +50,7 @@ def planned(tables: Tables, ledger: Ledger, table: str, file_bytes: int) -> list
         if merges[-1] and size + sizes[file] > file_bytes:
             merges.append([])
             size = 0
-        merges[-1] += of.filter(pc.equal(of["file"], file)).sort_by("first_row").to_pylist()
+        merges[-1] += as_rows(of.filter(pc.equal(of["file"], file)).sort_by("first_row"))
         size += sizes[file]
     return [merge for merge in merges if len(files_of(merge)) > 1]
 

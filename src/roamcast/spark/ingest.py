@@ -26,8 +26,7 @@ from roamcast.journal.records import RUN_ENDED, BadJournal
 from roamcast.journal.schema import TABLES as JOURNAL_TABLES
 from roamcast.journal.schema import VERSION_DIRECTORY
 from roamcast.spark.files import file_system, infos_in, path_within
-from roamcast.spark.ledger import QUARANTINED, TAKEN, Ledger, read_rows
-from roamcast.spark.output import Output, Row, move, run
+from roamcast.spark.ledger import QUARANTINED, TAKEN, Ledger, Output, Row, as_table, ledger_rows, move, read_rows
 from roamcast.spark.published import Tables, Taken
 from roamcast.spark.segment import (
     FAR_US,
@@ -79,7 +78,9 @@ def ingest(spark: SparkSession, directory: str) -> Summary:
         ledger = Ledger.of(tables)
         new, empty = new_files(tables.journal, ledger)
         if not new:
-            return summary(tables, empty)
+            if ledger.version is None:
+                raise BadPipeline(f"{tables.journal}: the journal is empty; no segment was found in it")
+            return summary(Ledger.of(tables, ranges=True), empty)
         try:
             take(tables, ledger, new[:FILES_PER_BATCH])
         except Taken:
@@ -123,13 +124,13 @@ def new_files(journal: str, ledger: Ledger) -> tuple[list[Found], list[str]]:
 def take(tables: Tables, ledger: Ledger, new: Sequence[Found]) -> None:
     tasks = dealt(new)
     judge = Judge(tables.journal, tables.root, tasks)
-    judged: list[Row] = run(tables.spark, len(tasks), judge)
+    judged: list[Row] = ledger_rows(tables.spark, len(tasks), judge)
     known = Ledger.of(tables, ranges=True) if ledger.number else ledger
     written = {row["path"]: row["file"] for row in judged if row.get("file")}
     doubt_times(judged, known)
     groups = overlapping(judged, known)
     if groups:
-        mended = {row["path"]: row for row in run(tables.spark, len(groups), Settle(tables.root, groups))}
+        mended = {row["path"]: row for row in ledger_rows(tables.spark, len(groups), Settle(tables.root, groups))}
         judged = [mended.get(row["path"], row) for row in judged]
     judged = without_refused(tables, judged, written)
     newest = newest_segments(ledger)
@@ -137,7 +138,7 @@ def take(tables: Tables, ledger: Ledger, new: Sequence[Found]) -> None:
         row["batch"] = ledger.next_batch()
         of = (row.get("table"), row.get("writer"), row.get("incarnation"))
         row["late"] = row.get("segment") is not None and row["segment"] < newest.get(of, -1)
-    ledger.add(tables, pa.Table.from_pylist(judged, schema=SEGMENTS.schema))
+    ledger.add(tables, as_table(judged))
 
 
 def dealt(new: Sequence[Found]) -> list[list[Found]]:
@@ -222,9 +223,7 @@ def overlapping(judged: list[Row], ledger: Ledger) -> list[list[Row]]:
     In the order of their beginnings, a range overlaps some range before it if and only if it overlaps the one of
     these that reaches farthest.
     """
-    ours = pa.Table.from_pylist(
-        [row for row in judged if row["status"] == TAKEN and row["rows"]], schema=SEGMENTS.schema
-    )
+    ours = as_table([row for row in judged if row["status"] == TAKEN and row["rows"]])
     hosts = pc.struct_field(ours["ranges"].combine_chunks().flatten(), "host").unique()
     theirs = near_rows(ledger, hosts)
     every = pa.concat_tables([theirs, ours])
@@ -343,10 +342,8 @@ def overlap(row: Row, other: Row) -> bool:
     return any(their and mine["first"] <= their["last"] and their["first"] <= mine["last"] for mine, their in pairs)
 
 
-def summary(tables: Tables, empty: Sequence[str] = ()) -> Summary:
-    ledger = Ledger.of(tables, ranges=True)
-    if ledger.version is None:
-        raise BadPipeline(f"{tables.journal}: the journal is empty; no segment was found in it")
+def summary(ledger: Ledger, empty: Sequence[str] = ()) -> Summary:
+    """Of a ledger with ranges."""
     rows, taken = ledger.rows, ledger.taken
     refused = rows.filter(pc.is_valid(rows["reason"])).sort_by("path")
     said = [*(f"{path}: {EMPTY}" for path in empty), *refused["reason"].to_pylist()[:REASONS_MAX]]

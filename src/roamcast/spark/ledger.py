@@ -2,8 +2,12 @@
 
 The ledger is what makes the tables of the journal: a file of rows that no ledger names is not there. It is published
 like any other table (`published.py`), so a batch that is killed has taken nothing, and a compaction appears at once.
+Workers write the files of rows, many segments in one (`Output`), and read them by the ledger (`read_rows`).
 """
 
+import secrets
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -11,15 +15,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from roamcast.spark.files import file_system
 from roamcast.spark.published import Tables, Version
-from roamcast.spark.tables import SEGMENTS, BadPipeline, Table
+from roamcast.spark.segment import BY_NAME
+from roamcast.spark.tables import RANGE, SEGMENTS, BadPipeline, Table
+from roamcast.spark.workers import answers
 
 PARTS_MAX = 32
 """Of the ledger; beyond that they become one."""
 TAKEN, QUARANTINED = "taken", "quarantined"
+GROUP_ROWS = 131_072
+FILE_ROWS = 4_000_000
+
+Row = dict[str, Any]
+"""Of the ledger: a segment, and where its rows lie."""
 
 
 class Ledger:
@@ -118,3 +129,97 @@ def read_rows(
 
 def file_name(path: str) -> str:
     return PurePosixPath(path).name
+
+
+# Rows that workers write.
+
+
+def ledger_rows(spark: SparkSession, tasks: int, work: Callable[[int], list[Row]]) -> list[Row]:
+    """The ledger's rows that so many tasks answer with, by path."""
+    found = pa.concat_tables(table for (table,) in answers(spark, tasks, lambda task: [as_table(work(task))]))
+    return sorted(as_rows(found), key=itemgetter("path"))
+
+
+def as_rows(segments: Any) -> list[Row]:
+    """Ranges stay what they are in Arrow: hosts may be many, and are asked about in columns."""
+    plain = segments.drop_columns("ranges").to_pylist()
+    return [row | {"ranges": ranges} for row, ranges in zip(plain, segments["ranges"], strict=True)]
+
+
+def as_table(rows: Sequence[Row]) -> Any:
+    """Of rows with ranges as Arrow has them, or as lists."""
+    ranges = [row["ranges"] for row in rows]
+    values = [each.values if isinstance(each, pa.ListScalar) else pa.array(each, RANGE) for each in ranges]
+    ends = np.cumsum([0, *map(len, values)])
+    every = pa.concat_arrays([pa.array([], RANGE), *values])
+    plain = pa.Table.from_pylist([{**row, "ranges": None} for row in rows], schema=SEGMENTS.schema)
+    column = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), every)
+    return plain.set_column(plain.column_names.index("ranges"), "ranges", column)
+
+
+class Output:
+    """Files of rows that a task writes, one for each table; a name is never used twice."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.waiting: dict[str, list[Any]] = {}
+        self.writers: dict[str, tuple[str, Any, int]] = {}
+
+    def add(self, table: str, rows: Any) -> tuple[str, int]:
+        """The file that has these rows, and where they begin in it."""
+        if table in self.writers and self.writers[table][2] >= FILE_ROWS:
+            self.close(table)
+        if table not in self.writers:
+            name = f"{secrets.token_hex(8)}.parquet"
+            files, place = file_system(f"{self.root}/{table}")
+            files.create_dir(place, recursive=True)
+            writer = pq.ParquetWriter(
+                f"{place}/{name}",
+                rows.schema,
+                filesystem=files,
+                compression="zstd",
+                write_statistics=["at_us"],
+                **BY_NAME[table].encoding,
+            )
+            self.writers[table] = (name, writer, 0)
+        name, writer, first = self.writers[table]
+        self.writers[table] = (name, writer, first + len(rows))
+        waiting = self.waiting.setdefault(table, [])
+        waiting.append(rows)
+        if sum(map(len, waiting)) >= GROUP_ROWS:
+            self.flush(table)
+        return name, first
+
+    def flush(self, table: str) -> None:
+        if self.waiting[table]:
+            self.writers[table][1].write_table(pa.concat_tables(self.waiting[table]), row_group_size=GROUP_ROWS)
+        self.waiting[table] = []
+
+    def close(self, table: str) -> None:
+        self.flush(table)
+        self.writers.pop(table)[1].close()
+
+    def finish(self) -> None:
+        for table in list(self.writers):
+            self.close(table)
+
+
+class Moving:
+    """Moves the rows of segments into new files, a list of segments of one table to a file."""
+
+    def __init__(self, root: str, segments: list[list[Row]]) -> None:
+        self.root, self.segments = root, segments
+
+    def __call__(self, task: int) -> list[Row]:
+        output, moved = Output(self.root), []
+        for row in self.segments[task]:
+            rows = read_rows(f"{self.root}/{row['table']}", row["file"], row["first_row"], row["rows"])
+            name, first = output.add(row["table"], rows)
+            moved.append(row | {"file": name, "first_row": first})
+        output.finish()
+        return moved
+
+
+def move(tables: Tables, segments: list[list[Row]]) -> list[Row]:
+    """The ledger's rows of these segments when their rows lie in files of their own, a file for each list."""
+    return ledger_rows(tables.spark, len(segments), Moving(tables.root, segments)) if segments else []

@@ -30,7 +30,7 @@ LIFETIME_US_MAX = 2**53
 """What lasts longer lasts for ever; without a bound the arithmetic of times could overflow."""
 OF_HOSTS = (TRACKS.name, STATES.name)
 PARTS = (TRACKS, STATES, EVENTS, LIVES)
-FILES_MAX = 4_096
+FILES_MAX = 128
 """Of a table that is written without bringing each bin together first."""
 
 

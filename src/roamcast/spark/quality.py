@@ -56,8 +56,11 @@ def clocks(journal: Journal) -> DataFrame:
     return found.orderBy(F.desc(F.abs("median_us")), "host").limit(HOSTS_MAX)
 
 
-def quality_of(tables: Tables, found: tuple[Clock, ...]) -> Quality:
-    return Quality(summary(tables), gaps_of(Ledger.of(tables, ranges=True)), found)
+def quality_of(tables: Tables, journal: Journal) -> Quality:
+    """One job, for clocks; the rest is in the ledger."""
+    ledger = Ledger.of(tables, ranges=True)
+    off = tuple(Clock(**row.asDict()) for row in clocks(journal).collect())
+    return Quality(summary(ledger), gaps_of(ledger), off)
 
 
 def gaps_of(ledger: Ledger) -> tuple[Gap, ...]:

@@ -8,24 +8,22 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 import pyarrow.fs as arrow_fs
 import pyarrow.parquet as pq
 
 from roamcast.journal.plain import plain_space
-from roamcast.spark.audit import UNKNOWN, examples
+from roamcast.spark.audit import UNKNOWN
 from roamcast.spark.fences import FenceAudit, audit_fences
 from roamcast.spark.files import file_system
 from roamcast.spark.journal import Journal
 from roamcast.spark.oracle.tracks import moved
 from roamcast.spark.prepare import Prepared
 from roamcast.spark.published import Tables
-from roamcast.spark.quality import Clock, Quality, clocks, quality_of
-from roamcast.spark.settings import Settings, collected
-from roamcast.spark.tables import TOTALS, TRACKS, VERDICTS
+from roamcast.spark.quality import Quality, quality_of
+from roamcast.spark.settings import Settings
+from roamcast.spark.tables import EXAMPLES, TOTALS, TRACKS
 
 SUBJECTS_MAX = 50
-EXAMPLES_MAX = 20
 POINTS_MAX = 1_000
 WAYS_MAX, WAYS_FILES_MAX = 10_000, 16
 
@@ -99,8 +97,8 @@ NOTHING = Line("all", None, None, None, 0, 0, 0, 0, 0, None, None, None, None)
 
 
 def read_audit(tables: Tables, journal: Journal, settings: Settings) -> Audit:
-    """From the tables `totals` and `verdicts`, the ledger, and one job for examples and clocks."""
-    lines = [(row.pop("dimension"), Line(**row)) for row in rows_of(tables)]
+    """From the tables `totals` and `examples`, the ledger, and one job for clocks."""
+    lines = [(row.pop("dimension"), Line(**row)) for row in tables.get(TOTALS).to_pylist()]
 
     def of(dimension: str, key: Any, most: int) -> tuple[Line, ...]:
         return tuple(sorted((line for name, line in lines if name == dimension), key=key)[:most])
@@ -109,7 +107,7 @@ def read_audit(tables: Tables, journal: Journal, settings: Settings) -> Audit:
         return line.at_us is not None, line.at_us or 0
 
     total = next(iter(of("all", lambda line: line.value, 1)), NOTHING)
-    found = collected({"example": examples(tables.read(VERDICTS), EXAMPLES_MAX), "clock": clocks(journal)})
+    examples = [row | {"subject": row["subject"] or UNKNOWN} for row in tables.get(EXAMPLES).to_pylist()]
     space: Any = settings.space
     return Audit(
         tables.journal,
@@ -123,8 +121,8 @@ def read_audit(tables: Tables, journal: Journal, settings: Settings) -> Audit:
         of("place", lambda line: line.value, POINTS_MAX),
         of("time", by_time, POINTS_MAX),
         of("delay", by_time, POINTS_MAX),
-        tuple(example_of(line) for line in found["example"]),
-        quality_of(tables, tuple(Clock(**line) for line in found["clock"])),
+        tuple(Example(**row) for row in examples),
+        quality_of(tables, journal),
         settings.cut,
         audit_fences(tables, journal, settings),
     )
@@ -132,21 +130,6 @@ def read_audit(tables: Tables, journal: Journal, settings: Settings) -> Audit:
 
 def worst_first(line: Line) -> tuple[int, int, str]:
     return -(line.missed + line.unwanted + line.duplicates), -line.expected, line.value
-
-
-def rows_of(tables: Tables) -> list[dict[str, Any]]:
-    """The lines of the audit, read without Spark: a row for each subject, cell and slice of time."""
-    parts = []
-    for path in tables.paths(TOTALS.name):
-        files, within = file_system(path)
-        parts.append(pq.read_table(within, filesystem=files, partitioning=None, schema=TOTALS.schema))
-    rows: list[dict[str, Any]] = pa.concat_tables(parts).to_pylist()
-    return rows
-
-
-def example_of(line: dict[str, Any]) -> Example:
-    values: dict[str, Any] = {name: line.get(name) for name in Example.__struct_fields__}
-    return Example(**(values | {"subject": line.get("subject", UNKNOWN)}))
 
 
 def ways_of(prepared: Prepared) -> Any:

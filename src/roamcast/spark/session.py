@@ -48,7 +48,7 @@ def open_session(
     master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None, data_bytes: int = 0
 ) -> SparkSession:
     """The one session of this process; an open one is taken as it is. What the user set wins: `conf`, then
-    spark-defaults.conf and SPARK_SUBMIT_OPTS, then what pays for a session of our own on so much data."""
+    spark-defaults.conf and SPARK_SUBMIT_OPTS, then what pays where so much data will pass through Java."""
     if remote is not None:
         return connected(remote)
     return SparkSession.getActiveSession() or classic(master, conf or {}, data_bytes)

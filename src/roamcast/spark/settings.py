@@ -71,7 +71,7 @@ class Settings:
     """The first writers whose run did not say that it ended: what they recorded last may be missing."""
     extent: Extent = NOWHERE
     compiled: bool = True
-    """Whether swift events go to the compiled kernel; the results are the same."""
+    """Whether simple events go to the compiled kernel; the results are the same."""
     sides: tuple[int, ...] = ()
     """Into how many columns and rows of cells each bucket is divided; none is if nothing is given."""
     fences: bool = False

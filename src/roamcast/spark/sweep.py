@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from roamcast.spark.dealing import dealt_to, settle, tasks_for
+from roamcast.spark.workers import dealt_to, settle, tasks_for
 
 Work: TypeAlias = Callable[[str], str]
 PAYLOADS_A_TASK = 16

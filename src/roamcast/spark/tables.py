@@ -191,6 +191,23 @@ VERDICTS = Table(
     "every pair that was expected or delivered: how often, when, how late, and where the event was published",
     ("expected", "deliveries", "publications"),
 )
+EXAMPLES = Table(
+    "examples",
+    columns(
+        kind=TEXT,
+        event_id=TEXT,
+        subscription_id=TEXT,
+        subscriber=TEXT,
+        subject=TEXT,
+        published_us=INTEGER,
+        expected_us=INTEGER,
+        delivered_us=INTEGER,
+        x=DOUBLE,
+        y=DOUBLE,
+    ),
+    "the first verdicts of each kind that went wrong, by the names of event and subscription",
+    ("verdicts",),
+)
 TOTALS = Table(
     "totals",
     columns(

@@ -1,10 +1,11 @@
 """Verdicts and totals of an ingested journal, which workers make straight from its files.
 
-    expected, deliveries, publications ──▶ dealt by event into parts ──▶ verdicts, and counts of them ──▶ totals
+    expected, deliveries, publications ──▶ dealt by event into parts ──▶ verdicts, counts and examples ──▶ totals
 
 `audit.py` says the same in Spark's own terms, for frames of any kind. Here no row passes through Java, where sorting
 and writing pairs takes several times as much CPU: workers deal the rows of each event to one part, by a hash of its
-name; then each part is compared as a whole, and only counts go to Spark. Memory is that of a part.
+name; then each part is compared as a whole, and only counts and examples come to the driver. Memory is that of a
+part.
 """
 
 import zlib
@@ -14,26 +15,31 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as arrow_fs
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from roamcast.journal.schema import DOUBLE, INTEGER, TEXT
-from roamcast.spark.dealing import dealt_to, settle, tasks_for
+from roamcast.model.filter.mask import Flags
+from roamcast.spark.audit import PAIR
 from roamcast.spark.files import Finished, file_system, infos_in
 from roamcast.spark.ledger import Ledger, read_rows
 from roamcast.spark.oracle.attributes import one_array
 from roamcast.spark.oracle.boxes import Rows
 from roamcast.spark.published import Tables
 from roamcast.spark.settings import Settings
-from roamcast.spark.tables import DELIVERIES, EXPECTED, PUBLICATIONS, TOTALS, VERDICTS, columns, struct_of
-from roamcast.spark.totals import COUNTED, counts_of, summed
+from roamcast.spark.tables import DELIVERIES, EXAMPLES, EXPECTED, PUBLICATIONS, TOTALS, VERDICTS, columns
+from roamcast.spark.totals import COUNTED, counts_of, merged, summed
+from roamcast.spark.workers import answers, dealt_to, tasks_for
 
 WORKSHOP = "auditing"
 """Where rows lie that are dealt and not yet compared."""
 PART_ROWS = 1_000_000
+PARTS_A_TASK = 16
 PIECE_ROWS = 500_000
+HELD_ROWS = 2_000_000
+"""That a worker deals at a time."""
 TASKS_EVEN = 8
+EXAMPLES_MAX = 20
+"""Of each kind."""
 NAMES = ("event_id", "subscription_id", "subscriber")
 READ = {
     EXPECTED.name: (*NAMES, "at_us"),
@@ -41,6 +47,7 @@ READ = {
     PUBLICATIONS.name: ("event_id", "at_us", "subject", "publisher.x", "publisher.y"),
 }
 CODED = (*NAMES, "subject")
+SHUFFLED = pa.ipc.IpcWriteOptions(compression="lz4")
 DEALT = columns(rows=INTEGER)
 
 
@@ -55,29 +62,25 @@ class Piece(NamedTuple):
 
 
 def write_verdicts(tables: Tables, settings: Settings) -> None:
-    """Publishes `verdicts` and `totals`, of `expected` and the journal as they are now."""
+    """Publishes `verdicts`, `examples` and `totals`, of `expected` and the journal as they are now."""
     pieces = [*pieces_of(tables), *pieces_expected(tables)]
     parts = max(1, sum(piece.rows for piece in pieces) // PART_ROWS)
     part = tables.draft(VERDICTS.name)
-    workshop = f"{tables.place(WORKSHOP)}/{part}"
-    spark = tables.spark
+    workshop, place = (f"{tables.place(name)}/{part}" for name in (WORKSHOP, VERDICTS.name))
+    files, within = file_system(place)
+    files.create_dir(within, recursive=True)
     try:
-        if pieces:
-            tasks = tasks_for(len(pieces), len(pieces), TASKS_EVEN)
-            spark.range(0, tasks, 1, tasks).mapInArrow(
-                Deal(pieces, tasks, parts, workshop), struct_of(DEALT)
-            ).collect()
-        compare = Compare(f"{tables.place(VERDICTS.name)}/{part}", workshop, settings)
-        files, within = file_system(f"{tables.place(VERDICTS.name)}/{part}")
-        files.create_dir(within, recursive=True)
-        counted: DataFrame = spark.range(0, parts, 1, parts).mapInArrow(compare, struct_of(COUNTED))
-        place = tables.draft(TOTALS.name)
-        summed(counted, settings).write.parquet(f"{tables.place(TOTALS.name)}/{place}")
+        tasks = tasks_for(len(pieces), len(pieces), TASKS_EVEN)
+        list(answers(tables.spark, tasks, Deal(pieces, tasks, parts, workshop)))
+        tasks = tasks_for(parts, PARTS_A_TASK, TASKS_EVEN)
+        compared = list(answers(tables.spark, tasks, Compare(place, workshop, parts, tasks, settings)))
     finally:
         files, within = file_system(workshop)
         files.delete_dir_contents(within, missing_dir_ok=True)
+    counted, examples = (pa.concat_tables(each) for each in zip(*compared, strict=True))
     tables.publish(VERDICTS.name, (part,))
-    tables.publish(TOTALS.name, (place,))
+    tables.put(EXAMPLES, first_of_each_kind(examples))
+    tables.put(TOTALS, summed(counted, settings))
 
 
 def pieces_of(tables: Tables) -> Iterator[Piece]:
@@ -115,28 +118,46 @@ class Deal:
     def __init__(self, pieces: list[Piece], tasks: int, parts: int, place: str) -> None:
         self.pieces, self.tasks, self.parts, self.place = pieces, tasks, parts, place
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for task in batch["id"].to_pylist():
-                rows = sum(self.dealt(number) for number in dealt_to(task, self.tasks, len(self.pieces)))
-                yield pa.RecordBatch.from_arrays([pa.array([rows], INTEGER)], schema=DEALT)
-        settle()
+    def __call__(self, task: int) -> list[Any]:
+        held: dict[str, list[Any]] = {name: [] for name in READ}
+        dealt = 0
+        for number in dealt_to(task, self.tasks, len(self.pieces)):
+            piece = self.pieces[number]
+            held[piece.table].append(rows_of(piece))
+            if sum(map(len, held[piece.table])) >= HELD_ROWS:
+                dealt += self.write(piece.table, held.pop(piece.table), f"{number:06d}")
+                held[piece.table] = []
+        dealt += sum(self.write(name, some, f"last-{task:04d}") for name, some in held.items() if some)
+        return [pa.table([[dealt]], DEALT)]
 
-    def dealt(self, number: int) -> int:
-        piece = self.pieces[number]
-        names = READ[piece.table]
-        coded = tuple(name for name in CODED if name in names)
-        rows = flat(read_rows(piece.place, piece.file, piece.first, piece.rows, list(names), coded))
+    def write(self, table: str, some: list[Any], name: str) -> int:
+        rows = whole(pa.concat_tables(some))
         part = part_of(rows["event_id"], self.parts)
-        order = np.argsort(part, kind="stable")
-        sorted_ = rows.take(pa.array(order))
-        ends = np.cumsum(np.bincount(part, minlength=self.parts))
-        for each, (start, stop) in enumerate(zip([0, *ends], ends, strict=False)):
-            with Finished(
-                f"{self.place}/{each}/{piece.table}", f"{number:06d}.parquet", dictionary=list(CODED)
-            ) as file:
-                file.write(sorted_.slice(start, stop - start))
+        rows = rows.take(pa.array(np.argsort(part, kind="stable")))
+        ends = np.cumsum(np.bincount(part, minlength=self.parts)).tolist()
+        for number, (start, stop) in enumerate(zip([0, *ends], ends, strict=False)):
+            if start < stop:
+                files, place = file_system(f"{self.place}/{number}/{table}")
+                files.create_dir(place, recursive=True)
+                own = pa.table(
+                    {
+                        each.name: trimmed(column)
+                        for each, column in zip(rows.schema, rows.slice(start, stop - start).columns, strict=True)
+                    }
+                )
+                # A task that runs again writes the same.
+                with (
+                    files.open_output_stream(f"{place}/{name}") as stream,
+                    pa.ipc.new_stream(stream, own.schema, options=SHUFFLED) as file,
+                ):
+                    file.write_table(own)
         return len(rows)
+
+
+def rows_of(piece: Piece) -> Any:
+    names = READ[piece.table]
+    coded = tuple(name for name in CODED if name in names)
+    return flat(read_rows(piece.place, piece.file, piece.first, piece.rows, list(names), coded))
 
 
 def flat(rows: Any) -> Any:
@@ -150,36 +171,49 @@ def flat(rows: Any) -> Any:
         number = rows.column_names.index(name)
         if not pa.types.is_dictionary(rows[name].type):
             rows = rows.set_column(number, name, rows[name].dictionary_encode())
-    return plain(rows)
+    return pa.table(rows.columns, names=rows.column_names)
 
 
-def plain(rows: Any) -> Any:
+def whole(rows: Any) -> Any:
     """In one piece, and as if anything could be null: whether it can is said by some files and not by others."""
-    whole = rows.unify_dictionaries().combine_chunks()
-    return pa.table(whole.columns, names=whole.column_names)
+    found = rows.unify_dictionaries().combine_chunks()
+    return pa.table(found.columns, names=found.column_names)
+
+
+def trimmed(column: Any) -> Any:
+    """A dictionary without texts that no row has."""
+    column = one_array(column)
+    if not pa.types.is_dictionary(column.type):
+        return column
+    indices, used = column.indices, np.zeros(len(column.dictionary), np.bool_)
+    used[indices.drop_null().to_numpy()] = True
+    code = pa.array(np.cumsum(used, dtype=np.int32) - 1)
+    return pa.DictionaryArray.from_arrays(code.take(indices), column.dictionary.filter(pa.array(used)))
 
 
 def part_of(names: Any, parts: int) -> Rows:
     column = one_array(names)
-    known = np.array([zlib.crc32(name.encode()) % parts for name in column.dictionary.to_pylist()], np.int64)
-    return known[column.indices.to_numpy()] if len(known) else np.zeros(0, np.int64)
+    known = np.array([zlib.crc32(name.encode()) % parts for name in column.dictionary.to_pylist()], np.uint16)
+    return known[column.indices.to_numpy()] if len(known) else known
 
 
 class Compare:
-    """Of each part what was expected and delivered, pair by pair; answers with counts."""
+    """Of each part what was expected and delivered, pair by pair; answers with counts and examples."""
 
-    def __init__(self, place: str, workshop: str, settings: Settings) -> None:
-        self.place, self.workshop, self.settings = place, workshop, settings
+    def __init__(self, place: str, workshop: str, parts: int, tasks: int, settings: Settings) -> None:
+        self.place, self.workshop, self.parts, self.tasks = place, workshop, parts, tasks
+        self.settings = settings
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for part in batch["id"].to_pylist():
-                verdicts = self.verdicts(part)
-                if len(verdicts):
-                    with Finished(self.place, f"{part:05d}.parquet", dictionary=list(CODED)) as file:
-                        file.write(verdicts)
-                    yield from counts_of(verdicts, self.settings).to_batches()
-        settle()
+    def __call__(self, task: int) -> list[Any]:
+        counted, examples = [COUNTED.empty_table()], [EXAMPLES.schema.empty_table()]
+        for part in dealt_to(task, self.tasks, self.parts):
+            verdicts = self.verdicts(part)
+            if len(verdicts):
+                with Finished(self.place, f"{part:05d}.parquet", dictionary=list(CODED)) as file:
+                    file.write(verdicts)
+                counted = [merged(pa.concat_tables([*counted, counts_of(verdicts, self.settings)]))]
+                examples.append(examples_of(verdicts))
+        return [counted[0], first_of_each_kind(pa.concat_tables(examples))]
 
     def verdicts(self, part: int) -> Any:
         expected, delivered, published = (self.rows(part, name) for name in READ)
@@ -207,12 +241,43 @@ class Compare:
         return pa.table(found)
 
     def rows(self, part: int, table: str) -> Any:
-        files, within = file_system(f"{self.workshop}/{part}/{table}")
-        if files.get_file_info(within).type == arrow_fs.FileType.NotFound:
-            return flat(EMPTY[table].empty_table())
-        coded = [name for name in CODED if name in READ[table]]
-        found = pq.read_table(within, filesystem=files, partitioning=None, read_dictionary=coded)
-        return plain(found)
+        found = [flat(EMPTY[table].empty_table())]
+        place = f"{self.workshop}/{part}/{table}"
+        files, _ = file_system(place)
+        for info in infos_in(place):
+            with files.open_input_stream(info.path) as stream, pa.ipc.open_stream(stream) as file:
+                found.append(file.read_all())
+        return whole(pa.concat_tables(found))
+
+
+def examples_of(verdicts: Any) -> Any:
+    """Of each kind of pair that went wrong the first, by the names of event and subscription."""
+    wanted, times = (one_array(verdicts[name]).to_numpy(zero_copy_only=False) for name in ("expected", "times"))
+    kinds = {"missed": wanted & (times == 0), "unwanted": ~wanted, "duplicate": wanted & (times > 1)}
+    event = one_array(verdicts["event_id"])
+    rank = np.empty(len(event.dictionary), np.int64)
+    rank[pc.array_sort_indices(event.dictionary).to_numpy()] = np.arange(len(rank))
+    of = rank[event.indices.to_numpy()]
+    found = [EXAMPLES.schema.empty_table()]
+    for kind, wrong in kinds.items():
+        rows = verdicts.filter(pa.array(wrong & first_events(of, wrong)))
+        rows = rows.append_column("kind", pa.array([kind] * len(rows), TEXT))
+        found.append(rows.select(EXAMPLES.columns).cast(EXAMPLES.schema))
+    return first_of_each_kind(pa.concat_tables(found))
+
+
+def first_events(rank: Rows, wrong: Flags) -> Flags:
+    """The rows of as many first events as there must be for all examples."""
+    counts = np.cumsum(np.bincount(rank[wrong]))
+    found: Flags = rank <= np.searchsorted(counts, EXAMPLES_MAX)
+    return found
+
+
+def first_of_each_kind(examples: Any) -> Any:
+    kinds = [examples.filter(pc.equal(examples["kind"], kind)) for kind in ("missed", "unwanted", "duplicate")]
+    return pa.concat_tables(
+        [each.sort_by([(name, "ascending") for name in PAIR]).slice(0, EXAMPLES_MAX) for each in kinds]
+    )
 
 
 TIMED = columns(**dict.fromkeys(NAMES, TEXT), at_us=INTEGER)

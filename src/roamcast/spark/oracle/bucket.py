@@ -49,7 +49,7 @@ class World:
     neighbour_range_m: float
     graph: MovementGraph | None
     period_us: int
-    """How far apart the looks are at what lasts."""
+    """How far apart the checks of what lasts are."""
 
 
 @dataclass(frozen=True)

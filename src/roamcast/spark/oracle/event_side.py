@@ -1,14 +1,14 @@
 """The event side of a bucket: its events and subscriptions, ready for the compiled kernel.
 
-It has the events and subscriptions themselves, as Arrow tables, for conditions that only `looks.py` can ask; which
+It has the events and subscriptions themselves, as Arrow tables, for what only `conditions.py` can ask; which
 subscriptions a host has, as lists in one array with where each begins; what the kernel reads of them, as numbers:
 times, subjects, regions; and what can be said once for all: which patterns match which subjects, and which filters
 accept which events. A filter that reads nothing but the event and its publisher as it was then has one answer for
 each event, and is asked once.
 
-An event is *swift* if the kernel can find its subscribers: on a plane, with an audience in a circle or a box that
+An event is *simple* if the kernel can find its subscribers: on a plane, with an audience in a circle or a box that
 stands still while the event lasts. It *asks* more if relevance or audience need what the kernel does not know; so
-may a subscription. Pairs with such go to `looks.py` after the kernel has found that they are near each other.
+may a subscription. Pairs with such go to `conditions.py` after the kernel has found that they are near each other.
 """
 
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ def numbers_of_events(
         "event_begin_us": begin_us,
         "event_end_us": end_us,
         "event_publisher": publisher,
-        "event_swift": aimed & plane,
+        "event_simple": aimed & plane,
         "event_asks": (audience.filter != NO_FILTER) | (relevance.filter != NO_FILTER) | ~relevant,
     }
 

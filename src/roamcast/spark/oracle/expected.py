@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from roamcast.spark.dealing import dealt_to, settle, tasks_for
 from roamcast.spark.files import Finished, file_system
 from roamcast.spark.oracle.attributes import one_array
 from roamcast.spark.oracle.boxes import Rows
@@ -29,6 +28,7 @@ from roamcast.spark.prepare import Prepared
 from roamcast.spark.published import Tables
 from roamcast.spark.settings import Settings
 from roamcast.spark.tables import EVENTS, EXPECTED, LIVES, STATES, TRACKS, Table
+from roamcast.spark.workers import dealt_to, settle, tasks_for
 
 if TYPE_CHECKING:
     from roamcast.spark.oracle.judge import Judge

@@ -1,8 +1,8 @@
 """A bucket judged: its events against its subscriptions, with where everybody is.
 
-Swift events (`event_side.py`) go to the compiled kernel; what it cannot settle, and all other events, go to
-`looks.py`, which reads the bucket as a whole. A question that has one answer for an event, whether its publisher is
-in a publication domain at the one moment of the event, is asked once for the event and not for each of its pairs.
+Simple events (`event_side.py`) go to the compiled kernel; what it cannot settle, and all other events, go to
+`conditions.py`, which reads the bucket as a whole. A question that has one answer for an event, whether its publisher
+is in a publication domain at the one moment of the event, is asked once for the event and not for each of its pairs.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from roamcast.model.filter.mask import Flags
 from roamcast.spark.oracle.attributes import one_array
 from roamcast.spark.oracle.boxes import Rows
 from roamcast.spark.oracle.bucket import Bucket, World, integers, pairs, reads_of
+from roamcast.spark.oracle.conditions import Conditions, matches
 from roamcast.spark.oracle.event_side import event_side
+from roamcast.spark.oracle.grid_join import ASK, Found, SimpleEvents, Ways, pairs_in_grid, placed
 from roamcast.spark.oracle.kernel import available
-from roamcast.spark.oracle.looks import Looks, matches
 from roamcast.spark.oracle.scopes import FIXED
-from roamcast.spark.oracle.swift import ASK, Aims, Found, Ways, placed, swift_pairs
 from roamcast.spark.oracle.tracks import Stretches, Tracks
 from roamcast.spark.settings import Settings
 
@@ -50,8 +50,8 @@ class Judge:
         self.side = event_side(events, lives, settings)
         self.world = World(settings.space, settings.neighbour_range_m, settings.graph, settings.period_us)
         every = np.arange(len(self.side.events))
-        compiled = self.side["event_swift"] & (available() and settings.compiled)
-        self.swift, self.others = every[compiled], every[~compiled]
+        compiled = self.side["event_simple"] & (available() and settings.compiled)
+        self.simple, self.others = every[compiled], every[~compiled]
 
     @cached_property
     def hosts(self) -> Rows:
@@ -63,11 +63,11 @@ class Judge:
         return (some for some in self._matches() if len(some[0]))
 
     def _matches(self) -> Iterator[Pairs]:
-        found = self.found() if len(self.swift) else None
+        found = self.found() if len(self.simple) else None
         if found is not None:
             yield found.event, found.life, found.at_us
         if len(self.others) or (found is not None and len(found.asked_event)):
-            yield from self.looked_at(found)
+            yield from self.checked(found)
 
     # What the kernel finds.
 
@@ -85,15 +85,17 @@ class Judge:
         )
         rows = np.flatnonzero((self.hosts >= 0) & position.valid)
         ways = Ways(*(columns if len(rows) == len(self.hosts) else (column[rows] for column in columns)))
-        return swift_pairs(self.side, self.aims(), ways, self.start_us, self.stop_us, self.settings.period_us)
+        return pairs_in_grid(
+            self.side, self.simple_events(), ways, self.start_us, self.stop_us, self.settings.period_us
+        )
 
-    def aims(self) -> Aims:
-        audience, relevance = (self.side.outlines[name].take(self.swift) for name in ("audience", "relevance"))
+    def simple_events(self) -> SimpleEvents:
+        audience, relevance = (self.side.outlines[name].take(self.simple) for name in ("audience", "relevance"))
         anchors = np.concatenate([audience.anchor, relevance.anchor])
         tracks = self.tracks_of(np.unique(anchors[anchors != FIXED]))
-        times_us = self.side["event_begin_us"][self.swift]
-        return Aims(
-            self.swift, *placed(audience, times_us, tracks), *placed(relevance, times_us, tracks), self.domains()
+        times_us = self.side["event_begin_us"][self.simple]
+        return SimpleEvents(
+            self.simple, *placed(audience, times_us, tracks), *placed(relevance, times_us, tracks), self.domains()
         )
 
     def tracks_of(self, hosts: Rows) -> Tracks:
@@ -112,7 +114,7 @@ class Judge:
 
     def domains(self) -> Any:
         """For each domain and event, whether the publisher is in it; `ASK` where the event lasts."""
-        side, events = self.side, self.swift
+        side, events = self.side, self.simple
         count = len(side["domain_life"])
         found = np.full((count, len(events)), ASK, np.int8)
         found[0] = 1
@@ -145,7 +147,7 @@ class Judge:
         plain = tracks.set_column(0, "host", tracks["host"].cast(pa.string()))
         return Bucket(self.world, self.start_us, self.stop_us, plain, states, given, wanted)
 
-    def looked_at(self, found: Found | None) -> Iterator[Pairs]:
+    def checked(self, found: Found | None) -> Iterator[Pairs]:
         side = self.side
         asked = found.asked_event if found is not None else np.zeros(0, np.int64)
         asked_life = found.asked_life if found is not None else np.zeros(0, np.int64)
@@ -158,7 +160,9 @@ class Judge:
         for some in matches(bucket, np.searchsorted(events, self.others)):
             yield events[some.event], lives[some.life], some.at_us
         if len(asked):
-            for some in Looks(bucket).settled(np.searchsorted(events, asked), np.searchsorted(lives, asked_life)):
+            for some in Conditions(bucket).settled(
+                np.searchsorted(events, asked), np.searchsorted(lives, asked_life)
+            ):
                 yield events[some.event], lives[some.life], some.at_us
 
     def final(self, event: Rows, life: Rows) -> Flags:

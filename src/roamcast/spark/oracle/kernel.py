@@ -3,8 +3,8 @@
 Two loops. `met` looks stretches of ways up in a grid of events; `entered` tests what it finds, exactly: the
 arithmetic, and its order, is that of `tracks.py` and `scopes.py`, so that the answers are the same to the last bit.
 
-Compiled code checks no bounds: `EventSide` and `swift.py` have checked what it is given. Without numba there is no
-kernel, every event is left to `looks.py`, and the results are the same.
+Compiled code checks no bounds: `EventSide` and `grid_join.py` have checked what it is given. Without numba there is
+no kernel, every event is left to `conditions.py`, and the results are the same.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def in_box(west: float, south: float, east: float, north: float, x: float, y: fl
 
 
 @inlined
-def first_look_us(begin_us: int, from_us: int, start_us: int, period_us: int) -> int:
+def first_check_us(begin_us: int, from_us: int, start_us: int, period_us: int) -> int:
     """The first moment from `from_us` on at which a pair is looked at that exists since `begin_us`."""
     if begin_us >= start_us and begin_us >= from_us:
         return begin_us
@@ -168,7 +168,7 @@ def entered(
                 continue
             since_us = max(begin_us[event], life_begin_us[life])
             last_us = min(min(end_us[event], life_end_us[life]), min(until_us[row], stop_us) - 1)
-            at_us = first_look_us(since_us, from_us[row], start_us, period_us)
+            at_us = first_check_us(since_us, from_us[row], start_us, period_us)
             while at_us <= last_us:
                 seconds = (at_us - from_us[row]) / 1e6
                 here_x, here_y = x[row] + east[row] * seconds, y[row] + north[row] * seconds

@@ -1,14 +1,13 @@
 """The five conditions of C6 over one bucket: which events an ideal system delivers to which subscriptions, and when.
 
-Every pair of an event and a subscription is looked at when the younger of the two appears, and then, while both
-last, at every multiple of the period, exactly as `sim/ideal.py` looks within a run. Of a pair only its first match
-counts. A *look* is a pair at a moment.
+Every pair of an event and a subscription is checked when the younger of the two appears, and then, while both last,
+at every multiple of the period, exactly as `sim/ideal.py` does within a run. Of a pair only its first match counts.
 
-A pair is looked at only if it can match in this bucket: subscriber and audience, publisher and publication domain,
+A pair is checked only if it can match in this bucket: subscriber and audience, publisher and publication domain,
 relevance and interest must come near each other (their boxes overlap), and the subject must fit. The most telling of
-these is looked up in a grid, the others are tested on what is left; where no region limits anything, the pairs come
-from the subjects. Looks are taken in blocks: first one look at every pair, then more and more at those that have not
-matched, so that a pair that matches at once costs one look.
+these is searched in a grid, the others are tested on what is left; where no region limits anything, the pairs come
+from the subjects. Checks are made in blocks: first one of every pair, then more and more of those that have not
+matched, so that a pair that matches at once costs one check.
 """
 
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ FIRST_BLOCK = 1
 BLOCK_GROWTH = 8
 TRACKS_PER_PART = 20_000
 EVENTS_PER_PART = 20
-LOOKS_MAX = 1_000_000
+CHECKS_MAX = 1_000_000
 """At a time; beyond that the pairs are taken in turns."""
 
 
@@ -38,7 +37,7 @@ class Matches:
     at_us: Rows
 
 
-class Looks:
+class Conditions:
     def __init__(self, bucket: Bucket, subject: Subjects | None = None) -> None:
         self.bucket = bucket
         events, lives, hosts = bucket.events, bucket.lives, bucket.host_boxes
@@ -121,13 +120,13 @@ class Looks:
         while len(open_):
             here = np.minimum(count[open_] - done, block)
             matched = np.zeros(len(open_), np.bool_)
-            for some in in_chunks(here, LOOKS_MAX):
+            for some in in_chunks(here, CHECKS_MAX):
                 pair, nth = spread(here[some])
                 pair = some[pair]
                 rows = open_[pair]
                 at_us = np.where(nth + done == 0, first_us[rows], tick_us[rows] + (nth + done - 1) * self.period_us)
                 hits = np.flatnonzero(self.match(event[rows], life[rows], at_us))
-                # Looks are in order of pair and time: of each pair the first hit is its match.
+                # Conditions are in order of pair and time: of each pair the first hit is its match.
                 which, at = np.unique(pair[hits], return_index=True)
                 yield Matches(event[open_[which]], life[open_[which]], at_us[hits[at]])
                 matched[which] = True
@@ -150,7 +149,7 @@ class Looks:
         return first, tick, np.where(first <= last, ticks + 1, 0)
 
     def match(self, event: Rows, life: Rows, at_us: Rows) -> Flags:
-        """Conditions (i), (iii), (iv) and (v) at each look, the cheap ones first; (ii) is in the moments."""
+        """Conditions (i), (iii), (iv) and (v) at each check, the cheap ones first; (ii) is in the moments."""
         found = np.zeros(len(event), np.bool_)
         bucket, of, lives = self.bucket, self.bucket.events, self.bucket.lives
         left = np.flatnonzero(bucket.includes(of.audience, event, lives.subscriber[life], at_us))
@@ -210,14 +209,14 @@ class Looks:
     def try_hosts(
         self, found: Flags, which: Rows, begin: Rows, end: Rows, hosts: Rows, event: Rows, life: Rows, at_us: Rows
     ) -> None:
-        """Marks the looks of which one of `hosts[begin:end]` is in both scopes."""
+        """Marks the checks of which one of `hosts[begin:end]` is in both scopes."""
         counts = end - begin
-        for some in in_chunks(counts, LOOKS_MAX):
+        for some in in_chunks(counts, CHECKS_MAX):
             row, nth = spread(counts[some])
             row = some[row]
-            look = which[row]
-            hits = self.in_both(event[look], life[look], hosts[begin[row] + nth], at_us[look])
-            found[look[hits]] = True
+            check = which[row]
+            hits = self.in_both(event[check], life[check], hosts[begin[row] + nth], at_us[check])
+            found[check[hits]] = True
 
     def inside(self, name: str, scopes: Scopes, boxes: Boxes) -> tuple[Rows, Rows]:
         """For each scope with a region the hosts that may be inside in this bucket."""
@@ -246,7 +245,7 @@ def matches(bucket: Bucket, chosen: Rows | None = None) -> Iterator[Matches]:
         if not len(here):
             continue
         goes_on = events.end_us >= end_us
-        for found in Looks(bucket.during(start_us, end_us), subject).matches(here, known):
+        for found in Conditions(bucket.during(start_us, end_us), subject).matches(here, known):
             yield found
             lasting = goes_on[found.event]
             if lasting.any():

@@ -1,9 +1,9 @@
-"""Swift events of a bucket (`event_side.py`) and the compiled kernel: what it is given, what is made of its answers.
+"""Simple events of a bucket (`event_side.py`) and the compiled kernel: what it is given, what is made of its answers.
 
 Events lie in a grid over time and place, each in every cell that it touches; the lists of all cells are one array
 with where each begins. The kernel finds the subscribers that are in an audience. Of the other conditions those are
 asked here that are numbers by now: filters and domains with one answer for an event, circles and boxes that stand
-still. A pair is a match, or it is to be asked about again by `looks.py`, which knows all conditions.
+still. A pair is a match, or it is to be asked about again by `conditions.py`, which knows all conditions.
 """
 
 from dataclasses import dataclass
@@ -48,8 +48,8 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aims:
-    """The swift events of a bucket, by row: their number on the event side, and where their regions are."""
+class SimpleEvents:
+    """The simple events of a bucket, by row: their number on the event side, and where their regions are."""
 
     event: Rows
     audience_shape: Rows
@@ -170,16 +170,18 @@ def cells(values: Floats, origin: float, size: float, count: int) -> Rows:
     return np.clip(np.floor((values - origin) / size), 0, count - 1).astype(np.int64)
 
 
-def swift_pairs(side: EventSide, aims: Aims, ways: Ways, start_us: int, stop_us: int, period_us: int) -> Found:
+def pairs_in_grid(
+    side: EventSide, simple: SimpleEvents, ways: Ways, start_us: int, stop_us: int, period_us: int
+) -> Found:
     """The pairs of these events and the subscriptions of these hosts that match, or may match, in a bucket."""
     nothing = np.zeros(0, np.int64)
-    there = np.flatnonzero(aims.audience_shape > NO_REGION)
+    there = np.flatnonzero(simple.audience_shape > NO_REGION)
     if not len(there) or not len(ways.host):
         return Found(nothing, nothing, nothing, nothing, nothing)
     check_ways(side, ways)
-    begin_us, end_us = side["event_begin_us"][aims.event], side["event_end_us"][aims.event]
-    boxes = boxes_of(aims.audience_shape, aims.audience)
-    boxes.west[aims.audience_shape <= NO_REGION] = np.inf
+    begin_us, end_us = side["event_begin_us"][simple.event], side["event_end_us"][simple.event]
+    boxes = boxes_of(simple.audience_shape, simple.audience)
+    boxes.west[simple.audience_shape <= NO_REGION] = np.inf
     slots = int(np.clip(len(ways.host) // max(1, len(side.hosts)), 1, SLOTS_MAX))
     grid = grid_of(boxes.take(there), begin_us[there], end_us[there], start_us, stop_us, slots)
     way = (ways.host, ways.from_us, ways.until_us, ways.x, ways.y, ways.east, ways.north)
@@ -195,30 +197,30 @@ def swift_pairs(side: EventSide, aims: Aims, ways: Ways, start_us: int, stop_us:
     found, places = entered(
         pairs,
         way,
-        (begin_us, end_us, side["event_subject"][aims.event]),
-        aims.audience_shape,
-        aims.audience,
+        (begin_us, end_us, side["event_subject"][simple.event]),
+        simple.audience_shape,
+        simple.audience,
         tuple(side[name] for name in LIFE_COLUMNS),
         side["fits"],
         bucket,
     )
     event, life, at_us = found
-    state = verdicts(side, aims, event, life, places)
+    state = verdicts(side, simple, event, life, places)
     left = np.flatnonzero(state)
     lasting = end_us[event[left]] > begin_us[event[left]]
-    return once_each(aims.event[event[left]], life[left], at_us[left], state[left], lasting, len(side.lives))
+    return once_each(simple.event[event[left]], life[left], at_us[left], state[left], lasting, len(side.lives))
 
 
-def verdicts(side: EventSide, aims: Aims, event: Rows, life: Rows, places: Floats) -> Any:
+def verdicts(side: EventSide, simple: SimpleEvents, event: Rows, life: Rows, places: Floats) -> Any:
     """0, `MATCH` or `ASK` for subscribers that are within the audience at these places."""
     row = side["life_content"][life]
     refused = np.zeros(len(event), np.bool_)
     if len(side["content"]):
-        refused = (row >= 0) & ~side["content"][np.maximum(row, 0), aims.event[event]]
-    domain = aims.domain[side["life_domain"][life], event]
-    asked = (row < 0) | (domain == ASK) | side["event_asks"][aims.event[event]] | side["life_asks"][life]
+        refused = (row >= 0) & ~side["content"][np.maximum(row, 0), simple.event[event]]
+    domain = simple.domain[side["life_domain"][life], event]
+    asked = (row < 0) | (domain == ASK) | side["event_asks"][simple.event[event]] | side["life_asks"][life]
     # Some host must be in relevance and interest: the subscriber is there, and mostly it is one.
-    asked |= ~inside(aims.relevance_shape[event], aims.relevance, event, places)
+    asked |= ~inside(simple.relevance_shape[event], simple.relevance, event, places)
     interest = side.outlines["interest"]
     limited = np.flatnonzero(interest.shape[life] != NO_REGION)
     if len(limited):
