@@ -65,7 +65,7 @@ def test_p2_workers_say_of_files_what_spark_says_of_frames(
     (total,) = tables.read(TOTALS).where("dimension = 'all'").collect()
     assert min(total.missed, total.unwanted, total.duplicates) > 0
     assert tables.read(TOTALS).where("dimension = 'place' AND value = 'unknown'").count() == 1
-    assert not list((tmp_path / "tables" / verdicts.WORKSHOP).rglob("*.parquet"))
+    assert not list((tmp_path / "tables" / verdicts.WORKSHOP).rglob("*.arrow"))
 
 
 def test_p2_a_verdict_counts_in_its_subject_place_slice_and_step_of_delay() -> None:

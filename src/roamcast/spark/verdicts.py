@@ -8,6 +8,7 @@ name; then each part is compared as a whole, and only counts and examples come t
 part.
 """
 
+import secrets
 import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -145,12 +146,14 @@ class Deal:
                         for each, column in zip(rows.schema, rows.slice(start, stop - start).columns, strict=True)
                     }
                 )
-                # A task that runs again writes the same.
+                # Two attempts at a task may be under way at the same time.
+                partial = f"{place}/.{name}.{secrets.token_hex(4)}"
                 with (
-                    files.open_output_stream(f"{place}/{name}") as stream,
+                    files.open_output_stream(partial) as stream,
                     pa.ipc.new_stream(stream, own.schema, options=SHUFFLED) as file,
                 ):
                     file.write_table(own)
+                files.move(partial, f"{place}/{name}.arrow")
         return len(rows)
 
 
@@ -244,7 +247,7 @@ class Compare:
         found = [flat(EMPTY[table].empty_table())]
         place = f"{self.workshop}/{part}/{table}"
         files, _ = file_system(place)
-        for info in infos_in(place):
+        for info in (each for each in infos_in(place) if each.base_name.endswith(".arrow")):
             with files.open_input_stream(info.path) as stream, pa.ipc.open_stream(stream) as file:
                 found.append(file.read_all())
         return whole(pa.concat_tables(found))
