@@ -194,7 +194,7 @@ def trimmed(column: Any) -> Any:
     return pa.DictionaryArray.from_arrays(code.take(indices), column.dictionary.filter(pa.array(used)))
 
 
-def part_of(names: Any, parts: int) -> Rows:
+def part_of(names: Any, parts: int) -> Any:
     column = one_array(names)
     known = np.array([zlib.crc32(name.encode()) % parts for name in column.dictionary.to_pylist()], np.uint16)
     return known[column.indices.to_numpy()] if len(known) else known
