@@ -96,15 +96,16 @@ def test_p10_a_live_audit_counts_what_is_judged_and_not_under_way(spark: SparkSe
     assert (everything.expected, everything.missed) == (counted["expected"], counted["missed"])
 
 
-def test_l6_progress_is_shown_on_a_terminal_and_leaves_no_blank_lines_in_a_file(spark: SparkSession) -> None:
+def test_l6_progress_is_a_bar_on_a_terminal_and_a_line_in_a_file(spark: SparkSession) -> None:
     shown: dict[bool, str] = {}
     for terminal in (False, True):
         file = io.StringIO()
         with Bar(spark, Console(file=file, force_terminal=terminal)).watching("count", 1, 1):
             spark.range(3).count()
         shown[terminal] = file.getvalue()
-    assert shown[False] == ""
+    assert shown[False] == "1 of 1: count\n"
     assert "1 of 1: count" in shown[True]
+    assert shown[True] != shown[False]
 
 
 def test_p1_jobs_lists_what_each_reads_and_writes() -> None:

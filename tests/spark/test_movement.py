@@ -246,7 +246,7 @@ def test_p3_a_journal_without_records_or_not_ingested_is_refused_with_what_to_do
     with pytest.raises(BadPipeline, match="not ingested yet"):
         chores.movement(CELL_M, None, rest_s=1.0, hold_out=0.2, seed=1)
     ingest(spark, str(tmp_path))
-    with pytest.raises(BadPipeline, match="does not tell the attribute 'place' of any host"):
+    with pytest.raises(BadPipeline, match="no host in the journal has the attribute 'place'"):
         chores.movement(None, None, places=True, rest_s=1.0, hold_out=0.2, seed=1)
 
 

@@ -19,7 +19,6 @@ from roamcast.model.values import FOREVER_US, Point
 from roamcast.papers.assemble import kit_of
 from roamcast.sim.run import Run as SimulationRun
 from roamcast.sim.scenario import scenario_from
-from roamcast.spark.audit import audit as compared
 from roamcast.spark.journal import NAMES
 from roamcast.spark.journal import Journal as Frames
 from roamcast.spark.oracle.expected import write_expected
@@ -27,8 +26,8 @@ from roamcast.spark.page import page
 from roamcast.spark.prepare import lived, prepare
 from roamcast.spark.published import Tables
 from roamcast.spark.report import Audit, read_audit
-from roamcast.spark.tables import EXPECTED, JOURNAL, TOTALS, VERDICTS
-from roamcast.spark.totals import totals
+from roamcast.spark.tables import EXPECTED, JOURNAL
+from roamcast.spark.verdicts import write_verdicts
 from tests.sim.test_ideal import CROWD
 from tests.spark.chain import Expected, expected_by_spark, many_worlds, pairs_of, surveyed, write_journal
 from tests.spark.worlds import SECOND_US, expected, large_world
@@ -151,8 +150,7 @@ def crowd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     frames, settings = surveyed(spark, directory)
     tables = Tables(spark, str(directory))
     write_expected(tables, prepare(frames, str(directory), settings))
-    tables.write(VERDICTS, compared(tables.read(EXPECTED), frames, settings))
-    tables.write(TOTALS, totals(tables.read(VERDICTS), settings))
+    write_verdicts(tables, settings)
     return run, directory, read_audit(tables, frames, settings)
 
 

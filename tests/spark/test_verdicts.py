@@ -61,7 +61,10 @@ def test_p2_workers_say_of_files_what_spark_says_of_frames(
     missed = made.where("expected AND times = 0").orderBy("event_id", "subscription_id").limit(20).collect()
     shown = [row for row in tables.get(EXAMPLES).to_pylist() if row["kind"] == "missed"]
     assert [row["event_id"] for row in shown] == [row.event_id for row in missed]
-    assert {row["kind"] for row in tables.get(EXAMPLES).to_pylist()} == {"missed", "unwanted", "duplicate"}
+    kinds = {"missed": "expected AND times = 0", "unwanted": "NOT expected", "duplicate": "expected AND times > 1"}
+    wrong = {kind for kind, condition in kinds.items() if not made.where(condition).isEmpty()}
+    assert {row["kind"] for row in tables.get(EXAMPLES).to_pylist()} == wrong
+    assert len(wrong) > 1
     (total,) = tables.read(TOTALS).where("dimension = 'all'").collect()
     assert min(total.missed, total.unwanted, total.duplicates) > 0
     assert tables.read(TOTALS).where("dimension = 'place' AND value = 'unknown'").count() == 1

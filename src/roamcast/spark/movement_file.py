@@ -99,8 +99,8 @@ def read_learned(tables: Tables, settings: MovementSettings) -> Learned:
 def what_is_missing(tables: Tables, settings: MovementSettings) -> str:
     if not tables.read(VISITS).isEmpty():
         return "no host was seen to go from one place to another"
-    told = "the attribute 'place' of any host" if settings.cell_m == 0 else "the position of any host"
-    return f"the journal has no {told}"
+    wanted = "the attribute 'place'" if settings.cell_m == 0 else "a position"
+    return f"no host in the journal has {wanted}"
 
 
 def columns_of(tables: Tables, table: Table) -> dict[str, list[Any]]:
