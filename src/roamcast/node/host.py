@@ -1,8 +1,8 @@
 """A host: one node, and the only caller of its `handle`.
 
-The way of every input is the same: journal what the application did, ask the node, journal what the node decided,
-perform its effects in order. The runtime (simulated or live) decides when `give` is called and what performing an
-effect means; the observer is the journal, a checker, or several of them.
+Every input goes the same way: tell the observers if the application or the location service caused it, give it to the
+node, then for each effect tell the observers and have the runtime perform it. Messages and timers skip the first
+step. The runtime is the simulator or live; observers are the journal, checkers and the ideal.
 """
 
 from typing import Protocol

@@ -3,8 +3,8 @@
 - `scenario.py`: `load_scenario`, from TOML (docs/reference/SCENARIOS.md); `warnings.py`, `amounts.py`, `brokers.py`:
   checks and warnings
 - `run.py`: `Run` and `run_scenario`; `world.py`: `World`, the runtime of all nodes; `kernel.py`: the event heap
-- What moves messages: `radio.py`, `links.py`, `wiring.py`, `access.py`, `underlay.py`, `transport.py`; `faults.py`
-  breaks them
+- What moves messages: `transport.py`, over `radio.py`, `links.py` (given one by one, by `wiring.py`, or by
+  `access.py` as hosts move) or `underlay.py` (hops of radio); `faults.py` loses, cuts and crashes
 - Hosts: `hosts.py`, `whereabouts.py` (positions, who is in range), `instant.py` (all contexts at one time)
 - What they do: `traffic.py` (publish and subscribe rules), `draws.py`, `applications.py` and `ground.py` (Python
   applications), `fences.py`

@@ -6,6 +6,16 @@ journal = read_journal(spark, "out/town")
 prepared = prepare(journal, "out/analysis")         # the only one that writes
 wanted = expected(prepared).cache()                 # event_id, subscription_id, subscriber, at_us
 audit(wanted, journal, prepared.settings).where("expected AND times = 0").show()
+
+- The steps of `roamcast audit`, which `chores.py` calls in turn: `ingest.py`, `prepare.py`, `oracle/`, `verdicts.py`,
+  `totals.py`, `report.py`, `page.py`. `audit.py` compares DataFrames of your own in the same way as `verdicts.py`.
+- Other jobs: `fences.py`, `what_if.py` with `wishes.py`, `positions.py`, `export.py`, `quality.py`; `movement.py`
+  with `movement_cells.py`, `movement_tables.py`, `movement_scores.py`, `movement_file.py`; `sweep.py` (experiments)
+- While a journal grows: `stream.py` (what is expected), `watch.py` (the live audit)
+- Ingest in detail: `segment.py` (checks one file), `ledger.py` (what was taken), `compact.py` (few large files)
+- Tables: `tables.py` (all names and columns), `published.py` (each is there whole or not at all), `chunks.py`
+- The session: `session.py`, `settings.py` (what is judged, in which steps), `workers.py` (work to tasks), `files.py`,
+  `progress.py`; `journal.py` and `source.py` read a journal as DataFrames; `charts.py` draws the pictures of the page
 """
 
 from roamcast.extras import needs

@@ -4,13 +4,16 @@
 before it performs their effects (`effects.py`), so reading the log again restores a killed broker. docs/PROTOCOL.md
 numbers the rules.
 
-- Clients: `admission.py` (connect, take over, expire), `owners.py`, `subscribing.py`, `wishes.py`, `params.py`
-- Publishing: `publishing.py`, `events.py`, `content.py` and `payloads.py` (messages as events), `properties.py`
-  (filters in user properties), `mqtt_border.py`, `audience.py` (which clients match), `local_delivery.py`,
-  `ahead.py`
-- Kept messages: `keeping.py`, `retained.py`, `giving.py` (to new subscriptions), `lasting.py`, `groups.py` (shared
-  subscriptions)
-- Places: `whereabouts.py`, `drift.py`, `earlier.py`, `positions.py`, `fencing.py`, `anchors.py`
-- Other brokers: `linking.py`, `passing.py` (QoS 0), `announcing.py`, `walking.py`, `travelling.py` (paper presets)
+- Clients: `mqtt_border.py` (joins all of this to the broker), `admission.py` (connect, take over, expire),
+  `owners.py` (which user has a client id), `subscribing.py`, `params.py`
+- Publishing: `publishing.py`; `events.py`, `content.py` and `payloads.py` (messages as events), `properties.py`
+  (filters in user properties); `audience.py` (which clients match), `wishes.py` (in which form each gets it),
+  `local_delivery.py`; `ahead.py` (QoS 0 behind what the disk has not stored yet)
+- Kept messages: `keeping.py`, `retained.py`, `giving.py` (to new subscriptions), `lasting.py` (published with
+  `persist`), `groups.py` (shared subscriptions)
+- Places: `whereabouts.py` (clients now), `drift.py` (carried forward by velocity), `earlier.py` (a moment ago),
+  `positions.py` (`$roam/position/`), `fencing.py`, `anchors.py` (hosts of fences that move)
+- Other brokers: `linking.py`, `passing.py` (QoS 0), `announcing.py` (advertisements), `walking.py` and
+  `travelling.py` (what clients of the papers do, done for MQTT clients)
 - State: `stored.py`, `upgrades.py`, `timers.py`; `observation.py` feeds the journal
 """
