@@ -9,6 +9,7 @@ from collections import deque
 from itertools import count
 from types import FunctionType
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from roamcast.broker.frames import CODEC, Encodings, stream_frames
 from roamcast.broker.messages import BrokerMessage, Hello, Notified, Sequenced, Unwanted, Wanted
 from roamcast.broker.mqtt.content import REPORT_TOPIC
 from roamcast.broker.mqtt.core import Core
-from roamcast.broker.mqtt.effects import Accept, Acknowledge, AnyEffect, Deliver, Hand, Tell
+from roamcast.broker.mqtt.effects import Accept, Acknowledge, AnyEffect, Deliver, Hand, Remark, Tell
 from roamcast.broker.mqtt.events import Events
 from roamcast.broker.mqtt.inputs import (
     AnyGiven,
@@ -43,6 +44,7 @@ from roamcast.broker.mqtt.inputs import (
 from roamcast.broker.mqtt.passing import Passing
 from roamcast.broker.wishes import Wish
 from roamcast.model.context import Context
+from roamcast.model.event import Event
 from roamcast.model.filter import EVERYTHING
 from roamcast.model.space import Plane
 from roamcast.model.values import Point
@@ -361,3 +363,23 @@ def test_messages_of_several_connections_in_a_tick_are_one_input_l2() -> None:
 def test_a_report_comes_behind_what_its_client_published_before_l2() -> None:
     given = tick(("one", "t", near_by(1), 1), ("one", REPORT_TOPIC, near_by(9), 0), ("one", "t", near_by(2), 1))
     assert [type(each) for each in given] == [PublishedTogether, ReportedTogether, PublishedTogether]
+
+
+def test_a_mistake_with_one_message_of_a_frame_costs_none_of_the_others_l2() -> None:
+    twins = Twins()
+    core = twins.together
+    twins.subscribe("one", [Subscription(parse_filter("t/#"), 0)])
+    passing = [
+        Passing(twins.neighbour.passing_event_of(Context("far"), Message("t/1", body), EPOCH_US, True))
+        for body in (b"1", b"2", b"3")
+    ]
+    bad, message_in = passing[1].event, core.events.carried_by
+
+    def carried_by(event: Event) -> Message | None:
+        assert event is not bad
+        return message_in(event)
+
+    with patch.object(core.events, "carried_by", carried_by):
+        effects = core.heard_passing(EPOCH_US, "b", passing)
+    assert [each.batch.messages[0].payload for each in effects if isinstance(each, Hand)] == [b"1", b"3"]
+    assert [each.what for each in effects if isinstance(each, Remark)] == ["internal_error"]

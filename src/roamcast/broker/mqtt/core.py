@@ -121,6 +121,10 @@ class Core:
             self.border.emit(Deny(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker", arrival))
             self.border.emit(Dismiss(client, Reason.UNSPECIFIED_ERROR, "a mistake in the broker"))
 
+    def _mistaken_passing(self, _: str, problem: Exception) -> None:
+        """Its client is at another broker, or nothing that lasts may follow."""
+        self._mistaken("heard passing", None, problem)
+
     def _handle(self, given: AnyGiven) -> None:
         match given:
             # What there is much of comes first.
@@ -281,7 +285,10 @@ class Core:
     def heard_passing(self, now_us: int, peer: str, passing: Sequence[Passing]) -> list[AnyEffect]:
         """Those from a neighbour that came in one frame."""
         self.border.now_us = now_us
-        self._guarded(lambda: self.border.publishing.heard_passing(peer, passing), "heard passing", None)
+        try:
+            self.border.publishing.heard_passing(peer, passing, self._mistaken_passing)
+        except Exception as problem:
+            self._mistaken_passing("", problem)
         return self.border.take_effects()
 
     def snapshot(self) -> bytes:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Made: TypeAlias = tuple[Session, Event, Message, int]
 """A plain message with its packet identifier, and what it has become."""
 Mistaken: TypeAlias = Callable[[str, Exception], None]
-"""Told which client a mistake of ours concerns: it costs no other."""
+"""Told whose message a mistake of ours concerns: it costs no other."""
 
 
 class Publishing:
@@ -452,16 +452,23 @@ class Publishing:
             self._pass(event, message, recipients, CLIENT, 0)
         waiting.clear()
 
-    def heard_passing(self, peer: str, passing: Sequence[Passing]) -> None:
+    def heard_passing(self, peer: str, passing: Sequence[Passing], mistaken: Mistaken) -> None:
+        """Each as if it had come alone."""
         if len(passing) > 1:
             self.audience.expect([each.event for each in passing], self.border.now_us)
         for each in passing:
-            message = self.events.carried_by(each.event)
-            if message is None or each.hops > HOPS_MAX:
-                self.border.emit(Remark("event_looped", each.event.id))
-            else:
-                self.border.observation.heard(peer, each.event)
-                self._route_passing(each.event, message, peer, each.hops)
+            try:
+                self._heard_passing(peer, each)
+            except Exception as problem:
+                mistaken(each.event.publisher.host, problem)
+
+    def _heard_passing(self, peer: str, passing: Passing) -> None:
+        message = self.events.carried_by(passing.event)
+        if message is None or passing.hops > HOPS_MAX:
+            self.border.emit(Remark("event_looped", passing.event.id))
+        else:
+            self.border.observation.heard(peer, passing.event)
+            self._route_passing(passing.event, message, peer, passing.hops)
 
     def pass_for(self, session: Session, event: Event, message: Message) -> None:
         """What the broker says with QoS 0 on behalf of a client."""

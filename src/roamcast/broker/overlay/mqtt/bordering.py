@@ -81,7 +81,7 @@ class OverlayPublishing(Publishing):
                 for message in batch.messages:
                     self._say(session, message, 0)
 
-    def heard_passing(self, peer: str, passing: Sequence[Passing]) -> None:
+    def heard_passing(self, peer: str, passing: Sequence[Passing], mistaken: Mistaken) -> None:
         """Nobody in an overlay says so."""
 
     def _say(self, session: Session, message: Message, packet_id: int) -> None:
