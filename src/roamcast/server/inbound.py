@@ -38,7 +38,7 @@ from roamcast.server.security import Identity
 from roamcast.server.tracking import LOCATION_REMARK, BadLocation, Trackers
 
 if TYPE_CHECKING:
-    from roamcast.server.server import BrokerServer
+    from roamcast.server.server import BrokerServer, Redirect
 
 CLIENT_ID_BYTES_MAX = 256
 """Names of clients travel between brokers, many in one message."""
@@ -73,16 +73,22 @@ class Inbound:
             case events.UnsubscribeRequested(packet_id, filters):
                 self.server.give(Withdrew(client.name, packet_id, filters))
                 self.server.backpressure.said(client)
-            case events.ConnectRequested() if self.server.redirect is not None:
-                to, reason = self.server.redirect.to, self.server.redirect.reason
-                client.mqtt.refuse(self.server.now_us(), reason, "this broker takes no clients", to)
-                client.mark()
+            case events.ConnectRequested(connect) if self.server.sends_to is not None:
+                self._send_on(client, connect, self.server.sends_to)
             case events.ConnectRequested(connect):
                 self.server.access.check(
                     client, connect, self.server.now_us(), partial(self._checked, client, connect)
                 )
             case events.Disconnected():
                 self._disconnected(client, event)
+
+    def _send_on(self, client: ClientSocket, connect: packets.Connect, elsewhere: "Redirect") -> None:
+        if self.server.draining and connect.version != packets.V5:
+            # It could not be told where to go, and many give up for good when they are refused.
+            client.mqtt.hang_up()
+        else:
+            client.mqtt.refuse(self.server.now_us(), elsewhere.reason, elsewhere.why, elsewhere.to)
+        client.mark()
 
     def _checked(self, socket: ClientSocket, connect: packets.Connect, refusal: Refusal) -> None:
         """Access control has decided, perhaps some time later."""

@@ -57,11 +57,15 @@ MEASURED_EVERY = 16
 """Of so many inputs one is timed, for all of them: the clock of a thread costs as much as a small input."""
 
 
+DRAINED = "the broker is being drained"
+
+
 class Redirect(Struct, frozen=True):
     """Where clients are sent instead: for now, or for good (`moved`)."""
 
     to: str
     moved: bool = False
+    why: str = "this broker takes no clients"
 
     @property
     def reason(self) -> Reason:
@@ -171,6 +175,7 @@ class BrokerServer:
         self.closing = False
         self.draining = False
         """It takes no clients for now; links go on, so that sessions can be fetched."""
+        self._drained_to: Redirect | None = None
 
     def now_us(self) -> int:
         """Never goes back, whatever the machine's clock does."""
@@ -431,8 +436,8 @@ class BrokerServer:
     # Sockets.
 
     def may_open(self, client: ClientSocket) -> bool:
-        if self.closing or self.draining:
-            why_not: str | None = "the broker is shutting down" if self.closing else "the broker is being drained"
+        if self.closing or (self.draining and self._drained_to is None):
+            why_not: str | None = "the broker is shutting down" if self.closing else DRAINED
         else:
             why_not = self.access.may_open(client, self.now_us())
         if why_not is not None:
@@ -478,9 +483,20 @@ class BrokerServer:
         return self._dismiss(to, "the broker is shutting down")
 
     def drain(self, to: str | None) -> list[str]:
-        """The same before maintenance: the broker goes on, and may take clients again."""
+        """The same before maintenance: the broker goes on, and may take clients again. Those who come meanwhile are
+        told of the other broker too."""
         self.draining = True
-        return self._dismiss(to, "the broker is being drained")
+        self._drained_to = None if to is None else Redirect(to, why=DRAINED)
+        return self._dismiss(to, DRAINED)
+
+    def undrain(self) -> None:
+        self.draining = False
+        self._drained_to = None
+
+    @property
+    def sends_to(self) -> Redirect | None:
+        """Where clients that come are sent, if they are."""
+        return self._drained_to or self.redirect
 
     def _dismiss(self, to: str | None, why: str) -> list[str]:
         told = list(self.clients)

@@ -11,11 +11,23 @@ import aiomqtt
 import msgspec
 import pytest
 
-from roamcast.mqtt.packets import NEVER_S
+from roamcast.client import Client
+from roamcast.mqtt import encode
+from roamcast.mqtt.packets import NEVER_S, V311, Connect
 from roamcast.server.api.openapi import document
 from roamcast.server.running import RunningBroker
 from tests.server.api.asking import ask, guarded, stream
-from tests.server.studio.stage import broker_at, clients, next_payload, page_of, report, run, subscribe, until
+from tests.server.studio.stage import (
+    broker_at,
+    clients,
+    next_payload,
+    page_of,
+    port_of,
+    report,
+    run,
+    subscribe,
+    until,
+)
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -403,6 +415,31 @@ def test_a_drained_broker_takes_clients_again_when_that_is_undone(tmp_path: Path
             assert (await ask(broker, "DELETE", "/api/drain")).status == 200
             async with clients(broker, "r"):
                 pass
+
+    run(work)
+
+
+def test_who_comes_to_a_drained_broker_is_sent_to_the_other(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker, broker_at(tmp_path, "b2") as other:
+            here, there = (f"127.0.0.1:{port_of(each, 'mqtt tcp')}" for each in (broker, other))
+            await ask(broker, "POST", "/api/drain", f'{{"to": "{there}"}}')
+            async with Client("late", [f"mqtt://{here}"]) as late:
+                assert late.broker == f"mqtt://{there}"
+
+    run(work)
+
+
+@pytest.mark.parametrize("to", ["", "north.example:1883"])
+def test_an_older_client_is_hung_up_on_while_a_broker_drains(tmp_path: Path, to: str) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path) as broker:
+            await ask(broker, "POST", "/api/drain", f'{{"to": "{to}"}}')
+            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(broker, "mqtt tcp"))
+            with suppress(ConnectionError):
+                writer.write(encode(Connect("old", version=V311), V311))
+                assert await reader.read() == b""
+            writer.close()
 
     run(work)
 

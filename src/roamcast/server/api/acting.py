@@ -67,7 +67,7 @@ class Acting:
     async def undrain(self, who: Who) -> Done:
         """Take clients again."""
         self._check(who, "drain")
-        self._server.draining = False
+        self._server.undrain()
         return Done("clients may come again")
 
     async def reload(self, who: Who) -> Done:
