@@ -39,6 +39,13 @@ def test_l6_something_that_is_needed_and_missing_is_exit_code_1(monkeypatch: pyt
     assert "needed and missing: legs" in output
 
 
+def test_l6_advice_that_is_longer_than_a_line_is_printed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    advice = "x" * 300
+    monkeypatch.setattr(doctor, "checks", lambda data: [lambda: Finding("legs", "warn", "short", advice)])
+    _, output = invoke("doctor")
+    assert "".join(output.split()).count("x") == 300
+
+
 def test_l6_ctrl_c_ends_a_command_with_130_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> Finding:
         raise KeyboardInterrupt

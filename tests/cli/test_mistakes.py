@@ -86,6 +86,21 @@ def test_l6_a_bad_address_of_a_broker_is_named(address: str) -> None:
     assert address in output
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--circle", "1"], "--circle is '1'"),
+        (["--around", "van-7"], "--around is 'van-7'"),
+        (["--circle", "24.9,60.1,20", "--on", "leaves"], "on is ['leaves']"),
+        (["--circle", "24.9,60.1,20", "--hosts", "kind ="], "expected a value"),
+    ],
+)
+def test_l6_a_fence_is_judged_before_a_broker_is_looked_for(given: list[str], said: str) -> None:
+    code, output = invoke("fences", "put", "depot", *given, "--broker", "mqtt://127.0.0.1:1")
+    assert (code, said in output) == (EXIT_BAD_INPUT, True)
+    assert "no broker was reached" not in output
+
+
 def test_l6_results_that_cannot_be_kept_are_refused_before_anything_runs(files: Path) -> None:
     code, output = invoke("experiments", "run", "steam-cost", "--out", str(files / "binary"))
     assert code == EXIT_BAD_INPUT

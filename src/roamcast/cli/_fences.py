@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from roamcast.cli._pubsub import BadWords, Person, grumble, known, run
+from roamcast.client.fences import feature
 from roamcast.model.fence_text import BadFence
 from roamcast.model.filter import BadFilter
 from roamcast.model.region import ORIGIN, Anchored, Circle, Region
@@ -42,14 +43,10 @@ class RegionText(Struct, frozen=True):
 
 def put_one(person: Person, name: str, given: RegionText) -> bool:
     async def work() -> bool:
+        said = {"on": list(given.on) or None, "dwell_s": given.dwell_s or None, "hosts": given.hosts or None}
+        fence = feature(name, given.region(), said)
         async with known(person, "fences") as client:
-            await client.fences.put(
-                name,
-                given.region(),
-                on=given.on or None,
-                dwell_s=given.dwell_s or None,
-                hosts=given.hosts or None,
-            )
+            await client.fences.put_geojson(name, fence)
         return True
 
     return worded(work)

@@ -19,6 +19,8 @@ from roamcast.printable import shown
 from roamcast.terminal import EXIT_BAD_INPUT, EXIT_CHECK_FAILED, console, stderr
 
 ANSWER_S = 30.0
+POINT_OF = {"geojson": '"coordinates":', "gpx": "<trkpt ", "csv": "Z,"}
+"""What is in a track with a point, by format, and in no other."""
 
 
 class Operator(Struct, frozen=True):
@@ -58,7 +60,11 @@ class Operator(Struct, frozen=True):
 
 
 def print_track(operator: Operator, client: str, query: Mapping[str, str]) -> None:
-    sys.stdout.write(operator.read("GET", f"/api/tracks/{quote(client, safe='')}?{urlencode(query)}").decode())
+    track = operator.read("GET", f"/api/tracks/{quote(client, safe='')}?{urlencode(query)}").decode()
+    sys.stdout.write(track)
+    if POINT_OF[query["format"]] not in track:
+        complain(f"{operator.http}: no position of '{shown(client)}' is kept of that time; see --from and --to")
+        raise typer.Exit(EXIT_CHECK_FAILED)
 
 
 def problem_of(refused: urllib.error.HTTPError) -> str:
@@ -77,7 +83,9 @@ def worded(answer: Mapping[str, Any]) -> str:
     if "done" in answer:
         return shown(str(answer["done"]))
     to = f", to {answer['to']}" if answer.get("to") else ""
-    return shown(f"{answer['told']} clients were told to go{to}; {answer['sessions']} sessions are still here")
+    told = "1 client was" if answer["told"] == 1 else f"{answer['told']:,} clients were"
+    stay = "1 session is" if answer["sessions"] == 1 else f"{answer['sessions']:,} sessions are"
+    return shown(f"{told} told to go{to}; {stay} still here")
 
 
 def show_status(operator: Operator, as_json: bool) -> None:

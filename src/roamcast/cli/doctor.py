@@ -39,6 +39,9 @@ def doctor(
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     else:
         table = Table(box=None, show_header=False, padding=(0, 1))
+        for _ in range(3):
+            # Advice is copied whole, also where it is longer than a line.
+            table.add_column(overflow="fold")
         for each in found:
             table.add_row(
                 f"[{COLOURS[each.state]}]{each.state}[/]", f"[bold]{escape(each.name)}[/]", escape(each.said)

@@ -1,6 +1,7 @@
 """Commands of somebody who operates a broker, over its HTTP port: how it is, and what it shall do."""
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +9,14 @@ import typer
 from roamcast.terminal import console
 
 LOCAL = "http://127.0.0.1:8080"
+
+
+class TrackFormat(StrEnum):
+    GEOJSON = "geojson"
+    GPX = "gpx"
+    CSV = "csv"
+
+
 Http = Annotated[str, typer.Option("--http", help="The broker's HTTP port.")]
 User = Annotated[str, typer.Option(help="User name, if the broker needs one.")]
 Password = Annotated[str, typer.Option(envvar="ROAMCAST_PASSWORD", help="Prefer the environment variable.")]
@@ -90,7 +99,7 @@ def track(
     client: Annotated[str, typer.Argument(help="Its client id.")],
     from_: Annotated[str, typer.Option("--from", help="Such as 2026-11-18T10:00:00Z; a day before --to.")] = "",
     to: Annotated[str, typer.Option(help="The same; by default now.")] = "",
-    format_: Annotated[str, typer.Option("--format", help="geojson, gpx or csv.")] = "geojson",
+    format_: Annotated[TrackFormat, typer.Option("--format", help="What to print.")] = TrackFormat.GEOJSON,
     limit: Annotated[int, typer.Option(min=1, help="So many points at most, the newest.")] = 100_000,
     http: Http = LOCAL,
     user: User = "",
@@ -104,7 +113,7 @@ def track(
     """
     from roamcast.cli._operate import Operator, print_track
 
-    said = {"from": from_, "to": to, "format": format_, "limit": str(limit)}
+    said = {"from": from_, "to": to, "format": format_.value, "limit": str(limit)}
     print_track(Operator(http, user, password), client, {name: value for name, value in said.items() if value})
 
 

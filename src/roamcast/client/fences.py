@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 DEFINITIONS, TRANSITIONS = "$roam/fences/", "$roam/fence/"
 
 
+def feature(name: str, region: Region, said: Mapping[str, Any]) -> dict[str, Any]:
+    """A fence as GeoJSON; raises `BadValue`, `BadFence` or `BadFilter`. What is None is not said."""
+    return written(Fence(name, region, rule_of({key: value for key, value in said.items() if value is not None})))
+
+
 class Fences:
     def __init__(self, client: "Client") -> None:
         self._client = client
@@ -61,8 +66,7 @@ class Fences:
             "certainty": certainty,
             "hosts": hosts,
         }
-        rule = rule_of({key: value for key, value in said.items() if value is not None})
-        await self.put_geojson(name, written(Fence(name, region, rule)))
+        await self.put_geojson(name, feature(name, region, said))
 
     async def put_geojson(self, name: str, given: Mapping[str, Any] | str | bytes) -> None:
         """A Feature, or a FeatureCollection of which each Feature is a fence `name/id`."""

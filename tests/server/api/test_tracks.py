@@ -190,7 +190,20 @@ def test_the_command_prints_a_track(tmp_path: Path) -> None:
             printed = await asyncio.to_thread(CliRunner().invoke, app, words)
             assert json.loads(printed.stdout)["geometry"]["coordinates"] == [1.0, 2.0]
             wrong = await asyncio.to_thread(CliRunner().invoke, app, [*words, "--format", "kml"])
-            assert wrong.exit_code == 1
-            assert "kml" in wrong.stderr
+            assert (wrong.exit_code, "'gpx'" in wrong.stderr) == (2, True)
+
+    run(work)
+
+
+@pytest.mark.parametrize("kind", ["geojson", "gpx", "csv"])
+def test_the_command_says_that_a_track_is_empty(tmp_path: Path, kind: str) -> None:
+    async def work() -> None:
+        async with broker_at(tmp_path, tracks={"days": 1}) as broker, clients(broker, "van") as (van,):
+            await report(van, 1.0, 2.0)
+            http = f"http://127.0.0.1:{port_of(broker, 'http')}"
+            for client, code in (("van", 0), ("vam", 1)):
+                words = ["track", client, "--format", kind, "--http", http]
+                printed = await asyncio.to_thread(CliRunner().invoke, app, words)
+                assert (printed.exit_code, "no position of 'vam'" in printed.stderr) == (code, code == 1)
 
     run(work)
