@@ -1,7 +1,7 @@
 """Events of a roamcast broker into a Kafka topic, at least once.
 
-    pip install roamcast kafka-python
-    python kafka_bridge.py mqtt://127.0.0.1:1883 'alerts/#' 'severity >= 3' kafka.example:9092 alerts
+    pip install . kafka-python          # in a clone of roamcast
+    python examples/recipes/kafka_bridge.py mqtt://127.0.0.1:1883 'alerts/#' 'severity >= 3' kafka.example:9092 alerts
 
 The session keeps its name, so events wait at the broker while the bridge is stopped. An event counts as received when
 the next one is asked for, so an event that Kafka has not confirmed comes again.
@@ -43,4 +43,6 @@ async def main(broker: str, topic: str, wanted: str, kafka: str, kafka_topic: st
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 6:
+        sys.exit("give a broker, a topic filter, a filter or '', a Kafka server and its topic")
     asyncio.run(main(*sys.argv[1:6]))
