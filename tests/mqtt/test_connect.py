@@ -3,6 +3,7 @@
 import pytest
 
 from roamcast.mqtt import Limits, Reason
+from roamcast.mqtt.connection import EARLY_BYTES_MAX
 from roamcast.mqtt.events import Disconnected
 from roamcast.mqtt.packets import (
     NEVER_S,
@@ -174,7 +175,16 @@ def test_what_is_said_before_connack_is_heard_after_it() -> None:
     assert [type(each) for each in peer.hear()] == [ConnAck, PingResp]
 
 
-def test_nothing_is_read_while_the_broker_decides() -> None:
+def test_while_the_broker_decides_a_socket_is_read_within_a_bound() -> None:
+    stage = Stage()
+    connection = stage.broker.open(stage.now_us)
+    connection.receive(stage.now_us, b"\x10\x0e\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x01c")
+    assert connection.reads_on
+    connection.receive(stage.now_us, b"\xc0\x00" * (EARLY_BYTES_MAX // 2))
+    assert not connection.reads_on
+
+
+def test_nothing_that_comes_while_the_broker_decides_is_acted_on() -> None:
     stage = Stage()
     connection = stage.broker.open(stage.now_us)
     peer = stage.peer()

@@ -10,7 +10,7 @@ what comes of it is fetched with `events` for the broker and `outgoing` for the 
 Acknowledgements are the broker's to order, each after what it promises is safe: `acknowledge` (PUBACK, PUBREC),
 `complete` (PUBCOMP) and `release` (PUBREL). The session is the broker's: a connection reads it, and changes nothing.
 
-Everything is bounded, partly by not reading on: while `wants_bytes` is false, the socket is not to be read.
+Everything is bounded, partly by not reading on: while `reads_on` is false, the socket is not to be read.
 """
 
 from collections.abc import Sequence
@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 Acknowledgement = TypeVar("Acknowledgement", PubAck, PubRec)
 SILENCE_FACTOR_US = SECOND_US * 3 // 2
 """A client is taken for gone after one and a half keep-alive periods."""
+
+
+EARLY_BYTES_MAX = 16_384
+"""How much a client may say ahead of CONNACK before its socket is not read any more."""
 
 
 class State(Enum):
@@ -130,6 +134,12 @@ class Connection:
         if self._dialogue is None:
             return self.state is State.CONNECTING
         return self.state is State.OPEN and self._dialogue.wants_more
+
+    @property
+    def reads_on(self) -> bool:
+        """Also while the broker decides on CONNECT: of a socket that is not read nobody learns that its client has
+        gone, and the broker would go on to fetch the session of somebody who is elsewhere by now."""
+        return not self.stalled or (self.state is State.ASKING and self._decoder.waiting_bytes < EARLY_BYTES_MAX)
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""

@@ -122,7 +122,7 @@ class ClientSocket(asyncio.Protocol):
             self._read_or_not(transport)
 
     def _read_or_not(self, transport: asyncio.Transport) -> None:
-        reading = not (self.mqtt.stalled or self._held or self._waits)
+        reading = self.mqtt.reads_on and not (self._held or self._waits)
         if reading != self._reading:
             self._reading = reading
             if reading:
