@@ -183,6 +183,9 @@ class AiomqttReader:
                         self._subscribed.set()
                     while await self._noted():
                         pass
+            except aiomqtt.MqttReentrantError:
+                # 2.5.1 keeps its lock when the broker's DISCONNECT crosses its own; to leave once more unlocks it.
+                await self._client.__aexit__(None, None, None)
             except aiomqtt.MqttError:
                 await asyncio.sleep(0.2)
 
