@@ -71,7 +71,7 @@ def write_verdicts(tables: Tables, settings: Settings) -> None:
     files, within = file_system(place)
     files.create_dir(within, recursive=True)
     try:
-        tasks = tasks_for(len(pieces), len(pieces), TASKS_EVEN)
+        tasks = max(1, min(len(pieces), TASKS_EVEN))
         list(answers(tables.spark, tasks, Deal(pieces, tasks, parts, workshop)))
         tasks = tasks_for(parts, PARTS_A_TASK, TASKS_EVEN)
         compared = list(answers(tables.spark, tasks, Compare(place, workshop, parts, tasks, settings)))
