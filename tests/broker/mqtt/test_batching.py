@@ -236,9 +236,9 @@ def seen(effects: list[AnyEffect]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for each in effects:
         match each:
-            case Deliver(delivery, receivers):
-                for session, number in receivers:
-                    found.setdefault(session.client, []).append((number, delivery))
+            case Deliver(run, receivers):
+                for session, last in receivers:
+                    found.setdefault(session.client, []).extend(enumerate(run, last - len(run) + 1))
             case Hand(clients, batch, retain, ids):
                 for client in clients:
                     handed = [(message, retain, ids) for message in batch.messages]

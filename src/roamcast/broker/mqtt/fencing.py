@@ -232,7 +232,8 @@ class Fencing:
         """A report that was judged, here or when it came. One that tells no place was not seen by newer fences."""
         if after.at_us != before.at_us:
             session.fences_known = self.changes
-            session.fixed_us = self.border.now_us
+            # Not the time of this input: a log has reports of half a second as one.
+            session.fixed_us = after.at_us
 
     def _judged(self, session: Session, before: Context, after: Context) -> Iterator[Judged]:
         seen_us = self.border.now_us if after.at_us != before.at_us else session.fixed_us
