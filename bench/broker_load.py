@@ -175,11 +175,11 @@ async def measure(port: int, pid: int) -> dict[str, float]:
 
 
 @contextmanager
-def serving() -> Iterator[tuple[int, int]]:
+def serving(settings: str = SETTINGS.format(port=0)) -> Iterator[tuple[int, int]]:
     """A broker process: its port and its number."""
     with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "load.toml"
-        config.write_text(SETTINGS.format(port=0), encoding="utf-8")
+        config = Path(folder) / "broker.toml"
+        config.write_text(settings, encoding="utf-8")
         command = [
             sys.executable,
             "-c",

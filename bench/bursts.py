@@ -13,20 +13,14 @@ may connect and publish.
 
 import multiprocessing
 import socket
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.connection import Connection as Pipe
-from pathlib import Path
 
 from wasmtime import wat2wasm
 
 from bench import progress
-from bench.broker_load import cpu_s
-from bench.children import tied
+from bench.broker_load import cpu_s, serving
 from roamcast.broker.modulators.spec import Wasm, spec_to_text
 from roamcast.mqtt import Decoder, encode
 from roamcast.mqtt.packets import (
@@ -218,37 +212,9 @@ def modulators(port: int, bystander: Bystander) -> Iterator[tuple[str, float]]:
         yield f"modulators_{what}_others_max_ms", waits[-1]
 
 
-@contextmanager
-def broker() -> Iterator[tuple[int, int]]:
-    """Its port and process."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "bursts.toml"
-        config.write_text(SETTINGS, encoding="utf-8")
-        command = [
-            sys.executable,
-            "-c",
-            "from roamcast.cli.main import main; main()",
-            "broker",
-            "--config",
-            str(config),
-        ]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=tied) as process:
-            assert process.stdout is not None
-            try:
-                port = 0
-                for line in process.stdout:
-                    if line.startswith("mqtt tcp"):
-                        port = int(line.rpartition(":")[2])
-                    if "is ready" in line:
-                        break
-                yield port, process.pid
-            finally:
-                process.kill()
-
-
 def main() -> dict[str, float]:
     figures: dict[str, float] = {}
-    with broker() as (port, pid):
+    with serving(SETTINGS) as (port, pid):
         bystander = Bystander(port)
         for rows in (filters(port, pid), modulators(port, bystander), retained(port, bystander)):
             for name, value in rows:

@@ -182,7 +182,7 @@ class Client:
     def _hear(self, now_us: int, message: Message, sender: str) -> list[Does]:
         match message:
             case Lost(None) if sender != self.broker:
-                # An earlier attachment begins anew. What the later one has, or loses, is told by that one's broker.
+                # A broker of an earlier attachment began anew: ignore its numbers. The current broker tells losses.
                 self.begun_anew[sender] = None
                 return []
             case Numbered(epoch=0) if sender in self.begun_anew:
